@@ -1,0 +1,1 @@
+//! Rosemary's kernel.
