@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{
-    ASLEEP, CONSUMED, DONE, First, HEADER, PAD, PRODUCED, PeerFault, Place, RingFds, SEND,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault, Place, RingFds, SEND,
     SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView};
@@ -51,6 +51,8 @@ pub struct KernelEnd {
     /// Down: start of the next record, and the checked end of what may be read.
     next: u64,
     limit: u64,
+    /// Down: how much of it the zone knows we have taken.
+    released: u64,
 }
 
 impl KernelEnd {
@@ -74,6 +76,7 @@ impl KernelEnd {
             outstanding: 0,
             next: 0,
             limit: 0,
+            released: 0,
         };
         Ok((end, RingFds { up: up_fd, down: down_fd }))
     }
@@ -128,8 +131,8 @@ impl KernelEnd {
         }
         self.published = self.written;
         self.up.words()[PRODUCED].store(self.written, Ordering::Release);
-        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter`'s side before it sleeps
-        self.down.load(ASLEEP) != 0
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
+        self.down.load(ASLEEP) != AWAKE
     }
 
     /// Takes the next down record, its message copied into `out`; `None` if there is none.
@@ -191,9 +194,16 @@ impl KernelEnd {
         }
     }
 
-    /// Gives the zone the space of all down records taken so far.
-    pub fn release(&mut self) {
+    /// Gives the zone the space of all down records taken so far. `true` if it sleeps until
+    /// there is more and its doorbell is to be rung.
+    pub fn release(&mut self) -> bool {
+        if self.released == self.next {
+            return false;
+        }
+        self.released = self.next;
         self.up.words()[CONSUMED].store(self.next, Ordering::Release);
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
+        self.down.load(ASLEEP) == FOR_ROOM
     }
 
     /// Says that we are about to sleep. `true` if there is something to take after all.
@@ -201,14 +211,14 @@ impl KernelEnd {
     /// # Errors
     /// [`PeerFault`]: the zone lied about its index.
     pub fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        self.up.words()[ASLEEP].store(1, Ordering::Relaxed);
+        self.up.words()[ASLEEP].store(FOR_RECORDS, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::done`
         self.look()
     }
 
     /// Says that we are awake again.
     pub fn awake(&mut self) {
-        self.up.words()[ASLEEP].store(0, Ordering::Relaxed);
+        self.up.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
     }
 
     /// How many records the zone has not done yet.

@@ -66,6 +66,11 @@ const PRODUCED: usize = 0;
 const CONSUMED: usize = 64 / WORD;
 const ASLEEP: usize = 128 / WORD;
 
+// What `ASLEEP` says.
+const AWAKE: u64 = 0;
+const FOR_RECORDS: u64 = 1;
+const FOR_ROOM: u64 = 2;
+
 /// The peer broke the ring's contract. The rings are finished: the zone is to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PeerFault {

@@ -162,6 +162,22 @@ fn sleeper_is_rung_once_and_one_awake_is_not() {
     assert!(!zone.messages.done(0));
 }
 
+#[test]
+fn zone_that_waits_for_room_is_rung_when_there_is_some() {
+    let (mut kernel, mut zone) = pair();
+    while send(&mut zone, &[7; 40]) {}
+    zone.messages.done(0);
+    let had = zone.messages.free();
+    assert!(!zone.messages.prepare_to_wait_for_room(had));
+    assert!(!kernel.release(), "nothing taken yet");
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(kernel.release());
+    assert!(zone.messages.prepare_to_wait_for_room(had));
+    zone.messages.awake();
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(!kernel.release(), "it is awake");
+}
+
 proptest! {
     /// Any traffic, any interleaving: everything arrives once, in order, with its bytes.
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{
-    ASLEEP, CONSUMED, DONE, First, HEADER, MAX_BATCH, PAD, PRODUCED, PeerFault, Place, RingFds,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, MAX_BATCH, PAD, PRODUCED, PeerFault, Place, RingFds,
     SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView};
@@ -193,7 +193,7 @@ impl DownWriter {
         self.published = self.written;
         self.down.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::prepare_to_sleep`
-        self.up.load(ASLEEP) != 0
+        self.up.load(ASLEEP) != AWAKE
     }
 
     /// Forgets all that was written since the last batch.
@@ -214,16 +214,24 @@ impl DownWriter {
         self.written != self.published
     }
 
-    /// Says that we are about to sleep. `true` if there is something to read after all.
+    /// Says that we are about to sleep until there are records. `true` if there are after all.
     pub fn prepare_to_sleep(&mut self, records: &UpReader) -> bool {
-        self.down.words()[ASLEEP].store(1, Ordering::Relaxed);
+        self.down.words()[ASLEEP].store(FOR_RECORDS, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::publish`
         records.is_waiting()
     }
 
+    /// Says that we are about to sleep until there is more room than `had`. `true` if there is
+    /// after all.
+    pub fn prepare_to_wait_for_room(&mut self, had: usize) -> bool {
+        self.down.words()[ASLEEP].store(FOR_ROOM, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::release`
+        self.free() > had
+    }
+
     /// Says that we are awake again.
     pub fn awake(&mut self) {
-        self.down.words()[ASLEEP].store(0, Ordering::Relaxed);
+        self.down.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
     }
 
     fn verdict(&mut self, kind: u16, number: usize, keep: usize) {
