@@ -255,7 +255,7 @@ mod tests {
         let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
         let frame = [&BOB[..], &ALICE, &[0x08, 0x00]].concat();
         let records = [(); 3].map(|()| AlignedRecord::packet_in(at, PortNo(1), &frame));
-        bench.room = 2300;
+        bench.room = 2200;
         let (answer, sent) = bench.batch(&records).unwrap();
         assert_eq!((answer.handled, sent.len()), (1, 1));
     }
