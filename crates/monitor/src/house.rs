@@ -23,7 +23,7 @@ use tracing::{debug, error, info, warn};
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::listen::Listener;
 use crate::places::Places;
-use crate::program::{Program, printable};
+use crate::program::{Program, shortened};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
@@ -296,7 +296,7 @@ impl House {
             Answer::SetAside { app, record } => {
                 let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
                 let size = record.len() / 2;
-                let record = printable(&record, 256);
+                let record = shortened(&record, 256);
                 error!(app = name, size, record, "set a record aside that ended the app twice");
             }
         }

@@ -138,7 +138,7 @@ impl Program {
                 process.control = None; // it would stay readable
                 self.supervision.ending(now);
             }
-            Err(error) => self.kill(&printable(&error.to_string(), 200)),
+            Err(error) => self.kill(&shortened(&error.to_string(), 200)),
         }
         None
     }
@@ -204,13 +204,15 @@ fn next(next: Next) -> String {
     }
 }
 
-/// What an app or a peer said, fit for a log: one line, at most `most` characters.
-pub(crate) fn printable(text: &str, most: usize) -> String {
-    let mut line: String = text.chars().take(most).flat_map(char::escape_debug).collect();
+/// What an app or a peer said, cut to `most` characters for the log.
+///
+/// As a field of the type `str` the log quotes and escapes it, so it can add no line and no colour.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let mut start: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {
-        line.push_str("...");
+        start.push_str("...");
     }
-    line
+    start
 }
 
 #[cfg(test)]
@@ -218,9 +220,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_app_says_cannot_add_lines_or_colours_to_the_log() {
-        assert_eq!(printable("a\nb\x1b[31m", 200), "a\\nb\\u{1b}[31m");
-        assert_eq!(printable(&"x".repeat(300), 4), "xxxx...");
+    fn long_words_are_cut_for_the_log() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened(&"x".repeat(300), 4), "xxxx...");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use zone::control::{Answer, Request};
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
 use crate::places::read_object;
-use crate::program::{Program, printable};
+use crate::program::{Program, shortened};
 use crate::supervise::State;
 
 /// An app that runs as a user app.
@@ -77,7 +77,7 @@ impl Zone {
         match answer {
             Answer::Loaded { version } => {
                 if self.program.ready() {
-                    let (pid, version) = (self.program.pid(), printable(&version, 40));
+                    let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     return true;
                 }
@@ -86,7 +86,7 @@ impl Zone {
                 }
             }
             Answer::Failed { why } => {
-                error!(app = self.name, why = printable(&why, 400), "app failed");
+                error!(app = self.name, why = shortened(&why, 400), "app failed");
                 self.failed = true;
                 self.program.ending(now);
             }
@@ -122,7 +122,7 @@ impl Zone {
     pub(crate) fn fault(&mut self, why: &str) {
         if self.attachment.is_connected() {
             self.program
-                .kill(&format!("its app broke a rule of its rings: {}", printable(why, 400)));
+                .kill(&format!("its app broke a rule of its rings: {}", shortened(why, 400)));
         }
     }
 
