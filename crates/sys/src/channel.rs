@@ -149,9 +149,10 @@ impl Channel {
         if received.bytes == 0 {
             return Err(ChannelError::Closed); // seqpacket: end of file; we never send empty packets
         }
-        if received.flags.intersects(
-            rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC,
-        ) {
+        if received
+            .flags
+            .intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC)
+        {
             return Err(ChannelError::Malformed(format!(
                 "longer than {MAX_MESSAGE} bytes or {MAX_FDS} descriptors"
             )));

@@ -80,8 +80,9 @@ impl Child {
         let detach = || {
             rustix::process::setsid()?;
             // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
-            let result =
-                unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+            let result = unsafe {
+                libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed())
+            };
             if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         };
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
