@@ -1,1 +1,4 @@
 //! Rosemary's sys.
+
+pub mod namespace;
+pub mod process;
