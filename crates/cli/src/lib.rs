@@ -1,1 +1,4 @@
 //! Rosemary's cli.
+#![forbid(unsafe_code)]
+
+pub mod lab;
