@@ -86,7 +86,7 @@ impl Lab {
     /// # Errors
     /// As [`Lab::enter`].
     pub fn enter_until(interrupt: Interrupt) -> Result<Self, LabError> {
-        if !rustix::process::geteuid().is_root() {
+        if !sys::process::is_root() {
             return Err(LabError::NotRoot { command: this_command() });
         }
         programs::check()?;

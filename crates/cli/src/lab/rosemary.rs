@@ -20,8 +20,8 @@ pub struct Status {
     pub kernel: Kernel,
     /// The apps, in the operator's order.
     pub apps: Vec<App>,
-    /// The switches that are connected.
-    pub switches: Vec<SwitchStatus>,
+    /// The switches that are connected; none if the kernel could not be asked.
+    pub switches: Option<Vec<SwitchStatus>>,
 }
 
 /// The resource monitor's part of [`Status`].
@@ -96,7 +96,7 @@ impl Status {
 
     /// The switch of that identifier.
     pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
-        self.switches.iter().find(|switch| switch.dpid == dpid)
+        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
     }
 
     /// Every process it names.
