@@ -7,8 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod processes;
-
 use std::env;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;

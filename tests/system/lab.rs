@@ -4,7 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use cli::lab::Of;
-use rosemary_tests::{in_a_lab, processes};
+use cli::lab::processes;
+use rosemary_tests::in_a_lab;
 
 #[test]
 fn hosts_behind_a_switch_that_stands_alone_reach_each_other() {

@@ -24,6 +24,7 @@ mod error;
 mod host;
 mod ovs;
 mod ping;
+pub mod processes;
 mod programs;
 mod rosemary;
 

@@ -18,11 +18,13 @@ pub(super) const DIRECTORIES: [&str; 4] =
 const SOCKET: &str = "db.sock";
 
 /// A version of OpenFlow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Of {
     /// OpenFlow 1.0, wire version 1.
+    #[value(name = "1.0", help = "")]
     V1_0,
     /// OpenFlow 1.3, wire version 4.
+    #[value(name = "1.3", help = "")]
     V1_3,
 }
 

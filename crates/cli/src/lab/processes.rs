@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process, told apart from a later one of the same id by when it started.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// A process. Two are equal if they have the same id and started at the same time; the name
+/// changes when it executes another program, the parent when that ends.
+#[derive(Debug, Clone)]
 pub struct Process {
     /// Its id.
     pub pid: u32,
@@ -58,10 +59,16 @@ pub fn tree(pid: u32) -> Vec<Process> {
     }
 }
 
+impl PartialEq for Process {
+    fn eq(&self, other: &Self) -> bool {
+        (self.pid, self.started) == (other.pid, other.started)
+    }
+}
+
 impl Process {
     /// Whether it still runs; one that has ended and that nobody has asked about does not.
     pub fn runs(&self) -> bool {
-        process(self.pid).is_some_and(|now| now.started == self.started && !now.ended)
+        process(self.pid).is_some_and(|now| now == *self && !now.ended)
     }
 
     /// The namespaces of that kind (`net`, `mnt`, ...) it is in.
