@@ -7,16 +7,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod net;
+pub mod traces;
+
 use std::env;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use cli::lab::{Interrupt, Lab, LabError};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// After this long a system test fails, whatever it waits for.
 pub const LIMIT: Duration = Duration::from_secs(120);
@@ -78,16 +82,17 @@ pub fn rosemary_binary() -> PathBuf {
     let binary = profile_dir.join("rosemary");
     assert!(
         binary.is_file(),
-        "{} is missing; type: cargo build --workspace --examples",
+        "{} is missing; type: make build",
         binary.display()
     );
     binary
 }
 
-/// `rosemary` with arguments, dying with the calling thread, for use without a lab.
-pub fn rosemary(args: &[&str]) -> Command {
-    let mut command = Command::new(rosemary_binary());
-    command.args(args);
-    sys::process::die_with_parent(&mut command);
-    command
+/// `kill -9`.
+///
+/// # Errors
+/// There is no such process.
+pub fn kill(pid: u32) -> anyhow::Result<()> {
+    let pid = Pid::from_raw(pid.try_into()?).context("a process has a number")?;
+    Ok(kill_process(pid, Signal::KILL)?)
 }

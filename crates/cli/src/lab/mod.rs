@@ -221,10 +221,15 @@ impl Lab {
         self.ovs.get().map_or("", OpenVSwitch::version)
     }
 
+    /// The directory for the lab's own files, which are gone when the lab is.
+    pub fn files(&self) -> &Path {
+        Path::new(FILES)
+    }
+
     /// A path for a new file of the lab.
     fn new_file(&self, name: &str) -> PathBuf {
         self.files.set(self.files.get() + 1);
-        Path::new(FILES).join(format!("{:03}-{name}", self.files.get()))
+        self.files().join(format!("{:03}-{name}", self.files.get()))
     }
 }
 

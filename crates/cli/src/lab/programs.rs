@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use super::LabError;
 
-/// Every program, with its package on Debian and Ubuntu. `make` installs the same packages.
-const PACKAGES: [(&str, &str); 8] = [
+/// Every program, with its package on Debian and Ubuntu. `make` installs the
+/// same, by `.ci/need`.
+const PACKAGES: [(&str, &str); 9] = [
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("ping", "iputils-ping"),
@@ -16,6 +17,7 @@ const PACKAGES: [(&str, &str); 8] = [
     ("ovsdb-server", "openvswitch-switch"),
     ("ovs-vswitchd", "openvswitch-switch"),
     ("ovs-vsctl", "openvswitch-switch"),
+    ("ovs-ofctl", "openvswitch-switch"),
 ];
 
 /// Checks that every program is there, so that a lab fails at once and names all that it lacks.
