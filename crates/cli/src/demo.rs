@@ -44,8 +44,8 @@ pub struct DemoArgs {
 pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second time at once: the kernel cleans up, if less gently.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, interrupt.clone())?;
+        // A second signal does no more: the first may well come twice (to a process group and to
+        // this process), and every wait from then on is short.
         signal_hook::flag::register(signal, interrupt.clone())?;
     }
 
@@ -71,7 +71,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             story.check(false, says(&format!("{left:?}")));
         }
         let after = interfaces();
-        story.check(before == after, format!("its network interfaces: {}", after.join(", ")));
+        story.check(before == after, format!("its network interfaces are those it had: {}", after.join(", ")));
     }
     match outcome {
         Ok(()) if story.failed.is_empty() => {
