@@ -80,11 +80,7 @@ pub fn rosemary_binary() -> PathBuf {
     let test = env::current_exe().expect("/proc is mounted");
     let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
     let binary = profile_dir.join("rosemary");
-    assert!(
-        binary.is_file(),
-        "{} is missing; type: make build",
-        binary.display()
-    );
+    assert!(binary.is_file(), "{} is missing; type: make build", binary.display());
     binary
 }
 

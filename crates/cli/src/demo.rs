@@ -71,7 +71,10 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             story.check(false, says(&format!("{left:?}")));
         }
         let after = interfaces();
-        story.check(before == after, format!("its network interfaces are those it had: {}", after.join(", ")));
+        story.check(
+            before == after,
+            format!("its network interfaces are those it had: {}", after.join(", ")),
+        );
     }
     match outcome {
         Ok(()) if story.failed.is_empty() => {

@@ -18,13 +18,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum EnterError {
     /// The kernel did not let this process make namespaces.
-    #[error("the kernel refused a network and a mount namespace: {0}")]
+    #[error("the kernel refused a network and a mount namespace")]
     Unshare(#[source] Errno),
     /// The new mounts could not be cut off from the machine's.
-    #[error("the mounts could not be made private: {0}")]
+    #[error("the mounts could not be made private")]
     MakePrivate(#[source] Errno),
     /// A directory could not be covered.
-    #[error("an empty file system could not be mounted on {}: {source}", path.display())]
+    #[error("an empty file system could not be mounted on {}", path.display())]
     Cover {
         /// The directory.
         path: PathBuf,

@@ -19,19 +19,25 @@ pub enum LabError {
     },
     /// Root, but not root enough.
     #[error(
-        "{0}; in a container, start it with --privileged (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
+        "root may not make namespaces here; in a container, start it with --privileged \
+         (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
     )]
     Namespace(#[from] sys::namespace::EnterError),
     /// Programs the lab is made of are not installed.
-    #[error("not found in PATH: {}; type: apt-get install {}", programs.join(", "), packages.join(" "))]
+    #[error(
+        "not found in PATH: {}; type: {}apt-get install {}",
+        programs.join(", "), path_first(*in_sbin), packages.join(" ")
+    )]
     Missing {
         /// The programs.
         programs: Vec<&'static str>,
         /// The Debian packages they come in, each once.
         packages: Vec<&'static str>,
+        /// Whether `/usr/sbin` has all of them, and is not in `PATH`.
+        in_sbin: bool,
     },
     /// A file, directory or process could not be had.
-    #[error("could not {what}: {source}")]
+    #[error("could not {what}")]
     Io {
         /// What was tried, after "could not".
         what: String,
@@ -94,6 +100,11 @@ impl LabError {
     pub fn is_about_the_machine(&self) -> bool {
         matches!(self, Self::NotRoot { .. } | Self::Namespace(_) | Self::Missing { .. })
     }
+}
+
+/// What may help before anything is installed.
+fn path_first(in_sbin: bool) -> &'static str {
+    if in_sbin { "export PATH=$PATH:/usr/sbin, or: " } else { "" }
 }
 
 /// The end of a log or a report, shown below an error if there is any.

@@ -21,10 +21,10 @@ const SOCKET: &str = "db.sock";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Of {
     /// OpenFlow 1.0, wire version 1.
-    #[value(name = "1.0", help = "")]
+    #[value(name = "1.0")]
     V1_0,
     /// OpenFlow 1.3, wire version 4.
-    #[value(name = "1.3", help = "")]
+    #[value(name = "1.3")]
     V1_3,
 }
 

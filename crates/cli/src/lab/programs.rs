@@ -2,7 +2,7 @@
 
 use std::env;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::LabError;
 
@@ -30,7 +30,8 @@ pub(super) fn check() -> Result<(), LabError> {
     let programs = missing.iter().map(|(program, _)| *program).collect();
     let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
-    Err(LabError::Missing { programs, packages })
+    let in_sbin = missing.iter().all(|(program, _)| Path::new("/usr/sbin").join(program).is_file());
+    Err(LabError::Missing { programs, packages, in_sbin })
 }
 
 /// Where `program` is, by `PATH`.
