@@ -27,6 +27,19 @@ impl Doorbell {
         Self(fd)
     }
 
+    /// Another handle to the same doorbell, to pass to the peer.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// Gives up the handle, to pass it on.
+    pub fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// Wakes the peer. A doorbell that is already as loud as it gets stays so.
     pub fn ring(&self) {
         // The only failures are a full counter, in which case it rings already, and a

@@ -33,7 +33,7 @@ impl Object {
         // allowed, which its confinement has decided before.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
         set_dumpable_behavior(before)?;
-        Ok(Self(Box::leak(Box::new(library.map_err(io::Error::other)?))))
+        Ok(Self(Box::leak(Box::new(library.map_err(|error| loader_error(&error))?))))
     }
 
     /// The address of the object's data symbol `name`, valid from now on.
@@ -46,10 +46,16 @@ impl Object {
     pub fn symbol(&self, name: &str) -> io::Result<NonNull<c_void>> {
         let name = CString::new(name).expect("names of symbols are ours");
         // SAFETY: only the address is taken; who looks behind it says there why that is right.
-        let address = unsafe { self.0.get::<*mut c_void>(name.as_bytes_with_nul()) }
-            .map_err(io::Error::other)?;
+        let address =
+            unsafe { self.0.get::<*mut c_void>(name.as_bytes_with_nul()) }.map_err(|error| loader_error(&error))?;
         NonNull::new(address.into_raw()).ok_or_else(|| io::Error::other("the symbol is null"))
     }
+}
+
+/// The loader's own words, which libloading keeps as the cause.
+fn loader_error(error: &libloading::Error) -> io::Error {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    io::Error::other(cause.unwrap_or_else(|| error.to_string()))
 }
 
 #[cfg(test)]

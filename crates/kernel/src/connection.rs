@@ -1,0 +1,218 @@
+//! One switch's connection: its socket, its session, its buffers, its counters.
+//!
+//! Input is read into a buffer that all connections of a worker share; only a message cut short
+//! is kept here. Output is gathered and written with one system call per loop (design §4).
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use dal::drivers::openflow::{Session, SwitchInfo, Timing, framing};
+use openflow::DecodeError;
+
+/// Output above which messages of apps are refused, in bytes.
+const FULL: usize = 1 << 20;
+
+/// Output above which a switch that does not read is dropped, in bytes.
+const TOO_MUCH: usize = 4 << 20;
+
+/// A connection, whose handshake may not be complete.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: TcpStream,
+    pub(crate) address: SocketAddr,
+    pub(crate) session: Session,
+    /// Set when the handshake is complete.
+    pub(crate) switch: Option<Switch>,
+    /// The beginning of a message whose end has not come yet.
+    partial: Vec<u8>,
+    /// What is to be sent, from `sent` on.
+    pub(crate) out: Vec<u8>,
+    sent: usize,
+    /// Whether the worker has noted that there is something to write.
+    pub(crate) dirty: bool,
+    /// Whether the socket was full, so that epoll says when it is not.
+    pub(crate) blocked: bool,
+}
+
+/// A switch that can be used.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) info: SwitchInfo,
+    pub(crate) epoch: u32,
+    /// What each link's app was told: see [`Link::announce`](crate::link::Link::announce).
+    pub(crate) announced: Vec<u32>,
+    pub(crate) counters: Counters,
+}
+
+/// What happened on this connection.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) packet_ins: u64,
+    pub(crate) dropped: u64,
+    pub(crate) flow_mods: u64,
+    pub(crate) packet_outs: u64,
+    pub(crate) refused: u64,
+    pub(crate) errors: u64,
+}
+
+/// What reading brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// So many bytes in the buffer, a message cut short before included.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The switch closed the connection.
+    End,
+}
+
+impl Connection {
+    /// A connection that was accepted at `now`.
+    pub(crate) fn new(socket: TcpStream, address: SocketAddr, now: Instant) -> Self {
+        Self {
+            socket,
+            address,
+            session: Session::new(now, Timing::default()),
+            switch: None,
+            partial: Vec::new(),
+            out: Vec::new(),
+            sent: 0,
+            dirty: false,
+            blocked: false,
+        }
+    }
+
+    /// Reads once, as much as fits behind what is left from before.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Input> {
+        let start = self.partial.len();
+        let read = loop {
+            match io::Read::read(&mut self.socket, &mut buffer[start..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Input::Nothing);
+                }
+                result => break result?,
+            }
+        };
+        if read == 0 {
+            return Ok(Input::End);
+        }
+        buffer[..start].copy_from_slice(&self.partial);
+        self.partial.clear();
+        Ok(Input::Bytes(start + read))
+    }
+
+    /// Keeps what is left of the buffer for the next read.
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        if rest.is_empty() && self.partial.capacity() > 4096 {
+            self.partial = Vec::new(); // thousands of idle switches need not keep theirs
+        }
+        self.partial.extend_from_slice(rest);
+    }
+
+    /// The next message of `bytes`, and what follows it.
+    pub(crate) fn cut(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, DecodeError> {
+        framing::cut(bytes)
+    }
+
+    /// Writes what is there. `Ok(false)` if the socket took only a part.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.out.len() {
+            match io::Write::write(&mut self.socket, &self.out[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Moving the rest to the front once per full socket keeps the buffer bounded.
+                    self.out.drain(..self.sent);
+                    self.sent = 0;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        if self.out.capacity() > FULL {
+            self.out = Vec::new();
+        }
+        Ok(true)
+    }
+
+    /// Whether messages of apps are to be refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.out.len() > FULL
+    }
+
+    /// Whether the switch has not read for so long that it is to be dropped.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.out.len() > TOO_MUCH
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn pair() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (Connection::new(socket, address, Instant::now()), peer)
+    }
+
+    fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
+        for _ in 0..1000 {
+            match connection.read(buffer).unwrap() {
+                Input::Nothing => std::thread::sleep(std::time::Duration::from_millis(1)),
+                input => return input,
+            }
+        }
+        Input::Nothing
+    }
+
+    #[test]
+    fn message_cut_between_two_reads_is_put_together() {
+        let (mut connection, mut peer) = pair();
+        let mut buffer = [0; 64];
+        peer.write_all(&[4, 2, 0, 10, 0]).unwrap();
+        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(5));
+        assert_eq!(Connection::cut(&buffer[..5]), Ok(None));
+        connection.keep(&buffer[..5]);
+        peer.write_all(&[0, 0, 1, 8, 9]).unwrap();
+        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(10));
+        assert_eq!(buffer[..10], [4, 2, 0, 10, 0, 0, 0, 1, 8, 9]);
+        drop(peer);
+        assert_eq!(read(&mut connection, &mut buffer), Input::End);
+    }
+
+    #[test]
+    fn switch_that_does_not_read_fills_up_and_loses_nothing_until_it_is_hopeless() {
+        let (mut connection, mut peer) = pair();
+        let chunk: Vec<u8> = (0..=255).collect();
+        let mut written = 0;
+        while !connection.is_hopeless() {
+            connection.out.extend_from_slice(&chunk);
+            written += chunk.len();
+            connection.flush().unwrap();
+        }
+        assert!(connection.is_full());
+        let mut got = vec![0; 1 << 16];
+        let mut read = 0;
+        while read < written {
+            let n = peer.read(&mut got).unwrap();
+            for (at, byte) in got[..n].iter().enumerate() {
+                assert_eq!(usize::from(*byte), (read + at) % 256);
+            }
+            read += n;
+            connection.flush().unwrap();
+        }
+        assert_eq!(connection.flush().unwrap(), true);
+        assert!(connection.out.is_empty());
+    }
+}

@@ -1,0 +1,333 @@
+//! Both ends against each other, and the kernel's end against every lie.
+
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::shm::Shared;
+
+const CAPACITY: u32 = 4096;
+const HEAD: [u64; 2] = [6 << 32, 0xd1d];
+
+fn pair() -> (KernelEnd, ZoneEnd) {
+    let (kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    let zone = ZoneEnd::map(&fds, CAPACITY).unwrap();
+    (kernel, zone)
+}
+
+fn push(kernel: &mut KernelEnd, body: &[u8]) -> bool {
+    kernel.push(&HEAD, body, Room::All)
+}
+
+fn bodies(zone: &mut ZoneEnd) -> Vec<Vec<u8>> {
+    zone.records.batch(MAX_BATCH).unwrap().iter().map(|record| record[16..].to_vec()).collect()
+}
+
+fn send(zone: &mut ZoneEnd, message: &[u8]) -> bool {
+    let Some(room) = zone.messages.reserve(message.len()) else {
+        return false;
+    };
+    room.copy_from_slice(message);
+    zone.messages.commit(0xd1d, 3, message.len())
+}
+
+#[test]
+fn record_arrives_whole_where_it_lies() {
+    let (mut kernel, mut zone) = pair();
+    assert!(push(&mut kernel, b"eleven byte"));
+    assert!(bodies(&mut zone).is_empty(), "not published yet");
+    kernel.publish();
+    let batch = zone.records.batch(MAX_BATCH).unwrap();
+    assert_eq!(batch[0].len(), 16 + 11);
+    assert_eq!(batch[0][..8], [27, 0, 0, 0, 6, 0, 0, 0]);
+    assert_eq!(batch[0][16..], *b"eleven byte");
+}
+
+#[test]
+fn messages_verdicts_and_consumption_become_visible_in_one_store() {
+    let (mut kernel, mut zone) = pair();
+    push(&mut kernel, b"a");
+    push(&mut kernel, b"b");
+    kernel.publish();
+    assert_eq!(bodies(&mut zone).len(), 2);
+    assert!(send(&mut zone, b"flow-mod"));
+    zone.messages.stop(1);
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(None), "nothing of a batch that is not closed");
+
+    zone.messages.done(2);
+    zone.records.advance(2);
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"flow-mod" };
+    assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Stop(1))));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(2))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+    assert_eq!(kernel.outstanding(), 0);
+}
+
+#[test]
+fn batch_that_is_rolled_back_leaves_nothing() {
+    let (mut kernel, mut zone) = pair();
+    assert!(send(&mut zone, b"regretted"));
+    zone.messages.roll_back();
+    zone.messages.done(0);
+    assert_eq!(kernel.take(&mut Vec::new()), Ok(Some(Down::Done(0))));
+}
+
+#[test]
+fn zone_that_dies_in_a_batch_leaves_its_records_to_the_next() {
+    let (mut kernel, mut zone) = pair();
+    for body in [b"one", b"two", b"six"] {
+        push(&mut kernel, body);
+    }
+    kernel.publish();
+    assert_eq!(bodies(&mut zone).len(), 3);
+    zone.messages.done(1);
+    zone.records.advance(1);
+    assert_eq!(bodies(&mut zone).len(), 2);
+    send(&mut zone, b"lost with the zone");
+    drop(zone);
+
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(1))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+    let mut left = Vec::new();
+    while kernel.oldest(&mut out) {
+        left.push(out[16..].to_vec());
+        kernel.drop_oldest();
+    }
+    assert_eq!(left, [b"two", b"six"]);
+}
+
+#[test]
+fn packet_ins_leave_a_quarter_of_the_ring_to_events() {
+    let (mut kernel, _zone) = pair();
+    while kernel.push(&HEAD, &[0; 48], Room::AllButReserve) {}
+    assert_eq!(kernel.outstanding(), 3072 / 64);
+    let mut events = 0;
+    while kernel.push(&HEAD, &[0; 48], Room::All) {
+        events += 1;
+    }
+    assert_eq!(events, 1024 / 64);
+}
+
+#[test]
+fn full_down_ring_says_so_and_the_batch_can_still_be_closed() {
+    let (mut kernel, mut zone) = pair();
+    let mut sent = 0;
+    while send(&mut zone, &[7; 40]) {
+        sent += 1;
+    }
+    assert!(sent > 20);
+    (0..MAX_BATCH).for_each(|number| zone.messages.stop(number));
+    zone.messages.done(0);
+    let mut out = Vec::new();
+    for _ in 0..sent {
+        assert!(matches!(kernel.take(&mut out), Ok(Some(Down::Send { .. }))));
+    }
+    // The stops are of records that are not there.
+    assert!(matches!(kernel.take(&mut out), Err(PeerFault::Verdict { .. })));
+    kernel.release();
+    assert!(send(&mut zone, &[7; 40]), "space taken is space free");
+}
+
+#[test]
+fn record_longer_than_half_the_ring_is_refused_not_waited_for() {
+    let (mut kernel, mut zone) = pair();
+    assert!(!push(&mut kernel, &[0; 2048]));
+    assert!(zone.messages.reserve(2048).is_none());
+    assert!(zone.messages.reserve(usize::MAX).is_none());
+}
+
+#[test]
+fn sleeper_is_rung_once_and_one_awake_is_not() {
+    let (mut kernel, mut zone) = pair();
+    push(&mut kernel, b"x");
+    assert!(!kernel.publish(), "it is awake");
+    bodies(&mut zone);
+    zone.messages.done(1);
+    zone.records.advance(1);
+    assert!(!zone.messages.prepare_to_sleep(&zone.records));
+    push(&mut kernel, b"y");
+    assert!(kernel.publish());
+    assert!(!kernel.publish(), "nothing new to show");
+    assert!(zone.messages.prepare_to_sleep(&zone.records), "sees it and stays awake");
+
+    assert_eq!(kernel.prepare_to_sleep(), Ok(true), "the first Done waits");
+    while kernel.take(&mut Vec::new()).unwrap().is_some() {}
+    assert_eq!(kernel.prepare_to_sleep(), Ok(false));
+    assert!(zone.messages.done(0));
+    kernel.awake();
+    assert!(!zone.messages.done(0));
+}
+
+#[test]
+fn zone_that_waits_for_room_is_rung_when_there_is_some() {
+    let (mut kernel, mut zone) = pair();
+    while send(&mut zone, &[7; 40]) {}
+    zone.messages.done(0);
+    let had = zone.messages.free();
+    assert!(!zone.messages.prepare_to_wait_for_room(had));
+    assert!(!kernel.release(), "nothing taken yet");
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(kernel.release());
+    assert!(zone.messages.prepare_to_wait_for_room(had));
+    zone.messages.awake();
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(!kernel.release(), "it is awake");
+}
+
+proptest! {
+    /// Any traffic, any interleaving: everything arrives once, in order, with its bytes.
+    #[test]
+    fn rings_deliver_everything_once_and_in_order(
+        steps in prop::collection::vec((0_usize..300, 0_usize..4, 0_usize..300), 1..400),
+    ) {
+        let (mut kernel, mut zone) = pair();
+        let (mut up_sent, mut up_seen, mut down_sent, mut down_seen) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let mut out = Vec::new();
+        let body = |number: u64, size: usize| {
+            let mut body = number.to_le_bytes().to_vec();
+            body.resize(8 + size, u8::try_from(number % 251).unwrap());
+            body
+        };
+        let number = |body: &[u8]| u64::from_le_bytes(body[..8].try_into().unwrap());
+        for (up_size, handle, down_size) in steps {
+            if push(&mut kernel, &body(up_sent, up_size)) {
+                up_sent += 1;
+            }
+            kernel.publish();
+            let seen = zone.records.batch(handle).unwrap().len();
+            for record in zone.records.batch(handle).unwrap().iter() {
+                let body_seen = &record[16..];
+                prop_assert_eq!(body_seen, body(up_seen, body_seen.len() - 8));
+                up_seen += 1;
+            }
+            if send(&mut zone, &body(down_sent, down_size)) {
+                down_sent += 1;
+            }
+            if handle != 3 && zone.messages.free() > 400 {
+                zone.messages.done(seen);
+                zone.records.advance(seen);
+            } else {
+                up_seen -= seen as u64;
+            }
+            if handle != 2 {
+                while let Some(down) = kernel.take(&mut out).unwrap() {
+                    if let Down::Send { message, .. } = down {
+                        prop_assert_eq!(number(message), down_seen);
+                        prop_assert_eq!(message, body(down_seen, message.len() - 8));
+                        down_seen += 1;
+                    }
+                }
+                kernel.release();
+            }
+        }
+        zone.messages.done(0);
+        while let Some(down) = kernel.take(&mut out).unwrap() {
+            down_seen += u64::from(matches!(down, Down::Send { .. }));
+        }
+        prop_assert_eq!(down_seen, down_sent);
+        prop_assert_eq!(u64::from(kernel.outstanding()), up_sent - up_seen);
+    }
+
+    /// A zone that writes anything at all: an answer or a fault, in bounded time, never a panic.
+    #[test]
+    fn hostile_zone_gets_a_fault_not_a_panic(
+        index in prop_oneof![0_u64..64, (0_u64..520).prop_map(|words| words * 8), any::<u64>()],
+        words in prop::collection::vec(
+            prop_oneof![
+                any::<u64>(),
+                (0_u64..80, 0_u64..5).prop_map(|(size, kind)| size | kind << 32),
+            ],
+            1..128,
+        ),
+    ) {
+        let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+        push(&mut kernel, b"one");
+        push(&mut kernel, b"two");
+        let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
+        for (at, word) in words.iter().enumerate() {
+            zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
+        }
+        zone.words()[PRODUCED].store(index, Ordering::Release);
+        let mut out = Vec::new();
+        for _ in 0..=CAPACITY / 8 {
+            match kernel.take(&mut out) {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+        prop_assert!(false, "more records than fit into the ring");
+    }
+}
+
+/// A zone whose down ring holds `words` at its start and claims `produced`.
+fn lie(words: &[u64], produced: u64) -> PeerFault {
+    let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    push(&mut kernel, b"one");
+    let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
+    for (at, word) in words.iter().enumerate() {
+        zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
+    }
+    zone.words()[PRODUCED].store(produced, Ordering::Release);
+    kernel.take(&mut Vec::new()).unwrap_err()
+}
+
+#[test]
+fn peer_that_claims_more_than_the_ring_holds_is_a_fault() {
+    let fault = lie(&[], u64::from(CAPACITY) + 8);
+    assert_eq!(fault, PeerFault::Index { index: 4104, from: 0, capacity: CAPACITY });
+}
+
+#[test]
+fn peer_that_claims_a_crooked_index_is_a_fault() {
+    assert!(matches!(lie(&[], 12), PeerFault::Index { index: 12, .. }));
+}
+
+#[test]
+fn peer_that_moves_its_index_back_is_a_fault() {
+    let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
+    zone.words()[HEADER / WORD].store(First { size: 16, kind: DONE }.word(), Ordering::Relaxed);
+    zone.words()[PRODUCED].store(16, Ordering::Release);
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(0))));
+    zone.words()[PRODUCED].store(8, Ordering::Release);
+    assert!(matches!(kernel.take(&mut out), Err(PeerFault::Index { index: 8, from: 16, .. })));
+}
+
+#[test]
+fn peer_that_claims_an_impossible_size_is_a_fault() {
+    for size in [0, 8, 23, 33, 4096, u32::MAX] {
+        let fault = lie(&[First { size, kind: SEND }.word()], 32);
+        assert!(matches!(fault, PeerFault::Size { at: 0, size: said, .. } if said == size));
+    }
+    let fault = lie(&[First { size: 24, kind: DONE }.word()], 24);
+    assert!(matches!(fault, PeerFault::Size { size: 24, least: 16, most: 16, .. }));
+    let fault = lie(&[First { size: 16, kind: PAD }.word()], 32);
+    assert!(matches!(fault, PeerFault::Size { size: 16, .. }), "pads only to the ring's end");
+}
+
+#[test]
+fn peer_that_claims_an_unknown_kind_is_a_fault() {
+    let fault = lie(&[First { size: 16, kind: 99 }.word()], 16);
+    assert_eq!(fault, PeerFault::Kind { at: 0, kind: 99 });
+}
+
+#[test]
+fn peer_that_judges_records_it_was_never_given_is_a_fault() {
+    let fault = lie(&[First { size: 16, kind: DONE }.word(), 2], 16);
+    assert_eq!(fault, PeerFault::Verdict { claimed: 2, outstanding: 1 });
+    let fault = lie(&[First { size: 16, kind: STOP }.word(), 1], 16);
+    assert_eq!(fault, PeerFault::Verdict { claimed: 1, outstanding: 1 });
+}
+
+#[test]
+fn descriptors_of_another_size_are_refused() {
+    let (_kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    assert!(ZoneEnd::map(&fds, 2 * CAPACITY).is_err());
+    assert!(ZoneEnd::map(&fds, 5000).is_err());
+    assert!(ZoneEnd::map(&fds, 0).is_err());
+}
