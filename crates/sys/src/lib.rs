@@ -20,6 +20,7 @@
 pub mod channel;
 pub mod doorbell;
 pub mod named;
+pub mod namespace;
 pub mod object;
 pub mod process;
 pub mod ring;
