@@ -1,0 +1,71 @@
+//! The network that most system tests want: Rosemary, a switch and three hosts.
+
+use std::time::Duration;
+
+use cli::lab::{Host, Lab, LabError, Of, Rosemary, Status, Switch, SwitchStatus};
+
+use crate::rosemary_binary;
+
+/// The app that runs.
+pub const APP: &str = "learning-switch";
+
+/// Between two pings.
+pub const INTERVAL: Duration = Duration::from_millis(20);
+
+/// For things that happen at once on an idle machine: slack for a busy one.
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// Rosemary with a connected switch `s1` and hosts `h1`, `h2`, `h3` on its ports 1, 2, 3.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are named as the things are")]
+pub struct Net<'lab> {
+    pub lab: &'lab Lab,
+    pub rosemary: Rosemary<'lab>,
+    pub s1: Switch<'lab>,
+    pub h1: Host<'lab>,
+    pub h2: Host<'lab>,
+    pub h3: Host<'lab>,
+}
+
+impl<'lab> Net<'lab> {
+    /// Starts all and waits until the switch is connected.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start(lab: &'lab Lab, of: Of) -> Result<Self, LabError> {
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let s1 = lab.switch("s1", of)?;
+        let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
+        let (h1, h2, h3) = (h1?, h2?, h3?);
+        rosemary.wait_for_switch(&s1)?;
+        Ok(Self { lab, rosemary, s1, h1, h2, h3 })
+    }
+
+    /// What Rosemary says about everything.
+    ///
+    /// # Errors
+    /// If it does not answer within [`SOON`].
+    pub fn status(&mut self) -> Result<Status, LabError> {
+        self.rosemary.wait_for("Rosemary answers", SOON, |status| Some(status.clone()))
+    }
+
+    /// What Rosemary says about `s1`.
+    ///
+    /// # Errors
+    /// If it is not connected within [`SOON`].
+    pub fn switch_status(&mut self) -> Result<SwitchStatus, LabError> {
+        self.rosemary.wait_for_switch(&self.s1)
+    }
+
+    /// The switch's flows that send what is for `host` to where it is.
+    ///
+    /// # Errors
+    /// What `ovs-ofctl` said.
+    pub fn flows_to(&self, host: &Host<'_>) -> Result<Vec<String>, LabError> {
+        let dst = format!("dl_dst={}", host.mac());
+        let output = format!("actions=output:{}", host.port());
+        let mut flows = self.s1.dump_flows()?;
+        flows.retain(|flow| flow.contains(&dst) && flow.ends_with(&output));
+        Ok(flows)
+    }
+}
