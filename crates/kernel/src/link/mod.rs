@@ -349,3 +349,6 @@ fn words(record: &[u8]) -> Option<[u64; abi::RECORD_HEAD / 8]> {
 fn low_half(word: u64) -> u32 {
     word as u32
 }
+
+#[cfg(test)]
+mod tests;
