@@ -44,6 +44,12 @@ pub enum AskError {
         /// What happened to the connection.
         source: ChannelError,
     },
+    /// It hangs, or the machine does.
+    #[error("{whom} did not answer within {} s", PATIENCE.as_secs())]
+    Late {
+        /// Who was asked.
+        whom: &'static str,
+    },
     /// It refused.
     #[error("the monitor refused: {0}")]
     Refused(String),
@@ -211,9 +217,9 @@ fn exchange<Q: Serialize, A: DeserializeOwned>(
         }
         let rest = give_up.saturating_duration_since(Instant::now());
         if rest.is_zero() {
-            return Err(silent(ChannelError::WouldBlock));
+            return Err(AskError::Late { whom });
         }
-        let rest = Timespec::try_from(rest).map_err(|_| silent(ChannelError::WouldBlock))?;
+        let rest = Timespec::try_from(rest).map_err(|_| AskError::Late { whom })?;
         match poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&rest)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(silent(ChannelError::System(error.into()))),

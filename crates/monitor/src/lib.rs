@@ -45,7 +45,7 @@ use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
 use crate::users::Users;
 
-/// Runs Rosemary until SIGTERM or SIGINT; says whether everything could be stopped.
+/// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
 ///
 /// # Errors
 /// [`StartError`] if it cannot start. Nothing is left behind then.

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,15 +21,22 @@ use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
 /// The script that stands for the program.
 const NAME: &str = "ROSEMARY_TEST_FAKE";
 
-/// Writes a script to `path` that plays the program of that name.
-pub(crate) fn write(path: &Path) {
-    let (name, test) = (path.display(), std::env::current_exe().unwrap());
-    let script = format!(
-        "#!/bin/sh\n{NAME}='{name}' exec '{}' --ignored --exact fake::play --nocapture\n",
-        test.display()
-    );
-    fs::write(path, script).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+/// Puts a script at `path` that plays the program of that name. `tmp` is on the same file system.
+///
+/// There is one script, written before any test starts a process, and links to it: a process that
+/// another thread forks while a file is being written keeps it open, and then it cannot be executed.
+pub(crate) fn link(tmp: &Path, path: &Path) {
+    static SCRIPT: OnceLock<PathBuf> = OnceLock::new();
+    let script = SCRIPT.get_or_init(|| {
+        let script = tmp.join("fake.sh");
+        let test = std::env::current_exe().unwrap();
+        let exec = format!("exec '{}' --ignored --exact fake::play --nocapture", test.display());
+        let _ = fs::remove_file(&script);
+        fs::write(&script, format!("#!/bin/sh\n{NAME}=\"$0\" {exec}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        script
+    });
+    fs::hard_link(script, path).unwrap();
 }
 
 #[test]

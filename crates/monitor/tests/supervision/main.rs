@@ -22,19 +22,24 @@ const LONG: Duration = Duration::from_secs(15);
 /// An installation of its own, with a monitor that runs in it.
 struct House {
     dir: tempfile::TempDir,
+    /// Apart, because the name of a socket must be short.
+    run: tempfile::TempDir,
     monitor: Option<Child>,
+    /// What executes the monitor.
+    command: &'static str,
 }
 
 impl House {
     fn build() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let monitor = Path::new(env!("CARGO_BIN_EXE_rosemary-monitor"));
-        fs::copy(monitor, dir.path().join("rosemary-monitor")).unwrap();
-        fake::write(&dir.path().join("rosemary-kernel"));
-        fake::write(&dir.path().join("rosemary-zone"));
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let dir = tempfile::tempdir_in(tmp).unwrap();
+        let monitor = env!("CARGO_BIN_EXE_rosemary-monitor");
+        fake::link(tmp, &dir.path().join("rosemary-kernel"));
+        fake::link(tmp, &dir.path().join("rosemary-zone"));
+        fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();
         fs::create_dir(dir.path().join("examples")).unwrap();
         fs::write(dir.path().join("examples/liblearning_switch.so"), "an object").unwrap();
-        Self { dir, monitor: None }
+        Self { dir, run: tempfile::tempdir().unwrap(), monitor: None, command: "env" }
     }
 
     fn play(&self, program: &str, how: &str) {
@@ -46,12 +51,15 @@ impl House {
     }
 
     fn runtime_dir(&self) -> PathBuf {
-        self.path("run")
+        self.run.path().join("rosemary")
     }
 
     fn command(&self, listen: &str) -> Command {
-        let mut command = Command::new(self.path("rosemary-monitor"));
-        command.args(["--listen", listen, "--runtime-dir"]).arg(self.runtime_dir());
+        let mut command = Command::new(self.command);
+        command
+            .arg(self.path("rosemary-monitor"))
+            .args(["--listen", listen, "--runtime-dir"])
+            .arg(self.runtime_dir());
         command.env("ROSEMARY_LOG", "debug").stdin(Stdio::null());
         command
     }
@@ -256,8 +264,8 @@ fn silent_operators_keep_nothing_from_working() {
 }
 
 #[test]
-fn sigterm_and_sigint_stop_everything_and_leave_nothing() {
-    for signal in [Signal::TERM, Signal::INT] {
+fn sigterm_sigint_and_a_closed_terminal_stop_everything_and_leave_nothing() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let (mut house, status) = House::running();
         house.signal(signal);
         assert_eq!(house.wait().code(), Some(0), "{}", house.log());
@@ -283,6 +291,17 @@ fn programs_that_do_not_stop_are_killed() {
     assert!(took >= Duration::from_millis(900), "they get a second, got {took:?}");
     assert!(!runs(status.kernel.pid) && !runs(status.apps[0].pid));
     assert!(house.log().contains("it did not end in time"), "{}", house.log());
+}
+
+#[test]
+fn instance_started_to_outlive_its_terminal_outlives_it() {
+    let mut house = House::build();
+    house.command = "nohup";
+    house.start().until_connected(1);
+    house.signal(Signal::HUP);
+    house.signal(Signal::TERM);
+    assert_eq!(house.wait().code(), Some(0));
+    assert!(!house.log().contains("asked to stop twice"), "{}", house.log());
 }
 
 #[test]
