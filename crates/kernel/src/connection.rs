@@ -7,8 +7,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use dal::drivers::openflow::{Session, SwitchInfo, Timing, framing};
-use openflow::DecodeError;
+use crate::query::SwitchStatus;
+use dal::drivers::openflow::{Session, SwitchInfo, Timing};
 
 /// Output above which messages of apps are refused, in bytes.
 const FULL: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Switch {
 }
 
 /// What happened on this connection.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
@@ -54,6 +54,27 @@ pub(crate) struct Counters {
     pub(crate) packet_outs: u64,
     pub(crate) refused: u64,
     pub(crate) errors: u64,
+}
+
+impl Switch {
+    /// What operators are told about it.
+    pub(crate) fn status(&self, address: SocketAddr) -> SwitchStatus {
+        let Counters { packet_ins, dropped, flow_mods, packet_outs, refused, errors } =
+            self.counters;
+        SwitchStatus {
+            dpid: self.info.dpid.to_string(),
+            version: self.info.version.to_string(),
+            address: address.to_string(),
+            epoch: self.epoch,
+            ports: self.info.ports.iter().filter(|port| port.port_no.is_physical()).count(),
+            packet_ins,
+            dropped,
+            flow_mods,
+            packet_outs,
+            refused,
+            errors,
+        }
+    }
 }
 
 /// What reading brought.
@@ -111,11 +132,6 @@ impl Connection {
         self.partial.extend_from_slice(rest);
     }
 
-    /// The next message of `bytes`, and what follows it.
-    pub(crate) fn cut(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, DecodeError> {
-        framing::cut(bytes)
-    }
-
     /// Writes what is there. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         while self.sent < self.out.len() {
@@ -156,6 +172,8 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
+    use dal::drivers::openflow::framing::cut;
+
     use super::*;
 
     fn pair() -> (Connection, TcpStream) {
@@ -182,7 +200,7 @@ mod tests {
         let mut buffer = [0; 64];
         peer.write_all(&[4, 2, 0, 10, 0]).unwrap();
         assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(5));
-        assert_eq!(Connection::cut(&buffer[..5]), Ok(None));
+        assert_eq!(cut(&buffer[..5]), Ok(None));
         connection.keep(&buffer[..5]);
         peer.write_all(&[0, 0, 1, 8, 9]).unwrap();
         assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(10));
@@ -212,7 +230,7 @@ mod tests {
             read += n;
             connection.flush().unwrap();
         }
-        assert_eq!(connection.flush().unwrap(), true);
+        assert!(connection.flush().unwrap());
         assert!(connection.out.is_empty());
     }
 }

@@ -14,6 +14,10 @@ use crate::link::Link;
 /// Bytes of a refused message that its app gets back.
 const REFUSED_SIZE: usize = 64;
 
+/// Bytes of a port's body.
+#[expect(clippy::cast_possible_truncation, reason = "48")]
+const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
+
 /// Gives a packet-in to the apps that want it: at present to every app.
 ///
 /// `message` is the whole OpenFlow message that `packet_in` is a view of.
@@ -44,7 +48,7 @@ fn packet_in_record(switch: &Switch, packet_in: &PacketIn<'_>, message: &[u8]) -
         data_offset: u16::try_from(message.len() - packet_in.data.len()).ok()?,
         data_size: u16::try_from(packet_in.data.len()).ok()?,
         cookie: packet_in.cookie,
-        reason: packet_in.reason,
+        reason: packet_in.reason.wire(),
         table_id: packet_in.table_id,
         body_size: u16::try_from(message.len()).ok()?,
         total_len: packet_in.total_len,
@@ -66,8 +70,8 @@ pub(crate) fn port_record(
 ) -> (Record, [u8; sdk::abi::PORT_SIZE]) {
     let body = Port {
         port_no: port.port_no.0,
-        config: port.config.bits(),
-        state: port.state.bits(),
+        config: port.config.0,
+        state: port.state.0,
         hw_addr: port.hw_addr.0,
         reserved: [0; 2],
         name: port.name.0,
@@ -75,11 +79,8 @@ pub(crate) fn port_record(
         reserved2: [0; 2],
     }
     .to_bytes();
-    let record = Record {
-        reason,
-        body_size: sdk::abi::PORT_SIZE as u16,
-        ..switch_record(RecordKind::Port, info, epoch)
-    };
+    let record =
+        Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, info, epoch) };
     (record, body)
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn refused_record(
     let body = message.get(..REFUSED_SIZE).unwrap_or(message);
     let record = Record {
         reason: why as u8,
-        body_size: body.len() as u16,
+        body_size: u16::try_from(body.len()).expect("at most REFUSED_SIZE"),
         ..Record::new(RecordKind::Refused, version, dpid, epoch)
     };
     (record, body)

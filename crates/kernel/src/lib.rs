@@ -28,4 +28,5 @@ mod link;
 pub mod query;
 mod rate;
 pub mod server;
+
 pub mod worker;

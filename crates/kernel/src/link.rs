@@ -99,11 +99,8 @@ impl Link {
     pub(crate) fn attach(&mut self) -> io::Result<Attached> {
         let (rings, fds) = KernelEnd::create(self.capacity)?;
         let (up_bell, down_bell) = (Doorbell::new()?, Doorbell::new()?);
-        let attached = Attached {
-            fds,
-            up_bell: up_bell.try_clone()?,
-            down_bell: down_bell.try_clone()?,
-        };
+        let attached =
+            Attached { fds, up_bell: up_bell.try_clone()?, down_bell: down_bell.try_clone()? };
         (self.rings, self.up_bell, self.down_bell) = (Some(rings), up_bell, down_bell);
         self.phase = Phase::Snapshot { begun: false };
         self.to_announce = true;
@@ -136,8 +133,7 @@ impl Link {
     /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
     pub(crate) fn packet_in(&mut self, switch: &mut Switch, record: &Record, body: &[u8]) -> bool {
         if self.phase == Phase::Live {
-            return self.announce(switch)
-                && self.push(&record.words(), body, Room::AllButReserve);
+            return self.announce(switch) && self.push(&record.words(), body, Room::AllButReserve);
         }
         if self.backlog.is_none() {
             self.backlog = KernelEnd::create(self.capacity).ok().map(|(ring, _)| ring);
@@ -305,10 +301,7 @@ impl Link {
     }
 
     /// Takes the next thing that the zone said; see [`KernelEnd::take`].
-    pub(crate) fn take<'o>(
-        &mut self,
-        out: &'o mut Vec<u8>,
-    ) -> Result<Option<Down<'o>>, PeerFault> {
+    pub(crate) fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Result<Option<Down<'o>>, PeerFault> {
         self.rings.as_mut().map_or(Ok(None), |rings| rings.take(out))
     }
 

@@ -3,7 +3,6 @@
 //! Over a socket that the monitor made after it had authenticated the operator (design §2): the
 //! monitor passes the kernel's end to the kernel and the other to the operator's command.
 
-use openflow::{Dpid, Version};
 use serde::{Deserialize, Serialize};
 
 /// An operator's command to the kernel.
@@ -57,11 +56,4 @@ pub struct SwitchStatus {
     pub refused: u64,
     /// Error messages it sent.
     pub errors: u64,
-}
-
-impl SwitchStatus {
-    /// How the identifier and the version are written.
-    pub fn names(dpid: Dpid, version: Version) -> (String, String) {
-        (dpid.to_string(), version.to_string())
-    }
 }

@@ -38,7 +38,7 @@ pub use openflow::{
 macro_rules! export_app {
     ($app:ty, name = $name:literal) => {
         #[doc(hidden)]
-        #[allow(non_upper_case_globals, unsafe_code, reason = "a symbol of the C ABI")]
+        #[allow(non_upper_case_globals, reason = "the name of the C ABI")]
         #[unsafe(no_mangle)]
         pub static rosemary_app: $crate::abi::AppTable = $crate::abi::guest::table::<$app>(
             $crate::abi::guest::text(concat!($name, "\0")),

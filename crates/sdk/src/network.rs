@@ -81,9 +81,10 @@ impl<'h> Network<'h> {
         packet_in: &PacketIn<'_>,
         actions: &[Action],
     ) -> Result<(), SendError> {
-        let data = if packet_in.buffer_id.is_some() { &[] } else { packet_in.data };
-        let packet_out = PacketOut::new(packet_in.in_port, actions, data)
-            .buffer_id(packet_in.buffer_id);
+        let packet_out = match packet_in.buffer_id {
+            Some(buffer_id) => PacketOut::buffered(packet_in.in_port, actions, buffer_id),
+            None => PacketOut::new(packet_in.in_port, actions, packet_in.data),
+        };
         self.packet_out(packet_in.switch, &packet_out)
     }
 

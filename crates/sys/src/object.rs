@@ -46,8 +46,8 @@ impl Object {
     pub fn symbol(&self, name: &str) -> io::Result<NonNull<c_void>> {
         let name = CString::new(name).expect("names of symbols are ours");
         // SAFETY: only the address is taken; who looks behind it says there why that is right.
-        let address =
-            unsafe { self.0.get::<*mut c_void>(name.as_bytes_with_nul()) }.map_err(|error| loader_error(&error))?;
+        let address = unsafe { self.0.get::<*mut c_void>(name.as_bytes_with_nul()) }
+            .map_err(|error| loader_error(&error))?;
         NonNull::new(address.into_raw()).ok_or_else(|| io::Error::other("the symbol is null"))
     }
 }

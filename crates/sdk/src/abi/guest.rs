@@ -50,12 +50,18 @@ struct Instance<A> {
 pub(crate) struct Host(*const HostTable);
 
 impl Host {
+    fn table(&self) -> &HostTable {
+        // SAFETY: the ABI's contract: the table lives from `create` to the return of `destroy`,
+        // and so does this.
+        unsafe { &*self.0 }
+    }
+
     /// Room for a message, inside the ring; `None` if there is none now.
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         let size = u32::try_from(size).ok()?;
-        // SAFETY: the table lives from `create` to the return of `destroy`, and this is called
-        // during `on_batch` only, from its thread.
-        let room = unsafe { ((*self.0).reserve)(self.0, size) }.cast::<u8>();
+        // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
+        // thread: a `Network` exists no longer.
+        let room = unsafe { (self.table().reserve)(self.0, size) }.cast::<u8>();
         if room.is_null() {
             return None;
         }
@@ -68,27 +74,27 @@ impl Host {
     pub(crate) fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
         // SAFETY: as in `reserve`.
-        unsafe { ((*self.0).commit)(self.0, dpid, epoch, size) == 0 }
+        unsafe { (self.table().commit)(self.0, dpid, epoch, size) == 0 }
     }
 
     /// Bytes of messages for which there is room.
-    pub(crate) fn room(self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         // SAFETY: as in `reserve`.
-        unsafe { ((*self.0).room)(self.0) as usize }
+        unsafe { (self.table().room)(self.0) as usize }
     }
 
     /// Keeps a record of the batch from the applications behind.
     pub(crate) fn stop(&mut self, number: usize) {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`.
-        unsafe { ((*self.0).stop)(self.0, number) };
+        unsafe { (self.table().stop)(self.0, number) };
     }
 
     /// Tells the operator something.
-    pub(crate) fn log(self, level: Level, text: &str) {
+    pub(crate) fn log(&self, level: Level, text: &str) {
         let size = u32::try_from(text.len()).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`, and `create` may call it too; the text has that many bytes.
-        unsafe { ((*self.0).log)(self.0, level as u32, text.as_ptr().cast::<c_char>(), size) };
+        unsafe { (self.table().log)(self.0, level as u32, text.as_ptr().cast::<c_char>(), size) };
     }
 }
 
@@ -121,12 +127,15 @@ unsafe extern "C" fn on_batch<A: App>(
     // SAFETY: the ABI's contract: what `create` returned, not destroyed, in no other call.
     let instance = unsafe { &mut *app.cast::<Instance<A>>() };
     // SAFETY: the ABI's contract: valid during this call.
-    let (batch, answer) = unsafe { (&*batch, &mut *answer) };
+    let batch = unsafe { &*batch };
+    // SAFETY: as above.
+    let answer = unsafe { &mut *answer };
     let mut records: [(Option<&Record>, &[u8]); MAX_BATCH] = [(None, &[]); MAX_BATCH];
     let count = (batch.count as usize).min(MAX_BATCH);
     for (number, place) in records[..count].iter_mut().enumerate() {
+        let start = batch.records.wrapping_add(number);
         // SAFETY: the ABI's contract: `count` pointers, valid during this call.
-        let start = unsafe { *batch.records.add(number) };
+        let start = unsafe { *start };
         // SAFETY: as above: each to a whole, aligned record that nobody changes.
         let record = unsafe { &*start };
         let body = start.wrapping_add(1).cast::<u8>();

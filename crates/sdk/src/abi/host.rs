@@ -35,10 +35,14 @@ pub trait Host: 'static {
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// It exports no `rosemary_app`.
-    #[error("the object exports no symbol `{SYMBOL}`: {0}; is it built with export_app! or against rosemary_app.h?")]
+    #[error(
+        "the object exports no symbol `{SYMBOL}`: {0}; is it built with export_app! or against rosemary_app.h?"
+    )]
     NoSymbol(std::io::Error),
     /// It was built for another ABI.
-    #[error("the object is built for version {abi} of the app ABI with a table of {size} bytes, this host runs version {ABI} with {expected}; build it again")]
+    #[error(
+        "the object is built for version {abi} of the app ABI with a table of {size} bytes, this host runs version {ABI} with {expected}; build it again"
+    )]
     Abi {
         /// Version it states.
         abi: u32,
@@ -184,6 +188,7 @@ impl<H: Host> HostedApp<H> {
     pub fn on_batch(&mut self, now_ns: u64, records: &[&[u8]]) -> Result<Answer, Failed> {
         let mut pointers = [std::ptr::null::<Record>(); MAX_BATCH];
         for (pointer, record) in pointers[..records.len()].iter_mut().zip(records) {
+            #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
             let start = record.as_ptr().cast::<Record>();
             assert!(record.len() >= RECORD_HEAD && start.is_aligned(), "a whole record");
             *pointer = start;
@@ -221,9 +226,9 @@ impl<H: Host> Drop for HostedApp<H> {
 /// Checks what can be checked before anything of the table is used.
 fn check(table: NonNull<AppTable>) -> Result<&'static AppTable, LoadError> {
     let expected = size_of::<AppTable>();
-    // SAFETY: `abi` and `size` stand first in every version of the table; objects are never
-    // unloaded, so what the symbol points to stays.
-    let (abi, size) = unsafe { ((*table.as_ptr()).abi, (*table.as_ptr()).size) };
+    // SAFETY: two numbers stand first in every version of the table; objects are never unloaded,
+    // so what the symbol points to stays.
+    let [abi, size] = unsafe { table.cast::<[u32; 2]>().read_unaligned() };
     if abi != ABI || (size as usize) < expected || !table.is_aligned() {
         return Err(LoadError::Abi { abi, size, expected });
     }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{
-    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault, Place, RingFds, SEND,
-    SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
+    Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView};
 

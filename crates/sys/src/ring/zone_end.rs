@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{
-    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, MAX_BATCH, PAD, PRODUCED, PeerFault, Place, RingFds,
-    SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, MAX_BATCH, PAD, PRODUCED,
+    PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView};
 

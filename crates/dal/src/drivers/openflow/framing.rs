@@ -3,12 +3,15 @@
 
 use openflow::{DecodeError, Header};
 
+/// A whole message, and the bytes that follow it.
+pub type Cut<'b> = (&'b [u8], &'b [u8]);
+
 /// The first whole message of `bytes` and what follows it; `None` if it is not whole yet.
 ///
 /// # Errors
 /// The length field is less than the header's own 8 bytes: where the next message would begin
 /// cannot be known, so the stream is finished.
-pub fn cut(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, DecodeError> {
+pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
     if bytes.len() < Header::SIZE {
         return Ok(None);
     }

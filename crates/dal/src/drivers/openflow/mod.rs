@@ -8,4 +8,4 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use session::{Closed, Event, Session, SwitchInfo, Timing};
+pub use session::{Closed, Event, Session, SwitchInfo, Timing, recognise};

@@ -14,8 +14,8 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    DecodeError, Dpid, ErrorMessage, Features, Header, Hello, Kind, PacketIn, PortDesc,
-    PortStatus, SwitchConfig, Version,
+    DecodeError, Dpid, EncodeError, ErrorMessage, Features, Header, Hello, Kind, PacketIn,
+    PortDesc, PortDescReply, PortStatus, SwitchConfig, Version,
 };
 use thiserror::Error;
 
@@ -28,13 +28,8 @@ const MAX_PORTS: usize = 65_536;
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
 const WHOLE_PACKET: u16 = 0xffff;
 
-/// Room for any message of ours but an echo reply, in bytes.
-const SHORT: usize = 128;
-
-// Error types and codes that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
-const HELLO_FAILED: u16 = 0;
+// Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
 const INCOMPATIBLE: u16 = 0;
-const BAD_REQUEST: u16 = 1;
 const BAD_VERSION: u16 = 0;
 const BAD_TYPE: u16 = 1;
 
@@ -101,7 +96,9 @@ pub enum Closed {
     #[error("{0}")]
     NotOpenFlow(String),
     /// A version that we do not speak, or none in common.
-    #[error("no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them")]
+    #[error(
+        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
+    )]
     Incompatible {
         /// What it offered.
         theirs: String,
@@ -131,6 +128,16 @@ pub enum Closed {
     Auxiliary {
         /// Its number.
         id: u8,
+    },
+    /// The datapath is connected already.
+    #[error(
+        "{dpid} is connected already, from {address}; two switches must not have the same datapath-id"
+    )]
+    Duplicate {
+        /// The datapath.
+        dpid: Dpid,
+        /// Where the connection that stays comes from.
+        address: String,
     },
     /// The handshake took too long.
     #[error("the handshake was not complete after {}", seconds(*.0))]
@@ -183,6 +190,11 @@ impl Session {
         matches!(self.state, State::Up(_))
     }
 
+    /// Whether nothing was received yet.
+    pub fn is_new(&self) -> bool {
+        matches!(self.state, State::AwaitHello)
+    }
+
     /// Bytes have come, whole messages or not.
     pub fn heard(&mut self, now: Instant) {
         self.heard = now;
@@ -213,11 +225,11 @@ impl Session {
             return self.hello(header, message, out).map(|()| None);
         };
         if header.version != version.wire() {
-            error(version, BAD_REQUEST, BAD_VERSION, message, header.xid, out);
+            error(version, ErrorMessage::BAD_REQUEST, BAD_VERSION, message, header.xid, out);
             return Err(Closed::WrongVersion { theirs: header.version, agreed: version });
         }
         let Ok(kind) = Kind::from_wire(version, header.kind) else {
-            error(version, BAD_REQUEST, BAD_TYPE, message, header.xid, out);
+            error(version, ErrorMessage::BAD_REQUEST, BAD_TYPE, message, header.xid, out);
             return Ok(None);
         };
         match (&self.state, kind) {
@@ -225,21 +237,21 @@ impl Session {
                 Ok(Some(PacketIn::decode(message).map_or_else(Event::Malformed, Event::PacketIn)))
             }
             (_, Kind::EchoRequest) => {
-                append(out, message.len(), |out| openflow::echo_reply(message, out));
+                say(out, |out| openflow::echo_reply(message, out));
                 Ok(None)
             }
-            (_, Kind::EchoReply | Kind::Hello | Kind::BarrierReply) => Ok(None),
             (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
             (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
             (State::Up(_), Kind::PortStatus) => Ok(Some(
                 PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
             )),
-            (_, Kind::Error) => Ok(Some(
-                ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error),
-            )),
-            // Before the handshake is complete the state that these tell is not known yet, and
-            // the replies still to come contain it.
-            (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
+            (_, Kind::Error) => {
+                Ok(Some(ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)))
+            }
+            // Nothing to answer; and what a switch tells before the handshake is complete stands
+            // in the replies still to come.
+            (_, Kind::EchoReply | Kind::Hello | Kind::BarrierReply)
+            | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
             (_, kind) => Ok(Some(Event::Unasked(kind))),
         }
     }
@@ -266,7 +278,7 @@ impl Session {
         if silence >= self.timing.probe && !self.probed {
             self.probed = true;
             let xid = self.xid();
-            append(out, SHORT, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
         Ok(())
     }
@@ -279,17 +291,14 @@ impl Session {
         self.say_hello(out);
         let hello = Hello::decode(message)?;
         let Ok(version) = hello.negotiate(&OURS) else {
-            let theirs = hello.to_string();
-            let spoken = if header.version >= Version::V1_3.wire() {
-                Version::V1_3
-            } else {
-                Version::V1_0
-            };
-            error(spoken, HELLO_FAILED, INCOMPATIBLE, message, header.xid, out);
+            let theirs = offered(&hello);
+            let spoken =
+                if header.version >= Version::V1_3.wire() { Version::V1_3 } else { Version::V1_0 };
+            error(spoken, ErrorMessage::HELLO_FAILED, INCOMPATIBLE, message, header.xid, out);
             return Err(Closed::Incompatible { theirs });
         };
         let xid = self.xid();
-        append(out, SHORT, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
+        say(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = State::AwaitFeatures(version);
         Ok(())
     }
@@ -315,7 +324,7 @@ impl Session {
             return Ok(Some(self.up(info, out)));
         }
         let xid = self.xid();
-        append(out, SHORT, |out| openflow::port_desc_request(version, xid, out));
+        say(out, |out| openflow::port_desc_request(version, xid, out));
         self.state = State::AwaitPorts(info);
         Ok(None)
     }
@@ -326,7 +335,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'m>>, Closed> {
         let State::AwaitPorts(info) = &mut self.state else { return Ok(None) };
-        let (ports, more) = openflow::decode_port_desc_reply(message)?;
+        let (ports, more) = PortDescReply::decode(message)?;
         info.ports.extend(ports);
         if info.ports.len() > MAX_PORTS {
             return Err(Closed::TooManyPorts);
@@ -342,7 +351,7 @@ impl Session {
     fn up<'m>(&mut self, info: SwitchInfo, out: &mut Vec<u8>) -> Event<'m> {
         let config = SwitchConfig { flags: 0, miss_send_len: WHOLE_PACKET };
         let xid = self.xid();
-        append(out, SHORT, |out| config.encode_set(info.version, xid, out));
+        say(out, |out| config.encode_set(info.version, xid, out));
         self.state = State::Up(info.version);
         Event::Up(info)
     }
@@ -351,8 +360,41 @@ impl Session {
         if !self.said_hello {
             self.said_hello = true;
             let xid = self.xid();
-            append(out, SHORT, |out| Hello::offering(&OURS).encode(xid, out));
+            say(out, |out| Hello::new(&OURS).encode(xid, out));
         }
+    }
+}
+
+/// Tells a conversation in another protocol from a hello by its first byte, which in OpenFlow is a
+/// version (OpenFlow 1.3.5 §7.1.1), so that the record says what knocked.
+///
+/// # Errors
+/// [`Closed::NotOpenFlow`].
+pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
+    let what = match bytes {
+        [] | [0x01..=0x06, ..] => return Ok(()),
+        [0x16, 0x03, ..] => {
+            "it speaks TLS; this controller speaks plain TCP: use tcp: instead of ssl:".to_owned()
+        }
+        [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
+        [first, ..] => format!("its first byte is {first:#04x}, which is no OpenFlow version"),
+    };
+    Err(Closed::NotOpenFlow(what))
+}
+
+/// What a hello offers, for people.
+fn offered(hello: &Hello) -> String {
+    let name = |wire: u32| match wire {
+        1..=6 => format!("1.{}", wire - 1),
+        other => format!("version {other:#04x}"),
+    };
+    match hello.bitmap {
+        Some(bitmap) => {
+            let offered: Vec<String> =
+                (0..32).filter(|bit| bitmap & 1 << bit != 0).map(name).collect();
+            if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") }
+        }
+        None => format!("up to {}", name(hello.version.into())),
     }
 }
 
@@ -360,17 +402,10 @@ impl Session {
 /// (OpenFlow 1.3.5 §7.4.4).
 fn error(version: Version, kind: u16, code: u16, cause: &[u8], xid: u32, out: &mut Vec<u8>) {
     let data = cause.get(..64).unwrap_or(cause);
-    append(out, SHORT, |out| ErrorMessage { version, kind, code, data }.encode(xid, out));
+    say(out, |out| ErrorMessage { version, kind, code, data }.encode(xid, out));
 }
 
-/// Appends a message of our own of at most `room` bytes.
-fn append<E: std::fmt::Debug>(
-    out: &mut Vec<u8>,
-    room: usize,
-    encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-) {
-    let start = out.len();
-    out.resize(start + room, 0);
-    let size = encode(&mut out[start..]).expect("our own messages fit and can be said");
-    out.truncate(start + size);
+/// Appends a message of our own.
+fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
+    openflow::append(out, encode).expect("our own messages can be said in every version we speak");
 }

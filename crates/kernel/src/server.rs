@@ -1,0 +1,239 @@
+//! The main thread: serves the monitor's control socket and operators' questions.
+//!
+//! It owns no switch. The monitor asks, the worker acts, the monitor is told; an operator asks,
+//! the worker answers between two turns. If the monitor goes away, so does the kernel.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use sys::channel::{Channel, ChannelError};
+use sys::doorbell::Doorbell;
+use thiserror::Error;
+use tracing::{info, warn};
+
+use crate::control::{Answer, Request};
+use crate::query::{Query, Reply};
+use crate::worker::{Command, Notice, Wires, Worker};
+
+/// Most operators at once; the oldest gives way.
+const OPERATORS: usize = 16;
+
+/// How long a worker may take to answer an operator.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why the kernel cannot go on.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The monitor is gone, or does not say what it should.
+    #[error("the monitor: {0}; rosemary-kernel is started by the monitor, see `rosemary up`")]
+    Monitor(#[from] ChannelError),
+    /// The first message was something else.
+    #[error("the monitor's first message was not Start")]
+    NotStarted,
+    /// The system refused something.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// A worker ended by itself.
+    #[error("a worker ended")]
+    Worker,
+}
+
+/// The main thread's state.
+#[derive(Debug)]
+struct Server {
+    monitor: Channel,
+    operators: Vec<Channel>,
+    worker: Link,
+}
+
+/// The server's ends of the wires to the worker.
+#[derive(Debug)]
+struct Link {
+    commands: Sender<Command>,
+    commands_bell: Arc<Doorbell>,
+    notices: Receiver<Notice>,
+    notices_bell: Arc<Doorbell>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// Serves until the monitor says stop.
+///
+/// # Errors
+/// [`ServerError`]: the process is to end.
+pub fn run(monitor: Channel) -> Result<(), ServerError> {
+    let (request, fds) = wait_for(&monitor)?;
+    let Request::Start { listeners, run_as } = request else {
+        return Err(ServerError::NotStarted);
+    };
+    let confined = match run_as {
+        Some(id) => sys::process::drop_privileges(id),
+        None => sys::process::forbid_new_privileges(),
+    };
+    confined.map_err(system("giving up privileges"))?;
+    let sockets: Vec<TcpListener> = fds.into_iter().map(TcpListener::from).collect();
+    let worker = Link::start(sockets).map_err(system("starting the worker"))?;
+    let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
+    info!(listen = addresses.join(" "), "kernel started");
+    monitor.send(&Answer::Ready, &[])?;
+    Server { monitor, operators: Vec::new(), worker }.serve()
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
+    move |error| ServerError::System { what, error }
+}
+
+fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
+    loop {
+        match monitor.receive() {
+            Err(ChannelError::WouldBlock) => {
+                let mut fds = [PollFd::new(monitor, PollFlags::IN)];
+                let _ = poll(&mut fds, None); // interrupted: look again
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+impl Link {
+    fn start(listeners: Vec<TcpListener>) -> io::Result<Self> {
+        let (commands, to_obey) = channel();
+        let (to_tell, notices) = channel();
+        let commands_bell = Arc::new(Doorbell::new()?);
+        let notices_bell = Arc::new(Doorbell::new()?);
+        let wires = Wires {
+            commands: to_obey,
+            commands_bell: Arc::clone(&commands_bell),
+            notices: to_tell,
+            notices_bell: Arc::clone(&notices_bell),
+        };
+        let worker = Worker::new(listeners, wires)?;
+        let bell = Arc::clone(&notices_bell);
+        let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
+            let result = worker.run();
+            bell.ring(); // so that the server notices
+            result
+        })?;
+        Ok(Self { commands, commands_bell, notices, notices_bell, thread })
+    }
+
+    fn command(&self, command: Command) {
+        // A worker that ended is noticed by its bell.
+        let _ = self.commands.send(command);
+        self.commands_bell.ring();
+    }
+}
+
+impl Server {
+    fn serve(mut self) -> Result<(), ServerError> {
+        loop {
+            self.wait();
+            self.worker.notices_bell.silence();
+            while let Ok(notice) = self.worker.notices.try_recv() {
+                self.tell(notice)?;
+            }
+            if self.worker.thread.is_finished() {
+                return Err(ServerError::Worker);
+            }
+            loop {
+                match self.monitor.receive() {
+                    Ok((Request::Stop, _)) => return self.stop(),
+                    Ok((request, fds)) => self.obey(request, fds),
+                    Err(ChannelError::WouldBlock) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let worker = &self.worker;
+            self.operators.retain(|operator| answer(operator, worker));
+        }
+    }
+
+    /// Sleeps until somebody has said something.
+    fn wait(&self) {
+        let mut fds = vec![
+            PollFd::new(&self.monitor, PollFlags::IN),
+            PollFd::new(&*self.worker.notices_bell, PollFlags::IN),
+        ];
+        fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
+        let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
+    }
+
+    fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
+        match request {
+            Request::Attach { app, name } => self.worker.command(Command::Attach { app, name }),
+            Request::Detach { app } => self.worker.command(Command::Detach { app }),
+            Request::Operator => {
+                if self.operators.len() == OPERATORS {
+                    self.operators.remove(0);
+                }
+                self.operators.extend(fds.into_iter().take(1).map(Channel::from_fd));
+            }
+            Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
+        }
+    }
+
+    fn tell(&self, notice: Notice) -> Result<(), ServerError> {
+        match notice {
+            Notice::Attached { app, capacity, fds } => {
+                let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+                self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+            }
+            Notice::Fault { app, fault } => {
+                self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;
+            }
+            Notice::SetAside { app, record } => {
+                let record = hex(&record);
+                match self.monitor.send(&Answer::SetAside { app, record }, &[]) {
+                    Err(ChannelError::TooLong { size }) => {
+                        warn!(app = app.0, size, "a record set aside was too long to report");
+                    }
+                    result => result?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(self) -> Result<(), ServerError> {
+        self.worker.command(Command::Stop);
+        match self.worker.thread.join() {
+            Ok(result) => result.map_err(system("the worker"))?,
+            Err(_) => return Err(ServerError::Worker),
+        }
+        info!("kernel stopped");
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+    }
+    text
+}
+
+/// Answers an operator's questions. `false` when the operator is to be forgotten.
+fn answer(operator: &Channel, worker: &Link) -> bool {
+    match operator.receive() {
+        Ok((Query::Switches { after }, _)) => {
+            let (reply, answer) = channel();
+            worker.command(Command::Switches { after, reply });
+            let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
+            operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
+        }
+        Err(ChannelError::WouldBlock) => true,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,347 @@
+//! The event loop that owns switches for their whole life.
+//!
+//! One turn: sleep in epoll until something is to be done; read what switches sent and write
+//! records for apps (`switches`); take what apps said, check it and gather it per switch, wake
+//! the apps that sleep (`apps`); write once per switch. No lock is taken, no app is waited for,
+//! and nothing is allocated for a message once the buffers have grown.
+//!
+//! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
+//! the monitor must know ([`Wires`]).
+
+mod apps;
+mod switches;
+mod wires;
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use slab::Slab;
+use tracing::{debug, info, warn};
+
+use crate::connection::{Connection, Input};
+use crate::link::Link;
+use crate::rate::Rate;
+
+pub use wires::{Command, Notice, Wires};
+
+/// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
+const BUFFER: usize = 256 * 1024;
+
+/// How often sessions are asked whether they have lost patience.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Most connections, handshaking ones included.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
+const ACCEPTS: usize = 64;
+
+// Epoll's user data: what it is in the upper half, which one in the lower.
+const COMMANDS: u64 = 0;
+const LISTENER: u64 = 1 << 32;
+const LINK: u64 = 2 << 32;
+const CONNECTION: u64 = 3 << 32;
+const WHICH: u64 = 0xffff_ffff;
+
+/// A worker; see the module's description.
+#[derive(Debug)]
+pub struct Worker {
+    epoll: OwnedFd,
+    wires: Wires,
+    listeners: Vec<TcpListener>,
+    /// Whether listeners are left alone until the next tick, after accepting failed.
+    listeners_paused: bool,
+    connections: Slab<Connection>,
+    /// Where the switch with a DPID is. Keys come from switches; the hash is keyed.
+    by_dpid: HashMap<u64, usize>,
+    /// How often each datapath has been connected.
+    epochs: HashMap<u64, u32>,
+    links: Vec<Link>,
+    dirty: Vec<usize>,
+    scratch: Vec<u8>,
+    next_tick: Instant,
+    rates: Rates,
+}
+
+/// One for each kind of event that outsiders can repeat.
+#[derive(Debug)]
+struct Rates {
+    accepted: Rate,
+    closed: Rate,
+    refused: Rate,
+    errors: Rate,
+    malformed: Rate,
+}
+
+impl Worker {
+    /// A worker that accepts switches on `listeners`.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn new(listeners: Vec<TcpListener>, wires: Wires) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &*wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
+        for (number, listener) in listeners.iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            let data = EventData::new_u64(LISTENER | number as u64);
+            epoll::add(&epoll, listener, data, EventFlags::IN)?;
+        }
+        let now = Instant::now();
+        let rate = || Rate::new(now);
+        Ok(Self {
+            epoll,
+            wires,
+            listeners,
+            listeners_paused: false,
+            connections: Slab::new(),
+            by_dpid: HashMap::new(),
+            epochs: HashMap::new(),
+            links: Vec::new(),
+            dirty: Vec::new(),
+            scratch: Vec::new(),
+            next_tick: now + TICK,
+            rates: Rates {
+                accepted: rate(),
+                closed: rate(),
+                refused: rate(),
+                errors: rate(),
+                malformed: rate(),
+            },
+        })
+    }
+
+    /// Works until told to stop.
+    ///
+    /// # Errors
+    /// Epoll failed, which it does not on any supported system.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER].into_boxed_slice();
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); 256];
+        loop {
+            let timeout = self.prepare_to_sleep();
+            let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                result => result?,
+            };
+            let now = Instant::now();
+            for link in &mut self.links {
+                link.awake();
+            }
+            let mut commands = false;
+            for event in ready {
+                let data = event.data.u64();
+                let which = (data & WHICH) as usize;
+                match data & !WHICH {
+                    LISTENER => self.accept(which, now),
+                    LINK => self.links[which].down_bell.silence(),
+                    CONNECTION => self.serve(which, event.flags, &mut buffer, now),
+                    _ => commands = true,
+                }
+            }
+            if commands && !self.obey(now) {
+                return Ok(());
+            }
+            self.hear_apps(now);
+            self.pump();
+            self.flush(now);
+            if now >= self.next_tick {
+                self.tick(now);
+            }
+        }
+    }
+
+    /// How long epoll may wait.
+    fn prepare_to_sleep(&mut self) -> Timespec {
+        let mut work = false;
+        for index in 0..self.links.len() {
+            match self.links[index].prepare_to_sleep() {
+                Ok(waiting) => work |= waiting,
+                Err(fault) => self.fault(index, fault),
+            }
+        }
+        let rest = self.next_tick.saturating_duration_since(Instant::now());
+        let wait = if work { Duration::ZERO } else { rest };
+        wait.try_into().expect("a tick is short")
+    }
+
+    /// Takes in new connections.
+    fn accept(&mut self, which: usize, now: Instant) {
+        for _ in 0..ACCEPTS {
+            let (socket, address) = match self.listeners[which].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    // Most likely out of descriptors: the listener would be ready for ever.
+                    if let Some(suppressed) = self.rates.accepted.admit(now) {
+                        warn!(%error, suppressed, "could not accept a connection; trying again shortly");
+                    }
+                    self.pause_listeners(true);
+                    return;
+                }
+            };
+            let why_not = if !address.ip().to_canonical().is_loopback() {
+                "plain TCP is accepted from loopback only"
+            } else if self.connections.len() >= MAX_CONNECTIONS {
+                "there are too many connections"
+            } else {
+                match self.admit(socket, address, now) {
+                    Ok(()) => continue,
+                    Err(_) => "the system refused to watch it",
+                }
+            };
+            if let Some(suppressed) = self.rates.accepted.admit(now) {
+                warn!(%address, why = why_not, suppressed, "connection refused");
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        let entry = self.connections.vacant_entry();
+        let data = EventData::new_u64(CONNECTION | entry.key() as u64);
+        epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
+        debug!(%address, "connection accepted");
+        entry.insert(Connection::new(socket, address, now));
+        Ok(())
+    }
+
+    /// A connection is readable or writable.
+    fn serve(&mut self, key: usize, flags: EventFlags, buffer: &mut [u8], now: Instant) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return; // closed earlier in this turn
+        };
+        if flags.contains(EventFlags::OUT) && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
+        {
+            return;
+        }
+        match connection.read(buffer) {
+            Ok(Input::Bytes(size)) => {
+                connection.session.heard(now);
+                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                    self.close(key, &why.to_string(), now);
+                }
+            }
+            Ok(Input::Nothing) => {}
+            Ok(Input::End) => self.close(key, "the switch closed the connection", now),
+            Err(error) => self.close(key, &error.to_string(), now),
+        }
+    }
+
+    /// Ends a connection; apps hear of it if it was a switch.
+    fn close(&mut self, key: usize, why: &str, now: Instant) {
+        let mut connection = self.connections.remove(key);
+        let _ = connection.flush(); // what we had to say about it
+        let address = connection.address;
+        let Some(switch) = connection.switch else {
+            if let Some(suppressed) = self.rates.closed.admit(now) {
+                warn!(%address, why, suppressed, "connection closed before it was a switch");
+            }
+            return;
+        };
+        let dpid = switch.info.dpid;
+        self.by_dpid.remove(&dpid.0);
+        for link in &mut self.links {
+            link.switch_down(&switch);
+        }
+        if let Some(suppressed) = self.rates.closed.admit(now) {
+            info!(%dpid, %address, why, suppressed, "switch disconnected");
+        }
+    }
+
+    /// Writes what was gathered, once per switch.
+    fn flush(&mut self, now: Instant) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            connection.dirty = false;
+            match connection.flush() {
+                Ok(all) => {
+                    if connection.is_hopeless() {
+                        self.close(key, "it does not read what is sent to it", now);
+                    } else if connection.blocked == all {
+                        connection.blocked = !all;
+                        let mut flags = EventFlags::IN | EventFlags::RDHUP;
+                        flags.set(EventFlags::OUT, !all);
+                        let data = EventData::new_u64(CONNECTION | key as u64);
+                        // Fails only for a socket that is not in the set; ours is.
+                        let _ = epoll::modify(&self.epoll, &connection.socket, data, flags);
+                    }
+                }
+                Err(error) => self.close(key, &error.to_string(), now),
+            }
+        }
+        // Closing may have made others dirty; they are written in the next turn.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Lets time pass for every session.
+    fn tick(&mut self, now: Instant) {
+        self.next_tick = now + TICK;
+        if self.listeners_paused {
+            self.pause_listeners(false);
+        }
+        let mut over = Vec::new();
+        for (key, connection) in &mut self.connections {
+            if let Err(why) = connection.session.tick(now, &mut connection.out) {
+                over.push((key, why.to_string()));
+            }
+            if !connection.out.is_empty() && !connection.dirty && !connection.blocked {
+                connection.dirty = true;
+                self.dirty.push(key);
+            }
+        }
+        for (key, why) in over {
+            self.close(key, &why, now);
+        }
+        self.flush(now);
+    }
+
+    fn pause_listeners(&mut self, pause: bool) {
+        self.listeners_paused = pause;
+        let flags = if pause { EventFlags::empty() } else { EventFlags::IN };
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER | number as u64);
+            let _ = epoll::modify(&self.epoll, listener, data, flags);
+        }
+    }
+
+    /// Carries out commands. `false` when told to stop.
+    fn obey(&mut self, now: Instant) -> bool {
+        self.wires.commands_bell.silence();
+        while let Ok(command) = self.wires.commands.try_recv() {
+            match command {
+                Command::Attach { app, name } => {
+                    if let Err(error) = self.attach(app, name, now) {
+                        let fault = format!("could not make its rings: {error}");
+                        self.notify(Notice::Fault { app, fault });
+                    }
+                }
+                Command::Detach { app } => self.detach(app, now),
+                Command::Switches { after, reply } => {
+                    let _ = reply.send(self.status(after)); // who asked may have gone
+                }
+                Command::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn notify(&self, notice: Notice) {
+        // The server lives as long as the process; without it there is nobody to tell.
+        let _ = self.wires.notices.send(notice);
+        self.wires.notices_bell.ring();
+    }
+}

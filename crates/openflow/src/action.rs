@@ -1,0 +1,203 @@
+//! The version-independent action: what happens to a packet.
+//!
+//! OpenFlow 1.3.5 §7.2.5, OpenFlow 1.0.2 §5.2.4. Setting a header field is [`Action::SetField`] in
+//! every version, whatever the version's own action for it is called.
+
+use crate::matching::Field;
+use crate::wire::List;
+use crate::{EncodeError, PortNo, Version, Writer, v1_0, v1_3};
+
+/// What happens to a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Sends the packet out.
+    Output {
+        /// Where to.
+        port: PortNo,
+        /// Most bytes to send if `port` is the controller; [`Action::NO_BUFFER`] is all.
+        max_len: u16,
+    },
+    /// Sends the packet out through a queue. OpenFlow 1.0 only: later versions set the queue
+    /// first and output then.
+    Enqueue {
+        /// Where to.
+        port: PortNo,
+        /// The queue at that port.
+        queue_id: u32,
+    },
+    /// Sets a header field; its mask, if any, cannot be sent.
+    ///
+    /// For `VlanVid` OpenFlow 1.0 adds a tag if there is none, 1.3 needs one to be there.
+    SetField(Field),
+    /// Sets the source port of whichever transport there is. OpenFlow 1.0 only.
+    SetTpSrc(u16),
+    /// Sets the destination port of whichever transport there is. OpenFlow 1.0 only.
+    SetTpDst(u16),
+    /// Pushes a VLAN tag of this ethertype, `0x8100` or `0x88a8`.
+    PushVlan(u16),
+    /// Pops the outer VLAN tag.
+    PopVlan,
+    /// Pushes an MPLS label of this ethertype, `0x8847` or `0x8848`.
+    PushMpls(u16),
+    /// Pops the outer MPLS label; the ethertype of what is below.
+    PopMpls(u16),
+    /// Pushes a PBB service tag of this ethertype.
+    PushPbb(u16),
+    /// Pops the PBB service tag.
+    PopPbb,
+    /// Sets the queue that outputs use.
+    SetQueue(u32),
+    /// Hands the packet to a group.
+    Group(u32),
+    /// Sets the IP TTL or hop limit.
+    SetNwTtl(u8),
+    /// Decrements the IP TTL or hop limit.
+    DecNwTtl,
+    /// Sets the MPLS TTL.
+    SetMplsTtl(u8),
+    /// Decrements the MPLS TTL.
+    DecMplsTtl,
+    /// Copies the TTL outwards.
+    CopyTtlOut,
+    /// Copies the TTL inwards.
+    CopyTtlIn,
+    /// An experimenter's own, as it stands on the wire after the id.
+    Experimenter {
+        /// Whose it is.
+        experimenter: u32,
+        /// What it says; zeros that make the action's length a multiple of 8 are added when sent.
+        data: Box<[u8]>,
+    },
+    /// A type that the version does not define, as it stands on the wire.
+    Unknown {
+        /// The type.
+        kind: u16,
+        /// What follows the head.
+        body: Box<[u8]>,
+    },
+}
+
+impl Action {
+    /// `max_len` that sends the whole packet and buffers none of it (`OFPCML_NO_BUFFER`).
+    pub const NO_BUFFER: u16 = 0xffff;
+
+    /// Sends the packet out through `port`; to the controller, all of it.
+    #[inline]
+    pub fn output(port: PortNo) -> Self {
+        Self::Output { port, max_len: Self::NO_BUFFER }
+    }
+
+    /// Sets a header field.
+    #[inline]
+    pub fn set_field(field: Field) -> Self {
+        Self::SetField(field)
+    }
+
+    /// Writes the action for a version.
+    #[inline]
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        match version {
+            Version::V1_0 => v1_0::convert::write_action(self, to),
+            Version::V1_3 => v1_3::convert::write_action(self, to),
+        }
+    }
+}
+
+/// A list of actions: a slice of the caller's, or those of a decoded message.
+///
+/// Made from a slice or array of [`Action`]s with `into()`.
+#[derive(Clone, Copy)]
+pub struct Actions<'a> {
+    repr: Repr<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Repr<'a> {
+    Slice(&'a [Action]),
+    V1_0(List<'a, v1_0::Action<'a>>),
+    V1_3(List<'a, v1_3::Action<'a>>),
+}
+
+impl Default for Actions<'_> {
+    fn default() -> Self {
+        Self { repr: Repr::Slice(&[]) }
+    }
+}
+
+impl<'a> From<&'a [Action]> for Actions<'a> {
+    fn from(actions: &'a [Action]) -> Self {
+        Self { repr: Repr::Slice(actions) }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Action; N]> for Actions<'a> {
+    fn from(actions: &'a [Action; N]) -> Self {
+        Self { repr: Repr::Slice(actions) }
+    }
+}
+
+impl<'a> From<&'a Vec<Action>> for Actions<'a> {
+    fn from(actions: &'a Vec<Action>) -> Self {
+        Self { repr: Repr::Slice(actions) }
+    }
+}
+
+impl<'a> From<List<'a, v1_0::Action<'a>>> for Actions<'a> {
+    fn from(actions: List<'a, v1_0::Action<'a>>) -> Self {
+        Self { repr: Repr::V1_0(actions) }
+    }
+}
+
+impl<'a> From<List<'a, v1_3::Action<'a>>> for Actions<'a> {
+    fn from(actions: List<'a, v1_3::Action<'a>>) -> Self {
+        Self { repr: Repr::V1_3(actions) }
+    }
+}
+
+impl<'a> Actions<'a> {
+    /// The actions in order.
+    pub fn iter(&self) -> impl Iterator<Item = Action> + use<'a> {
+        let (slice, old, new) = match self.repr {
+            Repr::Slice(slice) => (slice, List::default(), List::default()),
+            Repr::V1_0(list) => (&[][..], list, List::default()),
+            Repr::V1_3(list) => (&[][..], List::default(), list),
+        };
+        slice
+            .iter()
+            .cloned()
+            .chain(old.iter().map(|action| v1_0::convert::read_action(&action)))
+            .chain(new.iter().map(|action| v1_3::convert::read_action(&action)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        match self.repr {
+            Repr::Slice(slice) => slice.is_empty(),
+            Repr::V1_0(list) => list.is_empty(),
+            Repr::V1_3(list) => list.is_empty(),
+        }
+    }
+
+    /// Writes the actions for a version.
+    #[inline]
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if let Repr::Slice(slice) = self.repr {
+            return slice.iter().try_for_each(|action| action.write(version, to));
+        }
+        self.iter().try_for_each(|action| action.write(version, to))
+    }
+}
+
+impl PartialEq for Actions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+impl Eq for Actions<'_> {}
+
+impl core::fmt::Debug for Actions<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,166 @@
+//! Names of things: datapath ids, Ethernet addresses, and how people write them.
+
+use crate::wire::Wire;
+use crate::{DecodeError, Reader, Writer};
+use core::fmt;
+use core::str::FromStr;
+use thiserror::Error;
+
+/// A text is not the name it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not {expected}")]
+pub struct ParseError {
+    /// The text.
+    text: String,
+    /// What it should have been.
+    expected: &'static str,
+}
+
+impl ParseError {
+    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
+        Self { text: text.to_owned(), expected }
+    }
+}
+
+/// A datapath id: the 64 bits that name a switch. OpenFlow 1.3.5 §7.3.1.
+///
+/// Printed as eight bytes, `00:00:00:00:00:00:00:01`. Read back from that, from 16 hexadecimal
+/// digits (as `ovs-vsctl` prints it), from hexadecimal with `0x`, and from a decimal number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dpid(pub u64);
+
+impl fmt::Display for Dpid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_colon_bytes(&self.0.to_be_bytes(), f)
+    }
+}
+
+impl FromStr for Dpid {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let value = if text.contains(':') {
+            colon_bytes(text).map(u64::from_be_bytes)
+        } else if let Some(hex) = text.strip_prefix("0x") {
+            digits(hex, 16)
+        } else if text.len() == 16 {
+            digits(text, 16)
+        } else {
+            digits(text, 10)
+        };
+        value.map(Self).ok_or_else(|| {
+            ParseError::new(text, "a datapath id such as 00:00:00:00:00:00:00:01, 0x1 or 1")
+        })
+    }
+}
+
+/// An Ethernet address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// The address of everybody, `ff:ff:ff:ff:ff:ff`.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Whether this is the address of a group: multicast or broadcast.
+    pub fn is_multicast(self) -> bool {
+        let [first, ..] = self.0;
+        first & 1 != 0
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_colon_bytes(&self.0, f)
+    }
+}
+
+impl FromStr for MacAddr {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        colon_bytes(text)
+            .map(Self)
+            .ok_or_else(|| ParseError::new(text, "an Ethernet address such as 02:00:00:00:00:01"))
+    }
+}
+
+impl<'a> Wire<'a> for MacAddr {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.array(field).map(Self)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(&self.0);
+    }
+}
+
+fn write_colon_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut separator = "";
+    for byte in bytes {
+        write!(f, "{separator}{byte:02x}")?;
+        separator = ":";
+    }
+    Ok(())
+}
+
+/// Reads `N` bytes of one or two hexadecimal digits with colons between them.
+fn colon_bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() <= 2)?;
+        *byte = u8::try_from(digits(part, 16)?).ok()?;
+    }
+    parts.next().is_none().then_some(bytes)
+}
+
+/// Reads digits only: the standard parser would take a sign.
+fn digits(text: &str, radix: u32) -> Option<u64> {
+    if !text.chars().all(|c| c.is_digit(radix)) {
+        return None;
+    }
+    u64::from_str_radix(text, radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dpid_is_read_from_every_form_people_write() {
+        for text in ["00:00:00:00:00:00:00:2a", "000000000000002a", "0x2a", "42"] {
+            assert_eq!(text.parse(), Ok(Dpid(42)), "{text}");
+        }
+        assert_eq!(Dpid(42).to_string(), "00:00:00:00:00:00:00:2a");
+    }
+
+    #[test]
+    fn text_that_is_no_dpid_is_refused_with_the_text() {
+        for text in [
+            "",
+            ":",
+            "00:00",
+            "+1",
+            "-1",
+            "0x",
+            "0x+1",
+            "1:2:3:4:5:6:7:8:9",
+            "1:2:3:4:5:6:7:123",
+            "99999999999999999999",
+        ] {
+            let error = text.parse::<Dpid>().unwrap_err();
+            assert!(error.to_string().starts_with(&format!("`{text}` is not a datapath id")));
+        }
+    }
+
+    #[test]
+    fn mac_address_prints_as_it_is_read() {
+        let mac: MacAddr = "02:00:5e:00:00:ff".parse().unwrap();
+        assert_eq!(mac, MacAddr([2, 0, 0x5e, 0, 0, 0xff]));
+        assert_eq!(mac.to_string(), "02:00:5e:00:00:ff");
+        assert!("02:00:5e:00:00".parse::<MacAddr>().is_err());
+        assert!("02:00:5e:00:00:0g".parse::<MacAddr>().is_err());
+    }
+}

@@ -1,0 +1,296 @@
+//! Error messages: what the peer would not do, and why.
+//!
+//! OpenFlow 1.3.5 §7.5.4, OpenFlow 1.0.2 §5.4.4. The names are those of the specification.
+
+use crate::header::{begin, open};
+use crate::{DecodeError, EncodeError, Kind, Version};
+use core::fmt;
+
+/// An error message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorMessage<'a> {
+    /// The version it was sent in, which gives type and code their meaning.
+    pub version: Version,
+    /// The type: what kind of thing failed.
+    pub kind: u16,
+    /// The code: what was wrong.
+    pub code: u16,
+    /// Usually the first 64 bytes or more of the message that failed; for hello-failed, text.
+    pub data: &'a [u8],
+}
+
+/// A type's name and its codes' names, at the place of their numbers.
+type Names = &'static [(&'static str, &'static [&'static str])];
+
+impl<'a> ErrorMessage<'a> {
+    /// The type of hello-failed; code 0 is "no version in common". In every version.
+    pub const HELLO_FAILED: u16 = 0;
+    /// The type of bad-request. In every version.
+    pub const BAD_REQUEST: u16 = 1;
+    /// The type of experimenters' errors; the code is theirs. Not in OpenFlow 1.0.
+    pub const EXPERIMENTER: u16 = 0xffff;
+
+    /// Decodes a whole error message of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one error message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::Error)?;
+        let kind = body.u16("error_msg.type")?;
+        let code = body.u16("error_msg.code")?;
+        Ok(Self { version, kind, code, data: body.rest() })
+    }
+
+    /// Encodes the message in its version; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message can
+    /// hold it.
+    pub fn encode(&self, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::Error, self.version, xid, out)?;
+        to.u16(self.kind);
+        to.u16(self.code);
+        to.bytes(self.data);
+        to.finish()
+    }
+
+    /// The type's name, if the version has it.
+    pub fn kind_name(&self) -> Option<&'static str> {
+        if self.version != Version::V1_0 && self.kind == Self::EXPERIMENTER {
+            return Some("EXPERIMENTER");
+        }
+        self.names().map(|(kind, _)| *kind)
+    }
+
+    /// The code's name, if the version has it.
+    pub fn code_name(&self) -> Option<&'static str> {
+        self.names().and_then(|(_, codes)| codes.get(usize::from(self.code)).copied())
+    }
+
+    fn names(&self) -> Option<&'static (&'static str, &'static [&'static str])> {
+        let names = match self.version {
+            Version::V1_0 => V1_0,
+            Version::V1_3 => V1_3,
+        };
+        names.get(usize::from(self.kind))
+    }
+}
+
+/// `bad_match/dup_field`, or the numbers where there is no name: `type 99/code 7`.
+impl fmt::Display for ErrorMessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind_name() {
+            Some(kind) => f.write_str(kind)?,
+            None => write!(f, "type {}", self.kind)?,
+        }
+        match self.code_name() {
+            Some(code) => write!(f, "/{code}"),
+            None => write!(f, "/code {}", self.code),
+        }
+    }
+}
+
+/// OpenFlow 1.0.2 §5.4.4.
+const V1_0: Names = &[
+    ("HELLO_FAILED", &["INCOMPATIBLE", "EPERM"]),
+    (
+        "BAD_REQUEST",
+        &[
+            "BAD_VERSION",
+            "BAD_TYPE",
+            "BAD_STAT",
+            "BAD_VENDOR",
+            "BAD_SUBTYPE",
+            "EPERM",
+            "BAD_LEN",
+            "BUFFER_EMPTY",
+            "BUFFER_UNKNOWN",
+        ],
+    ),
+    (
+        "BAD_ACTION",
+        &[
+            "BAD_TYPE",
+            "BAD_LEN",
+            "BAD_VENDOR",
+            "BAD_VENDOR_TYPE",
+            "BAD_OUT_PORT",
+            "BAD_ARGUMENT",
+            "EPERM",
+            "TOO_MANY",
+            "BAD_QUEUE",
+        ],
+    ),
+    (
+        "FLOW_MOD_FAILED",
+        &["ALL_TABLES_FULL", "OVERLAP", "EPERM", "BAD_EMERG_TIMEOUT", "BAD_COMMAND", "UNSUPPORTED"],
+    ),
+    ("PORT_MOD_FAILED", &["BAD_PORT", "BAD_HW_ADDR"]),
+    ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
+];
+
+/// OpenFlow 1.3.5 §7.5.4.
+const V1_3: Names = &[
+    ("HELLO_FAILED", &["INCOMPATIBLE", "EPERM"]),
+    (
+        "BAD_REQUEST",
+        &[
+            "BAD_VERSION",
+            "BAD_TYPE",
+            "BAD_MULTIPART",
+            "BAD_EXPERIMENTER",
+            "BAD_EXP_TYPE",
+            "EPERM",
+            "BAD_LEN",
+            "BUFFER_EMPTY",
+            "BUFFER_UNKNOWN",
+            "BAD_TABLE_ID",
+            "IS_SLAVE",
+            "BAD_PORT",
+            "BAD_PACKET",
+            "MULTIPART_BUFFER_OVERFLOW",
+        ],
+    ),
+    (
+        "BAD_ACTION",
+        &[
+            "BAD_TYPE",
+            "BAD_LEN",
+            "BAD_EXPERIMENTER",
+            "BAD_EXP_TYPE",
+            "BAD_OUT_PORT",
+            "BAD_ARGUMENT",
+            "EPERM",
+            "TOO_MANY",
+            "BAD_QUEUE",
+            "BAD_OUT_GROUP",
+            "MATCH_INCONSISTENT",
+            "UNSUPPORTED_ORDER",
+            "BAD_TAG",
+            "BAD_SET_TYPE",
+            "BAD_SET_LEN",
+            "BAD_SET_ARGUMENT",
+        ],
+    ),
+    (
+        "BAD_INSTRUCTION",
+        &[
+            "UNKNOWN_INST",
+            "UNSUP_INST",
+            "BAD_TABLE_ID",
+            "UNSUP_METADATA",
+            "UNSUP_METADATA_MASK",
+            "BAD_EXPERIMENTER",
+            "BAD_EXP_TYPE",
+            "BAD_LEN",
+            "EPERM",
+        ],
+    ),
+    (
+        "BAD_MATCH",
+        &[
+            "BAD_TYPE",
+            "BAD_LEN",
+            "BAD_TAG",
+            "BAD_DL_ADDR_MASK",
+            "BAD_NW_ADDR_MASK",
+            "BAD_WILDCARDS",
+            "BAD_FIELD",
+            "BAD_VALUE",
+            "BAD_MASK",
+            "BAD_PREREQ",
+            "DUP_FIELD",
+            "EPERM",
+        ],
+    ),
+    (
+        "FLOW_MOD_FAILED",
+        &[
+            "UNKNOWN",
+            "TABLE_FULL",
+            "BAD_TABLE_ID",
+            "OVERLAP",
+            "EPERM",
+            "BAD_TIMEOUT",
+            "BAD_COMMAND",
+            "BAD_FLAGS",
+        ],
+    ),
+    (
+        "GROUP_MOD_FAILED",
+        &[
+            "GROUP_EXISTS",
+            "INVALID_GROUP",
+            "WEIGHT_UNSUPPORTED",
+            "OUT_OF_GROUPS",
+            "OUT_OF_BUCKETS",
+            "CHAINING_UNSUPPORTED",
+            "WATCH_UNSUPPORTED",
+            "LOOP",
+            "UNKNOWN_GROUP",
+            "CHAINED_GROUP",
+            "BAD_TYPE",
+            "BAD_COMMAND",
+            "BAD_BUCKET",
+            "BAD_WATCH",
+            "EPERM",
+        ],
+    ),
+    ("PORT_MOD_FAILED", &["BAD_PORT", "BAD_HW_ADDR", "BAD_CONFIG", "BAD_ADVERTISE", "EPERM"]),
+    ("TABLE_MOD_FAILED", &["BAD_TABLE", "BAD_CONFIG", "EPERM"]),
+    ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
+    ("SWITCH_CONFIG_FAILED", &["BAD_FLAGS", "BAD_LEN", "EPERM"]),
+    ("ROLE_REQUEST_FAILED", &["STALE", "UNSUP", "BAD_ROLE"]),
+    (
+        "METER_MOD_FAILED",
+        &[
+            "UNKNOWN",
+            "METER_EXISTS",
+            "INVALID_METER",
+            "UNKNOWN_METER",
+            "BAD_COMMAND",
+            "BAD_FLAGS",
+            "BAD_RATE",
+            "BAD_BURST",
+            "BAD_BAND",
+            "BAD_BAND_VALUE",
+            "OUT_OF_METERS",
+            "OUT_OF_BANDS",
+        ],
+    ),
+    (
+        "TABLE_FEATURES_FAILED",
+        &["BAD_TABLE", "BAD_METADATA", "BAD_TYPE", "BAD_LEN", "BAD_ARGUMENT", "EPERM"],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_type_and_code_of_its_own_version() {
+        let bytes = [4, 1, 0, 14, 0, 0, 0, 9, 0, 4, 0, 10, 4, 14];
+        let error = ErrorMessage::decode(&bytes).unwrap();
+        assert_eq!(error.to_string(), "BAD_MATCH/DUP_FIELD");
+        assert_eq!(error.data, [4, 14]);
+        let mut out = [0; 14];
+        assert_eq!(error.encode(9, &mut out), Ok(14));
+        assert_eq!(out, bytes);
+        let old = ErrorMessage { version: Version::V1_0, ..error };
+        assert_eq!(old.to_string(), "PORT_MOD_FAILED/code 10");
+        let other = ErrorMessage { kind: 99, ..old };
+        assert_eq!(other.to_string(), "type 99/code 10");
+    }
+
+    #[test]
+    fn error_cut_anywhere_is_truncated() {
+        let bytes = [1, 1, 0, 12, 0, 0, 0, 9, 0, 4, 0, 1];
+        for len in 0..bytes.len() {
+            assert!(matches!(
+                ErrorMessage::decode(&bytes[..len]),
+                Err(DecodeError::Truncated { .. })
+            ));
+        }
+    }
+}

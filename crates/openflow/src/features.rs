@@ -1,0 +1,277 @@
+//! The version-independent features reply and switch configuration.
+//!
+//! OpenFlow 1.3.5 §7.3.1, §7.3.2; OpenFlow 1.0.2 §5.3.1, §5.3.2.
+
+use crate::header::{begin, open};
+use crate::port::bits;
+use crate::wire::{Pad, Wire};
+use crate::{DecodeError, Dpid, EncodeError, Kind, PortDesc, Version, v1_0, v1_3};
+
+bits! {
+    /// What a switch can do, with OpenFlow 1.3's numbers (`ofp_capabilities`).
+    pub struct Capabilities(u32) {
+        /// It keeps flow statistics.
+        FLOW_STATS = 1 << 0;
+        /// It keeps table statistics.
+        TABLE_STATS = 1 << 1;
+        /// It keeps port statistics.
+        PORT_STATS = 1 << 2;
+        /// It keeps group statistics. Not in OpenFlow 1.0.
+        GROUP_STATS = 1 << 3;
+        /// It can reassemble IP fragments.
+        IP_REASM = 1 << 5;
+        /// It keeps queue statistics.
+        QUEUE_STATS = 1 << 6;
+        /// It matches IP addresses in ARP. OpenFlow 1.0 only.
+        ARP_MATCH_IP = 1 << 7;
+        /// It blocks looping ports itself. Not in OpenFlow 1.0.
+        PORT_BLOCKED = 1 << 8;
+        /// It does spanning tree. OpenFlow 1.0 only, where it has the bit of `GROUP_STATS`.
+        STP = 1 << 31;
+    }
+}
+
+impl Capabilities {
+    /// The bit of [`Capabilities::STP`] in OpenFlow 1.0.
+    const STP_1_0: u32 = 1 << 3;
+
+    fn from_v1_0(bits: u32) -> Self {
+        let stp = if bits & Self::STP_1_0 == 0 { 0 } else { Self::STP.0 };
+        Self(bits & !Self::STP_1_0 | stp)
+    }
+
+    fn to_v1_0(self) -> u32 {
+        let stp = if self.contains(Self::STP) { Self::STP_1_0 } else { 0 };
+        self.0 & !(Self::STP.0 | Self::GROUP_STATS.0) | stp
+    }
+}
+
+/// A switch's identity and abilities: the features reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// Its identity.
+    pub dpid: Dpid,
+    /// How many packets it can hold.
+    pub n_buffers: u32,
+    /// How many flow tables it has.
+    pub n_tables: u8,
+    /// Which connection this is; 0 is the main one, as always in OpenFlow 1.0.
+    pub auxiliary_id: u8,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Which actions it can do: a bit for each type. OpenFlow 1.0 only, else 0.
+    pub actions: u32,
+    /// Its ports. OpenFlow 1.0 only, else empty: see [`crate::port_desc_request`].
+    pub ports: Vec<PortDesc>,
+}
+
+impl Features {
+    /// Decodes a whole features reply of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one features reply.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::FeaturesReply)?;
+        let features = match version {
+            Version::V1_0 => {
+                let wire = v1_0::Features::read(&mut body, "switch_features")?;
+                Self {
+                    dpid: Dpid(wire.datapath_id),
+                    n_buffers: wire.n_buffers,
+                    n_tables: wire.n_tables,
+                    auxiliary_id: 0,
+                    capabilities: Capabilities::from_v1_0(wire.capabilities),
+                    actions: wire.actions,
+                    ports: wire.ports.iter().map(|port| PortDesc::from_v1_0(&port)).collect(),
+                }
+            }
+            Version::V1_3 => {
+                let wire = v1_3::Features::read(&mut body, "switch_features")?;
+                Self {
+                    dpid: Dpid(wire.datapath_id),
+                    n_buffers: wire.n_buffers,
+                    n_tables: wire.n_tables,
+                    auxiliary_id: wire.auxiliary_id,
+                    capabilities: Capabilities(wire.capabilities),
+                    actions: 0,
+                    ports: Vec::new(),
+                }
+            }
+        };
+        body.finish("switch_features")?;
+        Ok(features)
+    }
+
+    /// Encodes the reply for a version, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] for ports in a version whose reply has none, and for an
+    /// auxiliary connection in OpenFlow 1.0; [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version });
+        let mut to = begin(Kind::FeaturesReply, version, xid, out)?;
+        match version {
+            Version::V1_0 => {
+                if self.auxiliary_id != 0 {
+                    return unsupported("switch_features.auxiliary_id");
+                }
+                let wire = v1_0::Features {
+                    datapath_id: self.dpid.0,
+                    n_buffers: self.n_buffers,
+                    n_tables: self.n_tables,
+                    pad: Pad::default(),
+                    capabilities: self.capabilities.to_v1_0(),
+                    actions: self.actions,
+                    ports: (&[]).into(),
+                };
+                wire.write(&mut to);
+                for port in &self.ports {
+                    port.to_v1_0()?.write(&mut to);
+                }
+            }
+            Version::V1_3 => {
+                if !self.ports.is_empty() {
+                    return unsupported("switch_features.ports");
+                }
+                let wire = v1_3::Features {
+                    datapath_id: self.dpid.0,
+                    n_buffers: self.n_buffers,
+                    n_tables: self.n_tables,
+                    auxiliary_id: self.auxiliary_id,
+                    pad: Pad::default(),
+                    capabilities: self.capabilities.0,
+                    reserved: 0,
+                };
+                wire.write(&mut to);
+            }
+        }
+        to.finish()
+    }
+}
+
+/// How a switch treats what it sends to the controller: get-config reply and set-config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SwitchConfig {
+    /// How IP fragments are handled: `ofp_config_flags`; 0 is nothing special.
+    pub flags: u16,
+    /// Most bytes of a packet that a packet-in carries; 0xffff is all, unbuffered (OpenFlow 1.3).
+    pub miss_send_len: u16,
+}
+
+impl SwitchConfig {
+    /// Decodes a whole get-config reply of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one get-config reply.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_as(Kind::GetConfigReply, message)
+    }
+
+    /// Decodes a whole set-config of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one set-config.
+    pub fn decode_set(message: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_as(Kind::SetConfig, message)
+    }
+
+    fn decode_as(kind: Kind, message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, kind)?;
+        let (flags, miss_send_len) = match version {
+            Version::V1_0 => {
+                let wire = v1_0::SwitchConfig::read(&mut body, "switch_config")?;
+                (wire.flags, wire.miss_send_len)
+            }
+            Version::V1_3 => {
+                let wire = v1_3::SwitchConfig::read(&mut body, "switch_config")?;
+                (wire.flags, wire.miss_send_len)
+            }
+        };
+        body.finish("switch_config")?;
+        Ok(Self { flags, miss_send_len })
+    }
+
+    /// Encodes a set-config; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode_set(
+        &self,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        self.encode_as(Kind::SetConfig, version, xid, out)
+    }
+
+    /// Encodes a get-config reply, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode_reply(
+        &self,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        self.encode_as(Kind::GetConfigReply, version, xid, out)
+    }
+
+    fn encode_as(
+        self,
+        kind: Kind,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let mut to = begin(kind, version, xid, out)?;
+        to.u16(self.flags);
+        to.u16(self.miss_send_len);
+        to.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MacAddr, PortNo};
+
+    #[test]
+    fn features_reply_survives_its_version_and_cuts() {
+        let port = PortDesc::new(PortNo(1), MacAddr([2, 0, 0, 0, 0, 1]), "eth1");
+        let new = Features {
+            dpid: Dpid(0x1234),
+            n_buffers: 256,
+            n_tables: 254,
+            auxiliary_id: 1,
+            capabilities: Capabilities::FLOW_STATS | Capabilities::GROUP_STATS,
+            actions: 0,
+            ports: Vec::new(),
+        };
+        let old = Features {
+            auxiliary_id: 0,
+            capabilities: Capabilities::FLOW_STATS | Capabilities::STP,
+            actions: 0xfff,
+            ports: vec![port, port],
+            ..new.clone()
+        };
+        for (version, features, fixed) in [(Version::V1_3, new, 32), (Version::V1_0, old, 128)] {
+            let mut out = [0; 200];
+            assert_eq!(features.encode(version, 1, &mut out), Ok(fixed));
+            assert_eq!(Features::decode(&out[..fixed]), Ok(features));
+            for len in 0..fixed {
+                assert!(Features::decode(&out[..len]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn set_config_is_twelve_bytes() {
+        let config = SwitchConfig { flags: 0, miss_send_len: 0xffff };
+        let mut out = [0; 12];
+        assert_eq!(config.encode_set(Version::V1_3, 2, &mut out), Ok(12));
+        assert_eq!(out, [4, 9, 0, 12, 0, 0, 0, 2, 0, 0, 0xff, 0xff]);
+        assert_eq!(SwitchConfig::decode_set(&out), Ok(config));
+        assert!(SwitchConfig::decode(&out).is_err());
+    }
+}

@@ -1,0 +1,567 @@
+//! The version-independent flow-mod: adds, changes, deletes flow entries.
+//!
+//! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Making one from a match of the usual size and
+//! a slice of actions, and encoding it, allocates nothing; decoding one borrows its actions.
+
+use crate::action::{Action, Actions};
+use crate::header::{begin, open};
+use crate::matching::Match;
+use crate::wire::{List, Pad, Wire};
+use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
+
+/// `buffer_id` of no buffer (`OFP_NO_BUFFER`).
+pub(crate) const NO_BUFFER: u32 = 0xffff_ffff;
+
+/// What a flow-mod does. The numbers are the same in every version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FlowModCommand {
+    /// Adds an entry; replaces one of the same match and priority.
+    Add,
+    /// Changes the instructions of every entry that the match covers.
+    Modify,
+    /// Changes the instructions of the entry of just this match and priority.
+    ModifyStrict,
+    /// Deletes every entry that the match covers.
+    Delete,
+    /// Deletes the entry of just this match and priority.
+    DeleteStrict,
+}
+
+impl FlowModCommand {
+    /// Every command, at the place of its number.
+    const ALL: [Self; 5] =
+        [Self::Add, Self::Modify, Self::ModifyStrict, Self::Delete, Self::DeleteStrict];
+
+    /// The command's number.
+    pub fn wire(self) -> u8 {
+        match self {
+            Self::Add => 0,
+            Self::Modify => 1,
+            Self::ModifyStrict => 2,
+            Self::Delete => 3,
+            Self::DeleteStrict => 4,
+        }
+    }
+
+    fn from_wire(found: u16, offset: usize) -> Result<Self, DecodeError> {
+        Self::ALL.get(usize::from(found)).copied().ok_or(DecodeError::BadValue {
+            field: "flow_mod.command",
+            offset,
+            found: found.into(),
+            expected: "0 (add) to 4 (delete strict)",
+        })
+    }
+
+    /// Whether it deletes.
+    pub fn is_delete(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteStrict)
+    }
+}
+
+/// Flags of a flow-mod, with OpenFlow 1.3's numbers (`ofp_flow_mod_flags`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FlowModFlags(pub u16);
+
+impl FlowModFlags {
+    /// Send a flow-removed message when the entry goes.
+    pub const SEND_FLOW_REM: Self = Self(1 << 0);
+    /// Refuse an entry that overlaps another of the same priority.
+    pub const CHECK_OVERLAP: Self = Self(1 << 1);
+    /// Reset the counters of a replaced or changed entry. Not in OpenFlow 1.0.
+    pub const RESET_COUNTS: Self = Self(1 << 2);
+    /// Do not count packets. Not in OpenFlow 1.0.
+    pub const NO_PKT_COUNTS: Self = Self(1 << 3);
+    /// Do not count bytes. Not in OpenFlow 1.0.
+    pub const NO_BYT_COUNTS: Self = Self(1 << 4);
+    /// Put the entry into the emergency table. OpenFlow 1.0 only, where its bit is 2.
+    pub const EMERGENCY: Self = Self(1 << 15);
+
+    /// Whether all of `flags` are set.
+    pub fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// The bits both versions have in common.
+    const SHARED: u16 = 0b11;
+    /// The bit of [`FlowModFlags::EMERGENCY`] in OpenFlow 1.0.
+    const EMERGENCY_1_0: u16 = 1 << 2;
+
+    fn from_v1_0(found: u16, offset: usize) -> Result<Self, DecodeError> {
+        let emergency = if found & Self::EMERGENCY_1_0 == 0 { 0 } else { Self::EMERGENCY.0 };
+        match found & !(Self::SHARED | Self::EMERGENCY_1_0) {
+            0 => Ok(Self(found & Self::SHARED | emergency)),
+            _ => Err(DecodeError::BadValue {
+                field: "flow_mod.flags",
+                offset,
+                found: found.into(),
+                expected: "no bits but those of OpenFlow 1.0: 0x7",
+            }),
+        }
+    }
+
+    fn to_v1_0(self) -> Result<u16, EncodeError> {
+        let emergency = if self.contains(Self::EMERGENCY) { Self::EMERGENCY_1_0 } else { 0 };
+        match self.0 & !(Self::SHARED | Self::EMERGENCY.0) {
+            0 => Ok(self.0 & Self::SHARED | emergency),
+            _ => Err(EncodeError::Unsupported { field: "flow_mod.flags", version: Version::V1_0 }),
+        }
+    }
+}
+
+impl core::ops::BitOr for FlowModFlags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What an entry does with its packets: one instruction of each kind at most, as OpenFlow 1.3.5
+/// §5.9 says, in the order in which a switch carries them out.
+///
+/// OpenFlow 1.0 has only `apply`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instructions<'a> {
+    /// Sends the packet through this meter.
+    pub meter: Option<u32>,
+    /// Applies these actions at once.
+    pub apply: Actions<'a>,
+    /// Empties the action set.
+    pub clear: bool,
+    /// Merges these actions into the action set.
+    pub write: Actions<'a>,
+    /// Writes metadata: the bits, and which of them.
+    pub metadata: Option<(u64, u64)>,
+    /// Goes on in this table.
+    pub goto_table: Option<u8>,
+    /// Experimenters' instructions and ones not in the specification. OpenFlow 1.3 only.
+    pub others: List<'a, v1_3::Instruction<'a>>,
+}
+
+impl<'a> Instructions<'a> {
+    /// The instructions that those of OpenFlow 1.3 are.
+    ///
+    /// # Errors
+    /// [`DecodeError::BadValue`] if one comes twice: what the switch would make of it is not said.
+    pub(crate) fn from_v1_3(
+        wire: List<'a, v1_3::Instruction<'a>>,
+        at: usize,
+    ) -> Result<Self, DecodeError> {
+        use v1_3::Instruction as Wired;
+        let mut found = Self::default();
+        let mut seen = 0_u8;
+        for instruction in wire {
+            let kind = instruction.kind();
+            match instruction {
+                Wired::GotoTable(goto) => found.goto_table = Some(goto.table_id),
+                Wired::WriteMetadata(write) => {
+                    found.metadata = Some((write.metadata, write.metadata_mask));
+                }
+                Wired::WriteActions(write) => found.write = write.actions.into(),
+                Wired::ApplyActions(apply) => found.apply = apply.actions.into(),
+                Wired::ClearActions(_) => found.clear = true,
+                Wired::Meter(meter) => found.meter = Some(meter),
+                Wired::Experimenter(_) | Wired::Unknown { .. } => {
+                    found.others = wire;
+                    continue;
+                }
+            }
+            let bit = 1_u8.checked_shl(kind.into()).unwrap_or(0);
+            if seen & bit != 0 {
+                return Err(DecodeError::BadValue {
+                    field: "instruction.type",
+                    offset: at,
+                    found: kind.into(),
+                    expected: "no instruction twice",
+                });
+            }
+            seen |= bit;
+        }
+        Ok(found)
+    }
+
+    /// The experimenters' instructions and unknown ones.
+    pub fn others(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
+        self.others.iter().filter(|instruction| {
+            matches!(
+                instruction,
+                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
+            )
+        })
+    }
+
+    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        use v1_3::Instruction as Wired;
+        use v1_3::instruction;
+        if let Some(meter) = self.meter {
+            Wired::Meter(meter).write(to);
+        }
+        if !self.apply.is_empty() {
+            write_actions(4, self.apply, to)?;
+        }
+        if self.clear {
+            write_actions(5, Actions::default(), to)?;
+        }
+        if !self.write.is_empty() {
+            write_actions(3, self.write, to)?;
+        }
+        if let Some((metadata, metadata_mask)) = self.metadata {
+            let pad = Pad::default();
+            Wired::WriteMetadata(instruction::WriteMetadata { pad, metadata, metadata_mask })
+                .write(to);
+        }
+        if let Some(table_id) = self.goto_table {
+            Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
+        }
+        self.others().for_each(|instruction| instruction.write(to));
+        Ok(())
+    }
+
+    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        if self.meter.is_some() {
+            return unsupported("instruction meter");
+        }
+        if self.clear {
+            return unsupported("instruction clear_actions");
+        }
+        if !self.write.is_empty() {
+            return unsupported("instruction write_actions");
+        }
+        if self.metadata.is_some() {
+            return unsupported("instruction write_metadata");
+        }
+        if self.goto_table.is_some() {
+            return unsupported("instruction goto_table");
+        }
+        if self.others().next().is_some() {
+            return unsupported("an experimenter's instruction");
+        }
+        self.apply.write(Version::V1_0, to)
+    }
+}
+
+/// Writes an instruction of OpenFlow 1.3 that holds actions (`ofp_instruction_actions`, §7.2.4).
+#[inline]
+fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    let start = to.position();
+    to.u16(kind);
+    to.zeros(6); // len, and the padding
+    actions.write(Version::V1_3, to)?;
+    to.patch_size(start + 2, start);
+    Ok(())
+}
+
+/// A flow-mod.
+///
+/// ```
+/// use rosemary_openflow::{Action, FlowMod, Match, PortNo, Version};
+///
+/// let actions = [Action::output(PortNo(2))];
+/// let flow_mod = FlowMod::add(Match::new().in_port(PortNo(1)))
+///     .priority(100)
+///     .idle_timeout(60)
+///     .apply(&actions);
+///
+/// let mut buffer = [0; 128];
+/// let size = flow_mod.encode(Version::V1_3, 7, &mut buffer)?;
+/// assert_eq!(FlowMod::decode(&buffer[..size])?, flow_mod);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowMod<'a> {
+    /// What it does.
+    pub command: FlowModCommand,
+    /// The table; in a delete, [`FlowMod::ALL_TABLES`] is all. 0 in OpenFlow 1.0.
+    pub table_id: u8,
+    /// What the controller wants to know the entry by.
+    pub cookie: u64,
+    /// Which cookie bits an entry must share to be modified or deleted. 0 in OpenFlow 1.0.
+    pub cookie_mask: u64,
+    /// Which packets.
+    pub match_: Match,
+    /// The higher goes first.
+    pub priority: u16,
+    /// Seconds without a packet before the entry goes; 0 is never.
+    pub idle_timeout: u16,
+    /// Seconds before the entry goes; 0 is never.
+    pub hard_timeout: u16,
+    /// A packet the switch holds, to be sent through the new entry.
+    pub buffer_id: Option<u32>,
+    /// Deletes only entries that output here; [`PortNo::ANY`] does not ask.
+    pub out_port: PortNo,
+    /// Deletes only entries that use this group; [`FlowMod::ANY_GROUP`] does not ask.
+    pub out_group: u32,
+    /// Flags.
+    pub flags: FlowModFlags,
+    /// What happens to the packets; none drops them.
+    pub instructions: Instructions<'a>,
+}
+
+impl<'a> FlowMod<'a> {
+    /// `table_id` of a delete from every table (`OFPTT_ALL`).
+    pub const ALL_TABLES: u8 = 0xff;
+    /// `out_group` that does not ask (`OFPG_ANY`).
+    pub const ANY_GROUP: u32 = 0xffff_ffff;
+    /// The priority of an entry that does not say another, as Open vSwitch has it.
+    pub const DEFAULT_PRIORITY: u16 = 0x8000;
+
+    /// A flow-mod that does `command` in table 0 at the default priority.
+    #[inline]
+    pub fn new(command: FlowModCommand, match_: Match) -> Self {
+        Self {
+            command,
+            table_id: 0,
+            cookie: 0,
+            cookie_mask: 0,
+            match_,
+            priority: Self::DEFAULT_PRIORITY,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            buffer_id: None,
+            out_port: PortNo::ANY,
+            out_group: Self::ANY_GROUP,
+            flags: FlowModFlags::default(),
+            instructions: Instructions::default(),
+        }
+    }
+
+    /// Adds an entry for these packets.
+    #[inline]
+    pub fn add(match_: Match) -> Self {
+        Self::new(FlowModCommand::Add, match_)
+    }
+
+    /// Deletes the entries that the match covers, in table 0.
+    #[inline]
+    pub fn delete(match_: Match) -> Self {
+        Self::new(FlowModCommand::Delete, match_)
+    }
+
+    /// Sets the table.
+    #[must_use]
+    #[inline]
+    pub fn table(mut self, table_id: u8) -> Self {
+        self.table_id = table_id;
+        self
+    }
+
+    /// Sets the cookie.
+    #[must_use]
+    #[inline]
+    pub fn cookie(mut self, cookie: u64) -> Self {
+        self.cookie = cookie;
+        self
+    }
+
+    /// Narrows a modify or delete to entries that share these bits of this cookie.
+    #[must_use]
+    #[inline]
+    pub fn only_cookie(mut self, cookie: u64, mask: u64) -> Self {
+        self.cookie = cookie;
+        self.cookie_mask = mask;
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    #[inline]
+    pub fn priority(mut self, priority: u16) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Lets the entry go after this many seconds without a packet.
+    #[must_use]
+    #[inline]
+    pub fn idle_timeout(mut self, seconds: u16) -> Self {
+        self.idle_timeout = seconds;
+        self
+    }
+
+    /// Lets the entry go after this many seconds.
+    #[must_use]
+    #[inline]
+    pub fn hard_timeout(mut self, seconds: u16) -> Self {
+        self.hard_timeout = seconds;
+        self
+    }
+
+    /// Sends a packet that the switch holds through the new entry.
+    #[must_use]
+    #[inline]
+    pub fn buffer_id(mut self, buffer_id: Option<u32>) -> Self {
+        self.buffer_id = buffer_id;
+        self
+    }
+
+    /// Narrows a delete to entries that output here.
+    #[must_use]
+    #[inline]
+    pub fn out_port(mut self, port: PortNo) -> Self {
+        self.out_port = port;
+        self
+    }
+
+    /// Sets flags.
+    #[must_use]
+    #[inline]
+    pub fn flags(mut self, flags: FlowModFlags) -> Self {
+        self.flags = self.flags | flags;
+        self
+    }
+
+    /// Applies these actions to the packets at once.
+    #[must_use]
+    #[inline]
+    pub fn apply(mut self, actions: &'a [Action]) -> Self {
+        self.instructions.apply = actions.into();
+        self
+    }
+
+    /// Merges these actions into the packets' action set.
+    #[must_use]
+    #[inline]
+    pub fn write(mut self, actions: &'a [Action]) -> Self {
+        self.instructions.write = actions.into();
+        self
+    }
+
+    /// Goes on in a later table.
+    #[must_use]
+    #[inline]
+    pub fn goto_table(mut self, table_id: u8) -> Self {
+        self.instructions.goto_table = Some(table_id);
+        self
+    }
+
+    /// Sends the packets through a meter.
+    #[must_use]
+    #[inline]
+    pub fn meter(mut self, meter_id: u32) -> Self {
+        self.instructions.meter = Some(meter_id);
+        self
+    }
+
+    /// Encodes the flow-mod for a version; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
+    /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::FlowMod, version, xid, out)?;
+        match version {
+            Version::V1_0 => self.write_v1_0(&mut to)?,
+            Version::V1_3 => self.write_v1_3(&mut to)?,
+        }
+        to.finish()
+    }
+
+    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.flags.contains(FlowModFlags::EMERGENCY) {
+            return Err(EncodeError::Unsupported {
+                field: "flow_mod.flags emergency",
+                version: Version::V1_3,
+            });
+        }
+        to.u64(self.cookie);
+        to.u64(self.cookie_mask);
+        to.u8(self.table_id);
+        to.u8(self.command.wire());
+        to.u16(self.idle_timeout);
+        to.u16(self.hard_timeout);
+        to.u16(self.priority);
+        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
+        to.u32(self.out_port.0);
+        to.u32(self.out_group);
+        to.u16(self.flags.0);
+        to.zeros(2);
+        v1_3::matching::write_fields(self.match_.as_oxm_bytes(), to);
+        self.instructions.write_v1_3(to)
+    }
+
+    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        if self.table_id != 0 && !(self.command.is_delete() && self.table_id == Self::ALL_TABLES) {
+            return unsupported("flow_mod.table_id");
+        }
+        if self.cookie_mask != 0 {
+            return unsupported("flow_mod.cookie_mask");
+        }
+        if self.out_group != Self::ANY_GROUP {
+            return unsupported("flow_mod.out_group");
+        }
+        v1_0::convert::match_to_wire(&self.match_)?.write(to);
+        to.u64(self.cookie);
+        to.u16(self.command.wire().into());
+        to.u16(self.idle_timeout);
+        to.u16(self.hard_timeout);
+        to.u16(self.priority);
+        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
+        to.u16(v1_0::convert::port(self.out_port, "flow_mod.out_port")?);
+        to.u16(self.flags.to_v1_0()?);
+        self.instructions.write_v1_0(to)
+    }
+
+    /// Decodes a whole flow-mod of any version.
+    ///
+    /// Everything is read through: the length of every action and instruction, the match, and
+    /// whether a field or an instruction comes twice. What the switch would be left to guess is
+    /// an error.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one flow-mod.
+    pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::FlowMod)?;
+        let decoded = match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(&mut body, "flow_mod")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::FlowMod::read(&mut body, "flow_mod")?),
+        }?;
+        body.finish("flow_mod")?;
+        Ok(decoded)
+    }
+
+    fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
+        /// Where command and match stand in the message, for errors.
+        const COMMAND_AT: usize = Header::SIZE + 17;
+        const MATCH_AT: usize = Header::SIZE + 40;
+        Ok(Self {
+            command: FlowModCommand::from_wire(wire.command.into(), COMMAND_AT)?,
+            table_id: wire.table_id,
+            cookie: wire.cookie,
+            cookie_mask: wire.cookie_mask,
+            match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,
+            priority: wire.priority,
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            out_port: wire.out_port,
+            out_group: wire.out_group,
+            flags: FlowModFlags(wire.flags),
+            instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
+        })
+    }
+
+    fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
+        /// Where command and flags stand in the message, for errors.
+        const COMMAND_AT: usize = Header::SIZE + 48;
+        const FLAGS_AT: usize = Header::SIZE + 62;
+        Ok(Self {
+            command: FlowModCommand::from_wire(wire.command, COMMAND_AT)?,
+            table_id: 0,
+            cookie: wire.cookie,
+            cookie_mask: 0,
+            match_: v1_0::convert::match_from_wire(&wire.match_),
+            priority: wire.priority,
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            out_port: v1_0::port_from_wire(wire.out_port),
+            out_group: Self::ANY_GROUP,
+            flags: FlowModFlags::from_v1_0(wire.flags, FLAGS_AT)?,
+            instructions: Instructions { apply: wire.actions.into(), ..Instructions::default() },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Flow-mods against bytes written by hand from the specification's figures.
+
+use super::*;
+use crate::MacAddr;
+
+/// Add, table 2, priority 100, in-port 1 and IPv4: output to port 2.
+#[rustfmt::skip]
+const V1_3: [u8; 96] = [
+    4, 14, 0, 96, 0, 0, 0, 7,
+    0, 0, 0, 0, 0, 0, 0x12, 0x34, 0, 0, 0, 0, 0, 0, 0, 0, // cookie, mask
+    2, 0, 0, 60, 1, 0x2c, 0, 100, // table, add, idle 60, hard 300, priority
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // no buffer, any port
+    0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, // any group, SEND_FLOW_REM
+    0, 1, 0, 18, 0x80, 0, 0, 4, 0, 0, 0, 1, 0x80, 0, 10, 2, // match: in_port=1,
+    8, 0, 0, 0, 0, 0, 0, 0, // eth_type=0x800, padded from 18 to 24
+    0, 4, 0, 24, 0, 0, 0, 0, // apply
+    0, 0, 0, 16, 0, 0, 0, 2, 0xff, 0xff, 0, 0, 0, 0, 0, 0, // output:2
+];
+
+/// The same in OpenFlow 1.0, but for the table.
+#[rustfmt::skip]
+const V1_0: [u8; 80] = [
+    1, 14, 0, 80, 0, 0, 0, 7,
+    0, 0x38, 0x20, 0xee, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // all but in_port, dl_type
+    0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0x12, 0x34,
+    0, 0, 0, 60, 1, 0x2c, 0, 100, // add, idle 60, hard 300, priority
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 1, // no buffer, no port, SEND_FLOW_REM
+    0, 0, 0, 8, 0, 2, 0xff, 0xff, // output:2
+];
+
+fn example(actions: &[Action]) -> FlowMod<'_> {
+    FlowMod::add(Match::new().in_port(PortNo(1)).eth_type(0x800))
+        .cookie(0x1234)
+        .priority(100)
+        .idle_timeout(60)
+        .hard_timeout(300)
+        .flags(FlowModFlags::SEND_FLOW_REM)
+        .apply(actions)
+}
+
+#[test]
+fn flow_mod_encodes_to_the_bytes_written_by_hand() {
+    let actions = [Action::output(PortNo(2))];
+    let mut out = [0xaa; 96];
+    assert_eq!(example(&actions).table(2).encode(Version::V1_3, 7, &mut out), Ok(96));
+    assert_eq!(out, V1_3);
+    let mut out = [0xaa; 80];
+    assert_eq!(example(&actions).encode(Version::V1_0, 7, &mut out), Ok(80));
+    assert_eq!(out, V1_0);
+}
+
+#[test]
+fn flow_mod_decodes_every_field() {
+    let actions = [Action::output(PortNo(2))];
+    assert_eq!(FlowMod::decode(&V1_3), Ok(example(&actions).table(2)));
+    assert_eq!(FlowMod::decode(&V1_0), Ok(example(&actions)));
+}
+
+#[test]
+fn flow_mod_cut_anywhere_is_an_error() {
+    for whole in [&V1_3[..], &V1_0[..]] {
+        for len in 0..whole.len() {
+            let mut cut = whole[..len].to_vec();
+            assert!(FlowMod::decode(&cut).is_err(), "cut at {len}");
+            // The same with a header that owns up to it; where only actions are lost, the rest
+            // may be a flow-mod of its own.
+            if let Some(length) = cut.get_mut(2..4) {
+                length.copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+                let bare = [72, 72 + 8].contains(&len);
+                assert!(FlowMod::decode(&cut).is_err() || bare, "cut at {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_16_bits_set_to_any_value_never_panic() {
+    for whole in [&V1_3[..], &V1_0[..]] {
+        for at in 0..whole.len() - 1 {
+            for value in (0..=0xffff_u16).step_by(251).chain([0xffff]) {
+                let mut bytes = whole.to_vec();
+                bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+                if let Ok(flow_mod) = FlowMod::decode(&bytes) {
+                    flow_mod.instructions.apply.iter().for_each(drop);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn buffer_too_small_says_how_much_it_takes() {
+    let actions = [Action::output(PortNo(2))];
+    let error = example(&actions).encode(Version::V1_3, 7, &mut [0; 10]).unwrap_err();
+    assert_eq!(error, EncodeError::NoRoom { need: 96, size: 10 });
+}
+
+#[test]
+fn what_1_0_cannot_say_is_named() {
+    let said = |flow_mod: FlowMod<'_>| {
+        flow_mod.encode(Version::V1_0, 0, &mut [0; 200]).unwrap_err().to_string()
+    };
+    let all = Match::new();
+    assert_eq!(
+        said(FlowMod::add(all.clone()).table(1)),
+        "OpenFlow 1.0 cannot express flow_mod.table_id"
+    );
+    assert_eq!(
+        said(FlowMod::add(all.clone()).goto_table(1)),
+        "OpenFlow 1.0 cannot express instruction goto_table"
+    );
+    assert_eq!(
+        said(FlowMod::add(all.clone().tcp_dst(80))),
+        "OpenFlow 1.0 cannot express a match field without the ethertype or IP protocol it needs"
+    );
+    assert_eq!(
+        said(FlowMod::add(all.clone().ipv6_src("::1".parse().unwrap()))),
+        "OpenFlow 1.0 cannot express ipv6_src"
+    );
+    assert_eq!(
+        said(FlowMod::add(all).apply(&[Action::Group(1)])),
+        "OpenFlow 1.0 cannot express action group"
+    );
+}
+
+#[test]
+fn match_of_twelve_fields_survives_1_0() {
+    let match_ = Match::new()
+        .in_port(PortNo::LOCAL)
+        .eth_src(MacAddr([2, 0, 0, 0, 0, 1]))
+        .eth_dst(MacAddr::BROADCAST)
+        .vlan_vid(77)
+        .vlan_pcp(5)
+        .eth_type(0x800)
+        .ip_dscp(46)
+        .ip_proto(17)
+        .ipv4_src("10.0.0.1".parse().unwrap())
+        .ipv4_dst("10.0.0.2".parse().unwrap())
+        .udp_src(53)
+        .udp_dst(1024);
+    let flow_mod = FlowMod::add(match_);
+    let mut out = [0; 72];
+    flow_mod.encode(Version::V1_0, 0, &mut out).unwrap();
+    assert_eq!(out[8..12], [0, 0, 0, 0], "no wildcards");
+    assert_eq!(FlowMod::decode(&out), Ok(flow_mod));
+}
+
+#[test]
+fn instruction_twice_is_refused() {
+    let mut twice = V1_3.to_vec();
+    twice.extend_from_slice(&V1_3[72..]);
+    twice[3] = u8::try_from(twice.len()).unwrap();
+    let error = FlowMod::decode(&twice).unwrap_err();
+    assert!(error.to_string().contains("no instruction twice"), "{error}");
+}
+
+#[test]
+fn action_lengths_that_cannot_be_are_bad_length() {
+    for (bytes, at) in [(&V1_3[..], 82), (&V1_0[..], 74)] {
+        for len in [0_u16, 1, 3, 4, 7, 9, 15, 24, 0xfff8, 0xffff] {
+            let mut bytes = bytes.to_vec();
+            bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
+            let error = FlowMod::decode(&bytes).unwrap_err();
+            assert!(
+                matches!(error, DecodeError::BadLength { .. } | DecodeError::Truncated { .. }),
+                "{len}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The header that begins every message of every version, and the message types of all versions
+//! under one name each.
+//!
+//! OpenFlow 1.3.5 §7.1.1, OpenFlow 1.0.2 §5.1:
+//!
+//! ```text
+//!  0         1      2        4     8
+//! +---------+------+--------+-----+----
+//! | version | type | length | xid | body
+//! +---------+------+--------+-----+----
+//! ```
+
+use crate::{DecodeError, EncodeError, Reader, Version, Writer};
+use core::fmt;
+
+/// The header of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// The version byte; 1 is OpenFlow 1.0, 4 is 1.3. Any value is possible before the hello.
+    pub version: u8,
+    /// The message type, whose meaning depends on the version: see [`Kind::from_wire`].
+    pub kind: u8,
+    /// Bytes of the whole message, header included; at least [`Header::SIZE`] once decoded.
+    pub length: u16,
+    /// Transaction id: an answer carries that of its request.
+    pub xid: u32,
+}
+
+impl Header {
+    /// Bytes a header takes.
+    pub const SIZE: usize = 8;
+
+    /// Decodes the header at the start of `bytes`; the rest of the message need not be there yet.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if `bytes` is shorter than a header, [`DecodeError::BadLength`]
+    /// if the message claims to be. Any version and type byte is accepted.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut bytes = Reader::new(bytes, 0);
+        let version = bytes.u8("header.version")?;
+        let kind = bytes.u8("header.type")?;
+        let length = bytes.u16("header.length")?;
+        let xid = bytes.u32("header.xid")?;
+        if usize::from(length) < Self::SIZE {
+            return Err(DecodeError::BadLength {
+                field: "header.length",
+                offset: 2,
+                found: length.into(),
+                expected: "at least the header's own 8 bytes",
+            });
+        }
+        Ok(Self { version, kind, length, xid })
+    }
+
+    /// Writes the header as it is to the start of `out`; returns [`Header::SIZE`].
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is shorter than a header.
+    #[inline]
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let size = out.len();
+        let room = out.first_chunk_mut().ok_or(EncodeError::NoRoom { need: Self::SIZE, size })?;
+        let [l0, l1] = self.length.to_be_bytes();
+        let [x0, x1, x2, x3] = self.xid.to_be_bytes();
+        *room = [self.version, self.kind, l0, l1, x0, x1, x2, x3];
+        Ok(Self::SIZE)
+    }
+
+    /// Decodes the header of exactly one whole message and returns its body's reader.
+    ///
+    /// # Errors
+    /// As [`Header::decode`]; also if `bytes` does not end where the message ends.
+    #[inline]
+    pub fn split(bytes: &[u8]) -> Result<(Self, Reader<'_>), DecodeError> {
+        let header = Self::decode(bytes)?;
+        let size = usize::from(header.length);
+        if bytes.len() < size {
+            return Err(DecodeError::Truncated {
+                field: "message",
+                offset: 0,
+                need: size,
+                have: bytes.len(),
+            });
+        }
+        if bytes.len() > size {
+            return Err(DecodeError::BadLength {
+                field: "header.length",
+                offset: 2,
+                found: size,
+                expected: "the size of the message",
+            });
+        }
+        let mut body = Reader::new(bytes, 0);
+        body.take("header", Self::SIZE)?;
+        Ok((header, body))
+    }
+}
+
+/// Starts decoding a whole message that must be of `kind`: its version, header and body.
+#[inline]
+pub(crate) fn open(bytes: &[u8], kind: Kind) -> Result<(Version, Header, Reader<'_>), DecodeError> {
+    let (header, body) = Header::split(bytes)?;
+    let version = Version::from_wire(header.version)?;
+    if kind.to_wire(version) != Some(header.kind) {
+        return Err(DecodeError::WrongKind {
+            version: header.version,
+            found: header.kind,
+            expected: kind.name(),
+        });
+    }
+    Ok((version, header, body))
+}
+
+/// Starts encoding a message of `kind`.
+///
+/// # Errors
+/// [`EncodeError::Unsupported`] if the version has no such message.
+#[inline]
+pub(crate) fn begin(
+    kind: Kind,
+    version: Version,
+    xid: u32,
+    out: &mut [u8],
+) -> Result<Writer<'_>, EncodeError> {
+    let wire =
+        kind.to_wire(version).ok_or(EncodeError::Unsupported { field: kind.name(), version })?;
+    Ok(Writer::message(out, version.wire(), wire, xid))
+}
+
+macro_rules! kinds {
+    ($( $(#[$meta:meta])* $kind:ident = $name:literal, $v1_0:expr, $v1_3:expr; )*) => {
+        /// A message type, the same name for what versions number differently.
+        ///
+        /// OpenFlow 1.3.5 §7.1.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of
+        /// 1.0 are its multipart messages here, and its vendor message the experimenter message.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $( $(#[$meta])* $kind, )*
+        }
+
+        impl Kind {
+            /// Every kind, in the order of OpenFlow 1.3's numbers.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
+
+            /// The message's name in `snake_case`, as errors and logs give it.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+
+            /// The type byte of this kind, if the version has such a message.
+            #[inline]
+            pub fn to_wire(self, version: Version) -> Option<u8> {
+                match version {
+                    Version::V1_0 => match self { $(Kind::$kind => $v1_0,)* },
+                    Version::V1_3 => match self { $(Kind::$kind => $v1_3,)* },
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Version negotiation, the first message from either side.
+    Hello = "hello", Some(0), Some(0);
+    /// A request failed, or the connection is refused.
+    Error = "error", Some(1), Some(1);
+    /// Are you there?
+    EchoRequest = "echo_request", Some(2), Some(2);
+    /// I am here.
+    EchoReply = "echo_reply", Some(3), Some(3);
+    /// A message of somebody's own; `VENDOR` in OpenFlow 1.0.
+    Experimenter = "experimenter", Some(4), Some(4);
+    /// What are you?
+    FeaturesRequest = "features_request", Some(5), Some(5);
+    /// The switch's identity and abilities.
+    FeaturesReply = "features_reply", Some(6), Some(6);
+    /// Asks for the switch's configuration.
+    GetConfigRequest = "get_config_request", Some(7), Some(7);
+    /// The switch's configuration.
+    GetConfigReply = "get_config_reply", Some(8), Some(8);
+    /// Sets the switch's configuration.
+    SetConfig = "set_config", Some(9), Some(9);
+    /// A packet for the controller.
+    PacketIn = "packet_in", Some(10), Some(10);
+    /// A flow entry is gone.
+    FlowRemoved = "flow_removed", Some(11), Some(11);
+    /// A port came, went or changed.
+    PortStatus = "port_status", Some(12), Some(12);
+    /// A packet from the controller.
+    PacketOut = "packet_out", Some(13), Some(13);
+    /// Adds, changes or deletes flow entries.
+    FlowMod = "flow_mod", Some(14), Some(14);
+    /// Adds, changes or deletes a group.
+    GroupMod = "group_mod", None, Some(15);
+    /// Changes a port.
+    PortMod = "port_mod", Some(15), Some(16);
+    /// Configures a flow table.
+    TableMod = "table_mod", None, Some(17);
+    /// Asks for statistics or descriptions; `STATS_REQUEST` in OpenFlow 1.0.
+    MultipartRequest = "multipart_request", Some(16), Some(18);
+    /// Statistics or descriptions; `STATS_REPLY` in OpenFlow 1.0.
+    MultipartReply = "multipart_reply", Some(17), Some(19);
+    /// Finish all before this first.
+    BarrierRequest = "barrier_request", Some(18), Some(20);
+    /// All before that is finished.
+    BarrierReply = "barrier_reply", Some(19), Some(21);
+    /// Asks for a port's queues.
+    QueueGetConfigRequest = "queue_get_config_request", Some(20), Some(22);
+    /// A port's queues.
+    QueueGetConfigReply = "queue_get_config_reply", Some(21), Some(23);
+    /// Asks for, or for a change of, this controller's role.
+    RoleRequest = "role_request", None, Some(24);
+    /// This controller's role.
+    RoleReply = "role_reply", None, Some(25);
+    /// Asks which asynchronous messages this controller gets.
+    GetAsyncRequest = "get_async_request", None, Some(26);
+    /// Which asynchronous messages this controller gets.
+    GetAsyncReply = "get_async_reply", None, Some(27);
+    /// Sets which asynchronous messages this controller gets.
+    SetAsync = "set_async", None, Some(28);
+    /// Adds, changes or deletes a meter.
+    MeterMod = "meter_mod", None, Some(29);
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Kind {
+    /// The kind that a version's type byte means.
+    ///
+    /// # Errors
+    /// [`DecodeError::UnknownKind`] if the version has no such type.
+    #[inline]
+    pub fn from_wire(version: Version, found: u8) -> Result<Self, DecodeError> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.to_wire(version) == Some(found))
+            .ok_or(DecodeError::UnknownKind { version, found })
+    }
+
+    /// Encodes a message that is a header only, such as a features request; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version lacks the kind or the kind has a body that must
+    /// be there; [`EncodeError::NoRoom`] if `out` is shorter than a header.
+    pub fn encode_empty(
+        self,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        match self {
+            Self::Hello
+            | Self::EchoRequest
+            | Self::EchoReply
+            | Self::FeaturesRequest
+            | Self::GetConfigRequest
+            | Self::BarrierRequest
+            | Self::BarrierReply
+            | Self::GetAsyncRequest => begin(self, version, xid, out)?.finish(),
+            _ => Err(EncodeError::Unsupported {
+                field: "a message of this kind without a body",
+                version,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_decodes_every_field_and_writes_them_back() {
+        let bytes = [4, 10, 0x12, 0x34, 0, 0, 0, 7];
+        let header = Header::decode(&bytes).unwrap();
+        assert_eq!(header, Header { version: 4, kind: 10, length: 0x1234, xid: 7 });
+        let mut out = [0; 8];
+        assert_eq!(header.write(&mut out), Ok(8));
+        assert_eq!(out, bytes);
+        assert_eq!(header.write(&mut out[..7]), Err(EncodeError::NoRoom { need: 8, size: 7 }));
+    }
+
+    #[test]
+    fn header_shorter_than_itself_is_bad_length() {
+        let error = Header::decode(&[1, 0, 0, 7, 0, 0, 0, 0]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "header.length at byte 2 is 7, expected at least the header's own 8 bytes"
+        );
+    }
+
+    #[test]
+    fn header_cut_anywhere_is_truncated() {
+        let bytes = [4, 10, 0, 8, 0, 0, 0, 7];
+        for len in 0..bytes.len() {
+            assert!(matches!(Header::decode(&bytes[..len]), Err(DecodeError::Truncated { .. })));
+        }
+    }
+
+    #[test]
+    fn every_kind_of_a_version_comes_back_from_its_number() {
+        for version in [Version::V1_0, Version::V1_3] {
+            let known: Vec<u8> =
+                (0..=255).filter(|&n| Kind::from_wire(version, n).is_ok()).collect();
+            let last = if version == Version::V1_0 { 21 } else { 29 };
+            assert_eq!(known, (0..=last).collect::<Vec<u8>>());
+            for &kind in Kind::ALL {
+                if let Some(wire) = kind.to_wire(version) {
+                    assert_eq!(Kind::from_wire(version, wire), Ok(kind));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Hello: which version will be spoken.
+//!
+//! OpenFlow 1.3.5 §6.3.1 (negotiation) and §7.5.1 (the message); OpenFlow 1.0.2 §5.5.1, whose
+//! hello may carry anything, to be ignored. After the header come elements:
+//!
+//! ```text
+//!  0      2        4
+//! +------+--------+-----------------------+---------------------+
+//! | type | length | type 1: words of bits | pad to a multiple   |
+//! |      |        |  bit n = version n    | of 8, not in length |
+//! +------+--------+-----------------------+---------------------+
+//! ```
+
+use crate::header::Header;
+use crate::{DecodeError, EncodeError, Kind, Reader, Version, Writer};
+use thiserror::Error;
+
+/// `OFPHET_VERSIONBITMAP`.
+const VERSION_BITMAP: u16 = 1;
+/// The first version whose hello has elements.
+const FIRST_WITH_ELEMENTS: u8 = 4;
+
+/// Two peers have no version in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "no version in common: the peer's hello has version byte {version:#04x} and version bitmap \
+     {bitmap:#x?}"
+)]
+pub struct NegotiationError {
+    /// The version byte of the peer's hello.
+    pub version: u8,
+    /// The bitmap in it, if there is one.
+    pub bitmap: Option<u32>,
+}
+
+/// A hello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hello {
+    /// The version byte: the highest version that the sender speaks.
+    pub version: u8,
+    /// Every version the sender speaks, bit n for version byte n, if it says so. Version bytes
+    /// above 31 do not exist yet and are left out.
+    pub bitmap: Option<u32>,
+}
+
+impl Hello {
+    /// The hello of a side that speaks `versions`.
+    ///
+    /// It has a bitmap unless all of them are older than bitmaps.
+    pub fn new(versions: &[Version]) -> Self {
+        let version = versions.iter().map(|version| version.wire()).max().unwrap_or(0);
+        let bitmap = versions.iter().fold(0, |bits, version| bits | 1_u32 << version.wire());
+        Self { version, bitmap: (version >= FIRST_WITH_ELEMENTS).then_some(bitmap) }
+    }
+
+    /// Decodes a whole hello with any version byte.
+    ///
+    /// Elements other than the bitmap are ignored, and so is everything after the header of a
+    /// hello older than OpenFlow 1.3.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one hello, or one of its elements is cut.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (header, mut body) = Header::split(message)?;
+        if header.kind != 0 {
+            return Err(DecodeError::WrongKind {
+                version: header.version,
+                found: header.kind,
+                expected: Kind::Hello.name(),
+            });
+        }
+        let mut bitmap = None;
+        if header.version >= FIRST_WITH_ELEMENTS {
+            while !body.is_empty() {
+                let found = read_element(&mut body)?;
+                bitmap = bitmap.or(found);
+            }
+        }
+        Ok(Self { version: header.version, bitmap })
+    }
+
+    /// Encodes the hello; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode(&self, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = Writer::message(out, self.version, 0, xid);
+        if let Some(bitmap) = self.bitmap {
+            to.u16(VERSION_BITMAP);
+            to.u16(8);
+            to.u32(bitmap);
+        }
+        to.finish()
+    }
+
+    /// The version to speak with the peer whose hello this is, if we sent `Hello::new(ours)`.
+    ///
+    /// If both hellos have a bitmap and they have versions in common: the highest of those.
+    /// Otherwise the smaller of the two version bytes, if we speak it.
+    ///
+    /// # Errors
+    /// [`NegotiationError`] if that is no version of ours; the peer then gets an error of type
+    /// hello-failed.
+    pub fn negotiate(&self, ours: &[Version]) -> Result<Version, NegotiationError> {
+        let sent = Self::new(ours);
+        let failed = NegotiationError { version: self.version, bitmap: self.bitmap };
+        let common = self.bitmap.unwrap_or(0) & sent.bitmap.unwrap_or(0);
+        let best = ours.iter().filter(|version| common & 1 << version.wire() != 0).max();
+        if let Some(version) = best {
+            return Ok(*version);
+        }
+        let smaller = self.version.min(sent.version);
+        ours.iter().copied().find(|version| version.wire() == smaller).ok_or(failed)
+    }
+}
+
+/// Reads an element and the padding after it; returns the first word if it is a bitmap.
+fn read_element(body: &mut Reader<'_>) -> Result<Option<u32>, DecodeError> {
+    let kind = body.u16("hello_elem.type")?;
+    let offset = body.offset();
+    let found = usize::from(body.u16("hello_elem.length")?);
+    let bad =
+        |expected| DecodeError::BadLength { field: "hello_elem.length", offset, found, expected };
+    let size = found.checked_sub(4).ok_or_else(|| bad("at least its own 4-byte head"))?;
+    if size > body.left() {
+        return Err(bad("no more than the bytes left"));
+    }
+    let mut element = body.sub("hello_elem", size)?;
+    // Some senders leave the padding off the last element.
+    let pad = found.next_multiple_of(8) - found;
+    body.take("hello_elem.pad", pad.min(body.left()))?;
+    if kind != VERSION_BITMAP {
+        return Ok(None);
+    }
+    if size == 0 || size % 4 != 0 {
+        return Err(bad("4 bytes and one or more 4-byte words for a version bitmap"));
+    }
+    element.u32("hello_elem.bitmaps").map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Version::{V1_0, V1_3};
+
+    #[test]
+    fn hello_is_the_bytes_of_the_figure_in_both_directions() {
+        let mut out = [0; 16];
+        assert_eq!(Hello::new(&[V1_0, V1_3]).encode(1, &mut out), Ok(16));
+        assert_eq!(out, [4, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 0x12]);
+        assert_eq!(Hello::decode(&out), Ok(Hello::new(&[V1_0, V1_3])));
+        assert_eq!(Hello::new(&[V1_0]).encode(1, &mut out), Ok(8));
+    }
+
+    #[test]
+    fn bitmap_in_common_decides() {
+        let ovs = Hello { version: 6, bitmap: Some(1 << 1 | 1 << 4 | 1 << 6) };
+        assert_eq!(ovs.negotiate(&[V1_0, V1_3]), Ok(V1_3));
+        assert_eq!(ovs.negotiate(&[V1_0]), Ok(V1_0));
+        let odd = Hello { version: 5, bitmap: Some(1 << 1 | 1 << 5) };
+        assert_eq!(odd.negotiate(&[V1_0, V1_3]), Ok(V1_0));
+    }
+
+    #[test]
+    fn without_a_bitmap_the_smaller_version_decides() {
+        let hello = |version| Hello { version, bitmap: None };
+        assert_eq!(hello(1).negotiate(&[V1_0, V1_3]), Ok(V1_0));
+        assert_eq!(hello(4).negotiate(&[V1_0, V1_3]), Ok(V1_3));
+        assert_eq!(hello(6).negotiate(&[V1_0, V1_3]), Ok(V1_3));
+        assert!(hello(2).negotiate(&[V1_0, V1_3]).is_err());
+        assert!(hello(3).negotiate(&[V1_0, V1_3]).is_err());
+        assert!(hello(1).negotiate(&[V1_3]).is_err());
+        assert!(hello(0).negotiate(&[V1_0, V1_3]).is_err());
+    }
+
+    #[test]
+    fn hello_of_1_0_may_carry_anything() {
+        let bytes = [1, 0, 0, 11, 0, 0, 0, 0, 9, 9, 9];
+        assert_eq!(Hello::decode(&bytes), Ok(Hello { version: 1, bitmap: None }));
+    }
+
+    #[test]
+    fn element_length_that_cannot_be_is_an_error() {
+        for len in [0, 3, 4, 5, 9, 0xff] {
+            let bytes = [4, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, len, 0, 0, 0, 0x12];
+            assert!(matches!(Hello::decode(&bytes), Err(DecodeError::BadLength { .. })), "{len}");
+        }
+    }
+}

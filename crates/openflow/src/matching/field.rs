@@ -1,0 +1,332 @@
+//! The fields a match can look at and an action can set, each under one name in every version.
+//!
+//! OpenFlow 1.3.5 §7.2.3.7. A field knows its OXM number, its value's type and how to be bytes.
+
+use crate::oxm::{EXPERIMENTER, OPENFLOW_BASIC, Oxm};
+use crate::{MacAddr, PortNo};
+use core::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bits 0 to 11 of [`Field::VlanVid`] are the VLAN id if this bit is set: there is a tag
+/// (`OFPVID_PRESENT`). OpenFlow 1.3.5 §7.2.3.7.
+pub const VLAN_PRESENT: u16 = 0x1000;
+
+/// A value of which some bits may not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Masked<T> {
+    /// The value.
+    pub value: T,
+    /// Which of its bits count; `None` is all.
+    pub mask: Option<T>,
+}
+
+impl<T> Masked<T> {
+    /// A value and which of its bits count.
+    pub fn new(value: T, mask: T) -> Self {
+        Self { value, mask: Some(mask) }
+    }
+}
+
+impl<T> From<T> for Masked<T> {
+    fn from(value: T) -> Self {
+        Self { value, mask: None }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Masked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.mask {
+            None => self.value.fmt(f),
+            Some(mask) => write!(f, "{}/{mask}", self.value),
+        }
+    }
+}
+
+/// A field that this crate has no name for, as it stands on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpaqueField {
+    /// Who defined the field.
+    pub class: u16,
+    /// The field's number in its class.
+    pub field: u8,
+    /// Whether the second half of the value is a mask.
+    pub has_mask: bool,
+    /// Experimenter id if there is one, value, mask; at most 255 bytes.
+    pub payload: Box<[u8]>,
+}
+
+/// The most bytes an OXM takes: header and 255 bytes.
+const MAX_OXM_SIZE: usize = 4 + 255;
+
+/// A value of a field, as big-endian bytes.
+pub(crate) trait Value: Copy {
+    /// The bytes.
+    type Bytes: AsRef<[u8]>;
+    /// Gives the bytes.
+    fn to_bytes(self) -> Self::Bytes;
+    /// Reads them; `None` if their number is wrong.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! value {
+    ($($type:ty, $size:literal, |$v:ident| $to:expr, |$b:ident| $from:expr;)*) => {$(
+        impl Value for $type {
+            type Bytes = [u8; $size];
+            #[inline]
+            fn to_bytes(self) -> Self::Bytes {
+                let $v = self;
+                $to
+            }
+            #[inline]
+            fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                let $b: [u8; $size] = bytes.try_into().ok()?;
+                Some($from)
+            }
+        }
+    )*};
+}
+value! {
+    u8, 1, |v| [v], |b| u8::from_be_bytes(b);
+    u16, 2, |v| v.to_be_bytes(), |b| u16::from_be_bytes(b);
+    u32, 4, |v| v.to_be_bytes(), |b| u32::from_be_bytes(b);
+    u64, 8, |v| v.to_be_bytes(), |b| u64::from_be_bytes(b);
+    Isid, 3, |v| { let [_, a, b, c] = v.0.to_be_bytes(); [a, b, c] }, |b| {
+        let [a, b, c] = b;
+        Isid(u32::from_be_bytes([0, a, b, c]))
+    };
+    PortNo, 4, |v| v.0.to_be_bytes(), |b| PortNo(u32::from_be_bytes(b));
+    MacAddr, 6, |v| v.0, |b| MacAddr(b);
+    Ipv4Addr, 4, |v| v.octets(), |b| Ipv4Addr::from(b);
+    Ipv6Addr, 16, |v| v.octets(), |b| Ipv6Addr::from(b);
+}
+
+/// A PBB service instance id: 24 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Isid(pub u32);
+
+impl fmt::Display for Isid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! fields {
+    (
+        plain { $( $(#[$pm:meta])* $plain:ident($pt:ty) = $pn:literal, $pname:literal; )* }
+        masked { $( $(#[$mm:meta])* $masked:ident($mt:ty) = $mn:literal, $mname:literal; )* }
+    ) => {
+        /// A field of a packet or of the pipeline, with a value.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Field {
+            $( $(#[$pm])* $plain($pt), )*
+            $( $(#[$mm])* $masked(Masked<$mt>), )*
+            /// A field without a name here, kept as it came.
+            Opaque(OpaqueField),
+        }
+
+        impl Field {
+            /// The field's name, as Open vSwitch and the specification write it.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$plain(_) => $pname, )*
+                    $( Self::$masked(_) => $mname, )*
+                    Self::Opaque(_) => "an experimenter's or unknown match field",
+                }
+            }
+
+            /// Hands the field as an OXM to `with`.
+            #[inline]
+            pub(crate) fn with_oxm<R>(&self, with: impl FnOnce(Oxm<'_>) -> R) -> R {
+                match self {
+                    $( Self::$plain(value) => with(basic($pn, false, value.to_bytes().as_ref())), )*
+                    $( Self::$masked(Masked { value, mask: None }) => {
+                        with(basic($mn, false, value.to_bytes().as_ref()))
+                    } )*
+                    $( Self::$masked(Masked { value, mask: Some(mask) }) => {
+                        let mut both = [0; 32];
+                        let (value, mask) = (value.to_bytes(), mask.to_bytes());
+                        let bytes = value.as_ref().iter().chain(mask.as_ref());
+                        let mut size = 0;
+                        for (to, from) in both.iter_mut().zip(bytes) {
+                            *to = *from;
+                            size += 1;
+                        }
+                        with(basic($mn, true, both.get(..size).unwrap_or_default()))
+                    } )*
+                    Self::Opaque(opaque) => with(Oxm {
+                        class: opaque.class,
+                        field: opaque.field & 0x7f,
+                        has_mask: opaque.has_mask,
+                        payload: opaque.payload.get(..255).unwrap_or(&opaque.payload),
+                    }),
+                }
+            }
+
+            /// The field that an OXM is.
+            pub fn from_oxm(oxm: &Oxm<'_>) -> Self {
+                Self::known(oxm).unwrap_or_else(|| Self::Opaque(OpaqueField {
+                    class: oxm.class,
+                    field: oxm.field,
+                    has_mask: oxm.has_mask,
+                    payload: oxm.payload.into(),
+                }))
+            }
+
+            fn known(oxm: &Oxm<'_>) -> Option<Self> {
+                if oxm.class != OPENFLOW_BASIC {
+                    return None;
+                }
+                let (value, mask) = oxm.value_and_mask();
+                Some(match (oxm.field, mask) {
+                    $( ($pn, None) => Self::$plain(<$pt>::from_bytes(value)?), )*
+                    $( ($mn, None) => Self::$masked(<$mt>::from_bytes(value)?.into()), )*
+                    $( ($mn, Some(mask)) => Self::$masked(Masked::new(
+                        <$mt>::from_bytes(value)?, <$mt>::from_bytes(mask)?)), )*
+                    _ => return None,
+                })
+            }
+        }
+
+        impl fmt::Display for Field {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                if let Self::EthType(ethertype) = self {
+                    return write!(f, "{}={ethertype:#06x}", self.name());
+                }
+                match self {
+                    $( Self::$plain(value) => write!(f, "{}={value}", $pname), )*
+                    $( Self::$masked(value) => write!(f, "{}={value}", $mname), )*
+                    Self::Opaque(opaque) => {
+                        write!(f, "oxm_{:#06x}_{}=", opaque.class, opaque.field)?;
+                        opaque.payload.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                    }
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    plain {
+        /// The port the packet came in through.
+        InPort(PortNo) = 0, "in_port";
+        /// The physical port behind a logical in-port.
+        InPhyPort(PortNo) = 1, "in_phy_port";
+        /// The ethertype, after VLAN tags.
+        EthType(u16) = 5, "eth_type";
+        /// The VLAN priority, 3 bits.
+        VlanPcp(u8) = 7, "vlan_pcp";
+        /// The differentiated services code point, 6 bits.
+        IpDscp(u8) = 8, "ip_dscp";
+        /// The explicit congestion notification, 2 bits.
+        IpEcn(u8) = 9, "ip_ecn";
+        /// The IP protocol.
+        IpProto(u8) = 10, "ip_proto";
+        /// The TCP source.
+        TcpSrc(u16) = 13, "tcp_src";
+        /// The TCP destination.
+        TcpDst(u16) = 14, "tcp_dst";
+        /// The UDP source.
+        UdpSrc(u16) = 15, "udp_src";
+        /// The UDP destination.
+        UdpDst(u16) = 16, "udp_dst";
+        /// The SCTP source.
+        SctpSrc(u16) = 17, "sctp_src";
+        /// The SCTP destination.
+        SctpDst(u16) = 18, "sctp_dst";
+        /// The ICMP type.
+        Icmpv4Type(u8) = 19, "icmpv4_type";
+        /// The ICMP code.
+        Icmpv4Code(u8) = 20, "icmpv4_code";
+        /// The ARP opcode.
+        ArpOp(u16) = 21, "arp_op";
+        /// The ICMPv6 type.
+        Icmpv6Type(u8) = 29, "icmpv6_type";
+        /// The ICMPv6 code.
+        Icmpv6Code(u8) = 30, "icmpv6_code";
+        /// The target of a neighbour discovery message.
+        Ipv6NdTarget(Ipv6Addr) = 31, "ipv6_nd_target";
+        /// The source link-layer address in a neighbour discovery message.
+        Ipv6NdSll(MacAddr) = 32, "ipv6_nd_sll";
+        /// The target link-layer address in a neighbour discovery message.
+        Ipv6NdTll(MacAddr) = 33, "ipv6_nd_tll";
+        /// The outermost MPLS label, 20 bits.
+        MplsLabel(u32) = 34, "mpls_label";
+        /// The outermost MPLS traffic class, 3 bits.
+        MplsTc(u8) = 35, "mpls_tc";
+        /// Whether the outermost MPLS label is the last, 1 bit.
+        MplsBos(u8) = 36, "mpls_bos";
+    }
+    masked {
+        /// What earlier tables wrote.
+        Metadata(u64) = 2, "metadata";
+        /// The Ethernet destination.
+        EthDst(MacAddr) = 3, "eth_dst";
+        /// The Ethernet source.
+        EthSrc(MacAddr) = 4, "eth_src";
+        /// The VLAN id, with [`VLAN_PRESENT`] if there is a tag; 0 is "no tag".
+        VlanVid(u16) = 6, "vlan_vid";
+        /// The IPv4 source.
+        Ipv4Src(Ipv4Addr) = 11, "ipv4_src";
+        /// The IPv4 destination.
+        Ipv4Dst(Ipv4Addr) = 12, "ipv4_dst";
+        /// The IPv4 sender in ARP.
+        ArpSpa(Ipv4Addr) = 22, "arp_spa";
+        /// The IPv4 target in ARP.
+        ArpTpa(Ipv4Addr) = 23, "arp_tpa";
+        /// The Ethernet sender in ARP.
+        ArpSha(MacAddr) = 24, "arp_sha";
+        /// The Ethernet target in ARP.
+        ArpTha(MacAddr) = 25, "arp_tha";
+        /// The IPv6 source.
+        Ipv6Src(Ipv6Addr) = 26, "ipv6_src";
+        /// The IPv6 destination.
+        Ipv6Dst(Ipv6Addr) = 27, "ipv6_dst";
+        /// The IPv6 flow label, 20 bits.
+        Ipv6Flabel(u32) = 28, "ipv6_flabel";
+        /// The PBB service instance.
+        PbbIsid(Isid) = 37, "pbb_isid";
+        /// What a logical port calls the packet's tunnel.
+        TunnelId(u64) = 38, "tunnel_id";
+        /// Which IPv6 extension headers there are, 9 bits.
+        Ipv6Exthdr(u16) = 39, "ipv6_exthdr";
+    }
+}
+
+/// A field of the specification.
+fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
+    Oxm { class: OPENFLOW_BASIC, field, has_mask, payload }
+}
+
+/// Where an OXM stands among others: fields of the specification first, by number, so that a
+/// field comes after those it depends on.
+#[inline]
+pub(crate) fn order(oxm: &Oxm<'_>) -> (bool, u16, u8, [u8; 4]) {
+    let experimenter = match oxm.class {
+        EXPERIMENTER => oxm.payload.first_chunk().copied().unwrap_or_default(),
+        _ => [0; 4],
+    };
+    (oxm.class != OPENFLOW_BASIC, oxm.class, oxm.field, experimenter)
+}
+
+/// An OXM in the one form a match keeps it in; `None` if it says nothing, as its mask is zero.
+///
+/// A mask of ones is no mask, and a value has no bits outside its mask.
+#[inline]
+pub(crate) fn with_canonical<R>(oxm: &Oxm<'_>, with: impl FnOnce(Oxm<'_>) -> R) -> Option<R> {
+    let (value, Some(mask)) = oxm.value_and_mask() else { return Some(with(*oxm)) };
+    if mask.iter().all(|&byte| byte == 0) && oxm.class == OPENFLOW_BASIC {
+        return None;
+    }
+    let id = oxm.payload.len() - value.len() - mask.len();
+    let exact = mask.iter().all(|&byte| byte == 0xff) && oxm.class == OPENFLOW_BASIC;
+    let mut room = [0; MAX_OXM_SIZE];
+    for (to, from) in room.iter_mut().zip(oxm.payload) {
+        *to = *from;
+    }
+    for (to, mask) in room.iter_mut().skip(id).zip(mask) {
+        *to &= mask;
+    }
+    let size = if exact { id + value.len() } else { oxm.payload.len() };
+    Some(with(Oxm { has_mask: !exact, payload: room.get(..size).unwrap_or_default(), ..*oxm }))
+}

@@ -1,0 +1,149 @@
+//! OXM, the extensible match: the fields of a match as type, length and value.
+//!
+//! OpenFlow 1.3.5 §7.2.3.2; the same in every version from 1.2 on, which is why it stands above
+//! the version folders:
+//!
+//! ```text
+//!  0       2             3        4
+//! +-------+-------+-----+--------+-------+-------------------+
+//! | class | field | has | length | value | mask, if has_mask |
+//! |  16   |   7   |  1  |   8    |       | as long as value  |
+//! +-------+-------+-----+--------+-------+-------------------+
+//! ```
+//!
+//! In class `0xffff` an experimenter id of 4 bytes comes before the value and is counted by
+//! `length`.
+
+use crate::wire::Wire;
+use crate::{DecodeError, Reader, Writer};
+
+/// The class of the fields that the specification defines (`OFPXMC_OPENFLOW_BASIC`).
+pub const OPENFLOW_BASIC: u16 = 0x8000;
+/// The class of experimenters' fields (`OFPXMC_EXPERIMENTER`).
+pub const EXPERIMENTER: u16 = 0xffff;
+/// The size of an OXM's header, in bytes.
+pub(crate) const HEADER_SIZE: usize = 4;
+
+/// One field of a match, as it stands on the wire.
+///
+/// A field of the specification has the length the specification gives it; others are opaque.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Oxm<'a> {
+    /// Who defined the field: [`OPENFLOW_BASIC`], [`EXPERIMENTER`], or another.
+    pub class: u16,
+    /// The field's number in its class; 7 bits.
+    pub field: u8,
+    /// Whether the second half of the value is a mask.
+    pub has_mask: bool,
+    /// All that `length` counts: experimenter id if there is one, value, mask; at most 255 bytes.
+    pub payload: &'a [u8],
+}
+
+/// The size of the value of a field of class [`OPENFLOW_BASIC`], in bytes, if OpenFlow 1.3
+/// defines the field. OpenFlow 1.3.5 §7.2.3.7, table 12 on.
+pub fn basic_size(field: u8) -> Option<usize> {
+    Some(match field {
+        0 | 1 | 11 | 12 | 22 | 23 | 28 | 34 => 4,
+        2 | 38 => 8,
+        3 | 4 | 24 | 25 | 32 | 33 => 6,
+        5 | 6 | 13..=18 | 21 | 39 => 2,
+        7..=10 | 19 | 20 | 29 | 30 | 35 | 36 => 1,
+        26 | 27 | 31 => 16,
+        37 => 3,
+        _ => return None,
+    })
+}
+
+impl<'a> Oxm<'a> {
+    /// Value and mask, of equal length; for an experimenter's field without its id.
+    ///
+    /// An opaque field whose length is odd has no mask here.
+    pub fn value_and_mask(&self) -> (&'a [u8], Option<&'a [u8]>) {
+        let body = match self.class {
+            EXPERIMENTER => self.payload.get(4..).unwrap_or_default(),
+            _ => self.payload,
+        };
+        match body.split_at_checked(body.len() / 2) {
+            Some((value, mask)) if self.has_mask && value.len() == mask.len() => {
+                (value, Some(mask))
+            }
+            _ => (body, None),
+        }
+    }
+
+    /// The size on the wire, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        HEADER_SIZE + self.payload.len()
+    }
+}
+
+impl<'a> Wire<'a> for Oxm<'a> {
+    #[inline]
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let class = from.u16("oxm.class")?;
+        let field_and_has_mask = from.u8("oxm.field")?;
+        let (field, has_mask) = (field_and_has_mask >> 1, field_and_has_mask & 1 != 0);
+        let offset = from.offset();
+        let length = usize::from(from.u8("oxm.length")?);
+        let bad = |expected| DecodeError::BadLength {
+            field: "oxm.length",
+            offset,
+            found: length,
+            expected,
+        };
+        if class == OPENFLOW_BASIC {
+            if basic_size(field).is_some_and(|size| length != size << u8::from(has_mask)) {
+                return Err(bad("the size of the field, twice with a mask"));
+            }
+        } else if class == EXPERIMENTER && length < 4 {
+            return Err(bad("at least the experimenter id's 4 bytes"));
+        }
+        Ok(Self { class, field, has_mask, payload: from.take("oxm.value", length)? })
+    }
+
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u16(self.class);
+        to.u8(self.field << 1 | u8::from(self.has_mask));
+        // A payload past 255 bytes cannot be read and is refused where one is made.
+        to.u8(u8::try_from(self.payload.len()).unwrap_or(u8::MAX));
+        to.bytes(self.payload.get(..255).unwrap_or(self.payload));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Oxm<'_>, DecodeError> {
+        Oxm::read(&mut Reader::new(bytes, 0), "oxm")
+    }
+
+    #[test]
+    fn masked_field_splits_into_value_and_mask() {
+        let bytes = [0x80, 0, 11 << 1 | 1, 8, 10, 0, 0, 0, 255, 0, 0, 0];
+        let oxm = read(&bytes).unwrap();
+        assert_eq!(oxm.value_and_mask(), (&[10, 0, 0, 0][..], Some(&[255, 0, 0, 0][..])));
+        let mut out = [0; 12];
+        oxm.write(&mut Writer::new(&mut out));
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn field_of_the_specification_with_another_length_is_bad_length() {
+        for length in (0..=255u8).filter(|&length| length != 4) {
+            let mut bytes = vec![0x80, 0, 0, length];
+            bytes.resize(4 + 255, 0);
+            assert!(matches!(read(&bytes), Err(DecodeError::BadLength { offset: 3, .. })));
+        }
+    }
+
+    #[test]
+    fn field_nobody_here_knows_is_kept_as_it_is() {
+        for class in [0x0001_u16, 0x8000, 0xffff] {
+            let [a, b] = class.to_be_bytes();
+            let bytes = [a, b, 100 << 1, 5, 1, 2, 3, 4, 5];
+            assert_eq!(read(&bytes).unwrap().payload, [1, 2, 3, 4, 5]);
+        }
+    }
+}

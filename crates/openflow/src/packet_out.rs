@@ -1,0 +1,156 @@
+//! The version-independent packet-out: the controller has the switch send a packet.
+//!
+//! OpenFlow 1.3.5 §7.3.6, OpenFlow 1.0.2 §5.3.6.
+
+use crate::action::{Action, Actions};
+use crate::flow_mod::NO_BUFFER;
+use crate::header::{begin, open};
+use crate::wire::Wire;
+use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
+
+/// A packet-out.
+///
+/// ```
+/// use rosemary_openflow::{Action, PacketOut, PortNo, Version};
+///
+/// let flood = [Action::output(PortNo::FLOOD)];
+/// let packet_out = PacketOut::new(PortNo(1), &flood, b"an Ethernet frame");
+/// let mut buffer = [0; 64];
+/// let size = packet_out.encode(Version::V1_0, 7, &mut buffer)?;
+/// assert_eq!(PacketOut::decode(&buffer[..size])?, packet_out);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketOut<'a> {
+    /// The switch's own copy to send; `None` sends `data`.
+    pub buffer_id: Option<u32>,
+    /// The port it is taken to have come in through; [`PortNo::CONTROLLER`] or, in OpenFlow 1.0,
+    /// [`PortNo::ANY`] if it did not.
+    pub in_port: PortNo,
+    /// What happens to it; none drops it.
+    pub actions: Actions<'a>,
+    /// The packet, from its Ethernet header on.
+    pub data: &'a [u8],
+}
+
+impl<'a> PacketOut<'a> {
+    /// Sends `data`.
+    #[inline]
+    pub fn new(in_port: PortNo, actions: &'a [Action], data: &'a [u8]) -> Self {
+        Self { buffer_id: None, in_port, actions: actions.into(), data }
+    }
+
+    /// Sends the packet that the switch holds under `buffer_id`.
+    #[inline]
+    pub fn buffered(in_port: PortNo, actions: &'a [Action], buffer_id: u32) -> Self {
+        Self { buffer_id: Some(buffer_id), in_port, actions: actions.into(), data: &[] }
+    }
+
+    /// Encodes the packet-out for a version; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
+    /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::PacketOut, version, xid, out)?;
+        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
+        let actions_len_at = match version {
+            Version::V1_0 => {
+                to.u16(v1_0::convert::port(self.in_port, "packet_out.in_port")?);
+                to.zeros(2);
+                to.position() - 2
+            }
+            Version::V1_3 => {
+                to.u32(self.in_port.0);
+                to.zeros(8);
+                to.position() - 8
+            }
+        };
+        let actions_at = to.position();
+        self.actions.write(version, &mut to)?;
+        to.patch_size(actions_len_at, actions_at);
+        to.bytes(self.data);
+        to.finish()
+    }
+
+    /// Decodes a whole packet-out of any version; every action is read through.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet is not looked at.
+    pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::PacketOut)?;
+        let buffer = |id| (id != NO_BUFFER).then_some(id);
+        Ok(match version {
+            Version::V1_0 => {
+                let wire = v1_0::PacketOut::read(&mut body, "packet_out")?;
+                Self {
+                    buffer_id: buffer(wire.buffer_id),
+                    in_port: v1_0::port_from_wire(wire.in_port),
+                    actions: wire.actions.into(),
+                    data: wire.data,
+                }
+            }
+            Version::V1_3 => {
+                let wire = v1_3::PacketOut::read(&mut body, "packet_out")?;
+                Self {
+                    buffer_id: buffer(wire.buffer_id),
+                    in_port: wire.in_port,
+                    actions: wire.actions.into(),
+                    data: wire.data,
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Output to port 2 of two bytes from port 1, by hand from the figures.
+    #[rustfmt::skip]
+    const V1_3: [u8; 42] = [
+        4, 13, 0, 42, 0, 0, 0, 9, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 16, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 16, 0, 0, 0, 2, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
+        0xca, 0xfe,
+    ];
+    #[rustfmt::skip]
+    const V1_0: [u8; 26] = [
+        1, 13, 0, 26, 0, 0, 0, 9, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 8,
+        0, 0, 0, 8, 0, 2, 0xff, 0xff,
+        0xca, 0xfe,
+    ];
+
+    #[test]
+    fn packet_out_is_the_bytes_written_by_hand_in_both_directions() {
+        let actions = [Action::output(PortNo(2))];
+        let packet_out = PacketOut::new(PortNo(1), &actions, &[0xca, 0xfe]);
+        for (version, bytes) in [(Version::V1_3, &V1_3[..]), (Version::V1_0, &V1_0[..])] {
+            let mut out = vec![0xaa; bytes.len()];
+            assert_eq!(packet_out.encode(version, 9, &mut out), Ok(bytes.len()));
+            assert_eq!(out, bytes);
+            assert_eq!(PacketOut::decode(bytes), Ok(packet_out));
+        }
+    }
+
+    #[test]
+    fn packet_out_cut_anywhere_is_truncated() {
+        for whole in [&V1_3[..], &V1_0[..]] {
+            for len in 0..whole.len() {
+                let cut = PacketOut::decode(&whole[..len]);
+                assert!(matches!(cut, Err(DecodeError::Truncated { .. })), "at {len}: {cut:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn actions_longer_than_the_message_are_bad_length() {
+        let mut message = V1_3;
+        message[17] = 24;
+        let error = PacketOut::decode(&message).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "packet_out.actions_len at byte 16 is 24, expected no more than the bytes left"
+        );
+    }
+}

@@ -1,0 +1,517 @@
+//! The version-independent port: its description, and news about it.
+//!
+//! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3.
+
+use crate::header::{begin, open};
+use crate::wire::{List, Pad, Wire};
+use crate::{
+    DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Reader, Version, Writer, v1_0, v1_3,
+};
+use core::fmt;
+
+/// A port's name: up to 16 bytes, of which those before the first zero count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct PortName(pub [u8; 16]);
+
+impl PortName {
+    /// The name cut to the 15 bytes that fit with the zero after them.
+    pub fn new(name: &str) -> Self {
+        let mut bytes = [0; 16];
+        for (to, from) in bytes.iter_mut().take(15).zip(name.as_bytes()) {
+            *to = *from;
+        }
+        Self(bytes)
+    }
+
+    /// The name's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// The name as text, up to the first byte that is not.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.as_bytes();
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => bytes
+                .get(..error.valid_up_to())
+                .and_then(|valid| core::str::from_utf8(valid).ok())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for PortName {
+    /// Bytes that are not printable ASCII are escaped: a switch chose them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().escape_ascii().fmt(f)
+    }
+}
+
+impl fmt::Debug for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl<'a> Wire<'a> for PortName {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.array(field).map(Self)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(&self.0);
+    }
+}
+
+macro_rules! bits {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident($int:ty) { $( $(#[$bit_meta:meta])* $bit:ident = $value:expr; )* }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            $( $(#[$bit_meta])* pub const $bit: Self = Self($value); )*
+
+            /// Whether all of `bits` are set.
+            pub fn contains(self, bits: Self) -> bool {
+                self.0 & bits.0 == bits.0
+            }
+        }
+
+        impl core::ops::BitOr for $name {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+    )*};
+}
+pub(crate) use bits;
+
+bits! {
+    /// What the controller set on a port (`ofp_port_config`).
+    pub struct PortConfig(u32) {
+        /// The port is down.
+        PORT_DOWN = 1 << 0;
+        /// It takes no part in the spanning tree. OpenFlow 1.0 only.
+        NO_STP = 1 << 1;
+        /// It drops what it receives.
+        NO_RECV = 1 << 2;
+        /// It drops spanning tree packets it receives. OpenFlow 1.0 only.
+        NO_RECV_STP = 1 << 3;
+        /// It is not flooded to. OpenFlow 1.0 only.
+        NO_FLOOD = 1 << 4;
+        /// It drops what is forwarded to it.
+        NO_FWD = 1 << 5;
+        /// Its packets cause no packet-ins.
+        NO_PACKET_IN = 1 << 6;
+    }
+
+    /// What the switch found about a port (`ofp_port_state`).
+    pub struct PortState(u32) {
+        /// There is no link.
+        LINK_DOWN = 1 << 0;
+        /// A protocol outside OpenFlow, such as spanning tree, blocks it. Not in OpenFlow 1.0.
+        BLOCKED = 1 << 1;
+        /// A fast-failover group may use it. Not in OpenFlow 1.0.
+        LIVE = 1 << 2;
+        /// The two bits of the spanning tree's state. OpenFlow 1.0 only.
+        STP_MASK = 3 << 8;
+    }
+
+    /// What a link does, with OpenFlow 1.3's numbers (`ofp_port_features`).
+    pub struct PortFeatures(u32) {
+        /// 10 Mbit/s half-duplex.
+        RATE_10MB_HD = 1 << 0;
+        /// 10 Mbit/s full-duplex.
+        RATE_10MB_FD = 1 << 1;
+        /// 100 Mbit/s half-duplex.
+        RATE_100MB_HD = 1 << 2;
+        /// 100 Mbit/s full-duplex.
+        RATE_100MB_FD = 1 << 3;
+        /// 1 Gbit/s half-duplex.
+        RATE_1GB_HD = 1 << 4;
+        /// 1 Gbit/s full-duplex.
+        RATE_1GB_FD = 1 << 5;
+        /// 10 Gbit/s full-duplex.
+        RATE_10GB_FD = 1 << 6;
+        /// 40 Gbit/s full-duplex. Not in OpenFlow 1.0, nor are the next three.
+        RATE_40GB_FD = 1 << 7;
+        /// 100 Gbit/s full-duplex.
+        RATE_100GB_FD = 1 << 8;
+        /// 1 Tbit/s full-duplex.
+        RATE_1TB_FD = 1 << 9;
+        /// Another rate.
+        RATE_OTHER = 1 << 10;
+        /// Copper.
+        COPPER = 1 << 11;
+        /// Fibre.
+        FIBER = 1 << 12;
+        /// Auto-negotiation.
+        AUTONEG = 1 << 13;
+        /// Pause.
+        PAUSE = 1 << 14;
+        /// Asymmetric pause.
+        PAUSE_ASYM = 1 << 15;
+    }
+}
+
+impl PortFeatures {
+    /// The rates that all versions have at the same bits.
+    const SHARED: u32 = 0x7f;
+    /// How much higher copper and what follows it stand than in OpenFlow 1.0.
+    const MEDIA_SHIFT: u32 = 4;
+    /// Copper and what follows it in OpenFlow 1.0.
+    const MEDIA_1_0: u32 = 0xf80;
+
+    fn from_v1_0(bits: u32) -> Self {
+        Self(bits & Self::SHARED | (bits & Self::MEDIA_1_0) << Self::MEDIA_SHIFT)
+    }
+
+    fn to_v1_0(self) -> u32 {
+        self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0
+    }
+}
+
+/// A port of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortDesc {
+    /// Its number.
+    pub port_no: PortNo,
+    /// Its Ethernet address.
+    pub hw_addr: MacAddr,
+    /// Its name.
+    pub name: PortName,
+    /// What the controller set.
+    pub config: PortConfig,
+    /// What the switch found.
+    pub state: PortState,
+    /// What the link does.
+    pub curr: PortFeatures,
+    /// What the port offers.
+    pub advertised: PortFeatures,
+    /// What the port could do.
+    pub supported: PortFeatures,
+    /// What the other end offers.
+    pub peer: PortFeatures,
+    /// The link's speed now, in kbit/s; 0 in OpenFlow 1.0.
+    pub curr_speed: u32,
+    /// The port's best speed, in kbit/s; 0 in OpenFlow 1.0.
+    pub max_speed: u32,
+}
+
+impl PortDesc {
+    /// A port that is up, with nothing known of its link.
+    pub fn new(port_no: PortNo, hw_addr: MacAddr, name: &str) -> Self {
+        Self {
+            port_no,
+            hw_addr,
+            name: PortName::new(name),
+            config: PortConfig::default(),
+            state: PortState::default(),
+            curr: PortFeatures::default(),
+            advertised: PortFeatures::default(),
+            supported: PortFeatures::default(),
+            peer: PortFeatures::default(),
+            curr_speed: 0,
+            max_speed: 0,
+        }
+    }
+
+    /// Whether packets can pass: the controller did not put it down and it has a link.
+    pub fn is_up(&self) -> bool {
+        !self.config.contains(PortConfig::PORT_DOWN) && !self.state.contains(PortState::LINK_DOWN)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::PhyPort) -> Self {
+        Self {
+            port_no: v1_0::port_from_wire(wire.port_no),
+            hw_addr: wire.hw_addr,
+            name: wire.name,
+            config: PortConfig(wire.config),
+            state: PortState(wire.state),
+            curr: PortFeatures::from_v1_0(wire.curr),
+            advertised: PortFeatures::from_v1_0(wire.advertised),
+            supported: PortFeatures::from_v1_0(wire.supported),
+            peer: PortFeatures::from_v1_0(wire.peer),
+            curr_speed: 0,
+            max_speed: 0,
+        }
+    }
+
+    pub(crate) fn to_v1_0(self) -> Result<v1_0::PhyPort, EncodeError> {
+        Ok(v1_0::PhyPort {
+            port_no: v1_0::convert::port(self.port_no, "port.port_no")?,
+            hw_addr: self.hw_addr,
+            name: self.name,
+            config: self.config.0,
+            state: self.state.0,
+            curr: self.curr.to_v1_0(),
+            advertised: self.advertised.to_v1_0(),
+            supported: self.supported.to_v1_0(),
+            peer: self.peer.to_v1_0(),
+        })
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::Port) -> Self {
+        Self {
+            port_no: wire.port_no,
+            hw_addr: wire.hw_addr,
+            name: wire.name,
+            config: PortConfig(wire.config),
+            state: PortState(wire.state),
+            curr: PortFeatures(wire.curr),
+            advertised: PortFeatures(wire.advertised),
+            supported: PortFeatures(wire.supported),
+            peer: PortFeatures(wire.peer),
+            curr_speed: wire.curr_speed,
+            max_speed: wire.max_speed,
+        }
+    }
+
+    pub(crate) fn to_v1_3(self) -> v1_3::Port {
+        v1_3::Port {
+            port_no: self.port_no,
+            pad: Pad::default(),
+            hw_addr: self.hw_addr,
+            pad2: Pad::default(),
+            name: self.name,
+            config: self.config.0,
+            state: self.state.0,
+            curr: self.curr.0,
+            advertised: self.advertised.0,
+            supported: self.supported.0,
+            peer: self.peer.0,
+            curr_speed: self.curr_speed,
+            max_speed: self.max_speed,
+        }
+    }
+}
+
+/// What happened to a port (`ofp_port_reason`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PortReason {
+    /// It came.
+    Add,
+    /// It went.
+    Delete,
+    /// It changed.
+    Modify,
+}
+
+impl PortReason {
+    fn from_wire(found: u8) -> Result<Self, DecodeError> {
+        match found {
+            0 => Ok(Self::Add),
+            1 => Ok(Self::Delete),
+            2 => Ok(Self::Modify),
+            _ => Err(DecodeError::BadValue {
+                field: "port_status.reason",
+                offset: 8,
+                found: found.into(),
+                expected: "0 (add), 1 (delete) or 2 (modify)",
+            }),
+        }
+    }
+
+    fn wire(self) -> u8 {
+        match self {
+            Self::Add => 0,
+            Self::Delete => 1,
+            Self::Modify => 2,
+        }
+    }
+}
+
+/// A port came, went or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortStatus {
+    /// What happened.
+    pub reason: PortReason,
+    /// The port as it is now.
+    pub desc: PortDesc,
+}
+
+impl PortStatus {
+    /// Decodes a whole port-status message of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one port-status message.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::PortStatus)?;
+        let (reason, desc) = match version {
+            Version::V1_0 => {
+                let wire = v1_0::PortStatus::read(&mut body, "port_status")?;
+                (wire.reason, PortDesc::from_v1_0(&wire.desc))
+            }
+            Version::V1_3 => {
+                let wire = v1_3::PortStatus::read(&mut body, "port_status")?;
+                (wire.reason, PortDesc::from_v1_3(&wire.desc))
+            }
+        };
+        body.finish("port_status")?;
+        Ok(Self { reason: PortReason::from_wire(reason)?, desc })
+    }
+
+    /// Encodes the message for a version, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port number,
+    /// [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::PortStatus, version, xid, out)?;
+        let (reason, pad) = (self.reason.wire(), Pad::default());
+        match version {
+            Version::V1_0 => {
+                v1_0::PortStatus { reason, pad, desc: self.desc.to_v1_0()? }.write(&mut to);
+            }
+            Version::V1_3 => {
+                v1_3::PortStatus { reason, pad, desc: self.desc.to_v1_3() }.write(&mut to);
+            }
+        }
+        to.finish()
+    }
+}
+
+/// `OFPMP_PORT_DESC`, OpenFlow 1.3.5 §7.3.5.7.
+const PORT_DESC: u16 = 13;
+/// `OFPMPF_REPLY_MORE`: another reply with the same xid follows. OpenFlow 1.3.5 §7.3.5.
+const REPLY_MORE: u16 = 1;
+
+/// Encodes a request for the descriptions of all ports; returns its size. Not in OpenFlow 1.0,
+/// where the features reply has them.
+///
+/// # Errors
+/// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too small.
+pub fn port_desc_request(version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+    let mut to = begin_port_desc(Kind::MultipartRequest, version, xid, out)?;
+    to.zeros(6); // flags, and the padding
+    to.finish()
+}
+
+fn begin_port_desc(
+    kind: Kind,
+    version: Version,
+    xid: u32,
+    out: &mut [u8],
+) -> Result<Writer<'_>, EncodeError> {
+    if version == Version::V1_0 {
+        return Err(EncodeError::Unsupported { field: "multipart port_desc", version });
+    }
+    let mut to = begin(kind, version, xid, out)?;
+    to.u16(PORT_DESC);
+    Ok(to)
+}
+
+/// One part of the answer to [`port_desc_request`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortDescReply;
+
+impl PortDescReply {
+    /// Decodes one whole multipart reply with port descriptions: the ports, and whether more
+    /// replies follow.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one such reply.
+    pub fn decode(message: &[u8]) -> Result<(Vec<PortDesc>, bool), DecodeError> {
+        let (version, _, mut body) = open(message, Kind::MultipartReply)?;
+        let wrong = |found| DecodeError::BadValue {
+            field: "multipart_reply.type",
+            offset: Header::SIZE,
+            found,
+            expected: "13 (port descriptions) in OpenFlow 1.3",
+        };
+        let kind = body.u16("multipart_reply.type")?;
+        if version == Version::V1_0 || kind != PORT_DESC {
+            return Err(wrong(kind.into()));
+        }
+        let flags = body.u16("multipart_reply.flags")?;
+        body.take("multipart_reply.pad", 4)?;
+        let ports: List<'_, v1_3::Port> = List::read(&mut body, "multipart_reply.body")?;
+        Ok((ports.iter().map(|port| PortDesc::from_v1_3(&port)).collect(), flags & REPLY_MORE != 0))
+    }
+
+    /// Encodes one such reply, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
+    /// small, [`EncodeError::TooLong`] for more than 1023 ports.
+    pub fn encode(
+        ports: &[PortDesc],
+        more: bool,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let mut to = begin_port_desc(Kind::MultipartReply, version, xid, out)?;
+        to.u16(u16::from(more) * REPLY_MORE);
+        to.zeros(4);
+        for port in ports {
+            port.to_v1_3().write(&mut to);
+        }
+        to.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port() -> PortDesc {
+        PortDesc {
+            config: PortConfig::NO_FWD,
+            state: PortState::LINK_DOWN,
+            curr: PortFeatures::RATE_10GB_FD | PortFeatures::COPPER | PortFeatures::PAUSE_ASYM,
+            ..PortDesc::new(PortNo::LOCAL, MacAddr([2, 0, 0, 0, 0, 9]), "br0")
+        }
+    }
+
+    #[test]
+    fn port_status_survives_both_versions_and_cuts() {
+        for (version, size) in [(Version::V1_0, 64), (Version::V1_3, 80)] {
+            let status = PortStatus { reason: PortReason::Delete, desc: port() };
+            let mut out = [0; 80];
+            assert_eq!(status.encode(version, 3, &mut out), Ok(size));
+            assert_eq!(PortStatus::decode(&out[..size]), Ok(status));
+            for len in 0..size {
+                assert!(PortStatus::decode(&out[..len]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn features_bits_of_1_0_are_those_of_1_3_elsewhere() {
+        let copper_1_0 = 1 << 7;
+        assert_eq!(PortFeatures::from_v1_0(copper_1_0), PortFeatures::COPPER);
+        for bits in 0..0x1000 {
+            assert_eq!(PortFeatures::from_v1_0(bits).to_v1_0(), bits);
+        }
+    }
+
+    #[test]
+    fn port_desc_reply_lists_ports_and_says_whether_more_follow() {
+        let ports =
+            [port(), PortDesc::new(PortNo(1), MacAddr::default(), "a-name-that-is-too-long")];
+        let mut out = [0; 200];
+        let size = PortDescReply::encode(&ports, true, Version::V1_3, 5, &mut out).unwrap();
+        assert_eq!(size, 16 + 2 * 64);
+        let (decoded, more) = PortDescReply::decode(&out[..size]).unwrap();
+        assert!(more);
+        assert_eq!(decoded, ports);
+        assert_eq!(decoded[1].name.as_str(), "a-name-that-is-");
+        assert!(decoded[1].is_up());
+        assert!(!decoded[0].is_up());
+    }
+
+    #[test]
+    fn name_of_hostile_bytes_prints_escaped() {
+        let name = PortName(*b"e\x1b[2J\xff\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(name.to_string(), "e\\x1b[2J\\xff");
+        assert_eq!(name.as_str(), "e\x1b[2J");
+    }
+}

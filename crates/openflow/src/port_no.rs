@@ -1,0 +1,88 @@
+//! Port numbers: physical, logical and reserved.
+
+use crate::wire::Wire;
+use crate::{DecodeError, Reader, Writer};
+use core::fmt;
+
+/// A port number, 32 bits wide as in OpenFlow 1.3. OpenFlow 1.3.5 §7.2.1 (`ofp_port_no`).
+///
+/// The 16-bit numbers of OpenFlow 1.0 are widened so that a reserved port is the same number in
+/// every version: see [`crate::v1_0::port_from_wire`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortNo(pub u32);
+
+impl PortNo {
+    /// The highest number a port of a switch can have.
+    pub const MAX: Self = Self(0xffff_ff00);
+    /// Output only: the port the packet came in through.
+    pub const IN_PORT: Self = Self(0xffff_fff8);
+    /// Output in a packet-out only: look the packet up in the flow tables.
+    pub const TABLE: Self = Self(0xffff_fff9);
+    /// The switch's own forwarding, without OpenFlow.
+    pub const NORMAL: Self = Self(0xffff_fffa);
+    /// All ports but the one it came from and those not flooded to.
+    pub const FLOOD: Self = Self(0xffff_fffb);
+    /// All ports but the one it came from.
+    pub const ALL: Self = Self(0xffff_fffc);
+    /// The controller.
+    pub const CONTROLLER: Self = Self(0xffff_fffd);
+    /// The switch's own network stack.
+    pub const LOCAL: Self = Self(0xffff_fffe);
+    /// No port, or any: a wildcard in requests; `NONE` in OpenFlow 1.0.
+    pub const ANY: Self = Self(0xffff_ffff);
+
+    /// Whether this is a number that a port of a switch can have, not a reserved one.
+    ///
+    /// The local port is reserved in this sense.
+    pub fn is_physical(self) -> bool {
+        self.0 != 0 && self <= Self::MAX
+    }
+
+    /// The name of a reserved port.
+    fn reserved_name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::IN_PORT => "IN_PORT",
+            Self::TABLE => "TABLE",
+            Self::NORMAL => "NORMAL",
+            Self::FLOOD => "FLOOD",
+            Self::ALL => "ALL",
+            Self::CONTROLLER => "CONTROLLER",
+            Self::LOCAL => "LOCAL",
+            Self::ANY => "ANY",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for PortNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reserved_name() {
+            Some(name) => f.pad(name),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+impl<'a> Wire<'a> for PortNo {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.u32(field).map(Self)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u32(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_ports_print_their_names_and_others_their_numbers() {
+        assert_eq!(PortNo(3).to_string(), "3");
+        assert_eq!(PortNo::LOCAL.to_string(), "LOCAL");
+        assert_eq!(format!("{:>6}|", PortNo::ALL), "   ALL|");
+        assert_eq!(PortNo::MAX.to_string(), "4294967040");
+    }
+}

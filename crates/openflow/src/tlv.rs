@@ -1,0 +1,122 @@
+//! Elements that begin with a 16-bit type and a 16-bit length counting the whole element: actions,
+//! instructions, meter bands, properties. `tlv_enum!` makes an enum of them.
+
+use crate::{DecodeError, Reader};
+
+/// Reads the head of an element; returns its type and a reader of exactly what follows the head.
+///
+/// # Errors
+/// [`DecodeError`] if the length is shorter than the head, not a multiple of `align`, or longer
+/// than what is left.
+#[inline]
+pub(crate) fn read_head<'a>(
+    from: &mut Reader<'a>,
+    type_field: &'static str,
+    len_field: &'static str,
+    align: usize,
+) -> Result<(u16, Reader<'a>), DecodeError> {
+    const HEAD_SIZE: usize = 4;
+    let kind = from.u16(type_field)?;
+    let offset = from.offset();
+    let len = usize::from(from.u16(len_field)?);
+    let bad = |expected| DecodeError::BadLength { field: len_field, offset, found: len, expected };
+    let body = len.checked_sub(HEAD_SIZE).ok_or_else(|| bad("at least its own 4-byte head"))?;
+    if len % align != 0 {
+        return Err(bad("a multiple of 8"));
+    }
+    if body > from.left() {
+        return Err(bad("no more than the bytes left around it"));
+    }
+    Ok((kind, from.sub(len_field, body)?))
+}
+
+/// Defines an enum of elements: each variant's number and what follows the head; `$align` is
+/// what a length must be a multiple of.
+macro_rules! tlv_enum {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident<$life:lifetime> = $label:literal, align $align:literal {
+            $( $(#[$variant_meta:meta])* $variant:ident($body:ty) = $number:literal, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $name<$life> {
+            $( $(#[$variant_meta])* $variant($body), )*
+            /// A type that is not in the specification, kept as it came.
+            Unknown {
+                /// The type.
+                kind: u16,
+                /// What follows the head.
+                body: &$life [u8],
+            },
+        }
+
+        impl $name<'_> {
+            /// The type's number.
+            pub fn kind(&self) -> u16 {
+                match self {
+                    $( Self::$variant(_) => $number, )*
+                    Self::Unknown { kind, .. } => *kind,
+                }
+            }
+        }
+
+        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+            #[inline]
+            fn read(
+                from: &mut $crate::Reader<$life>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                let (kind, mut body) = $crate::tlv::read_head(
+                    from, concat!($label, ".type"), concat!($label, ".len"), $align)?;
+                let item = match kind {
+                    $( $number => Self::$variant($crate::wire::Wire::read(&mut body, $label)?), )*
+                    _ => Self::Unknown { kind, body: body.rest() },
+                };
+                body.finish(concat!($label, ".len"))?;
+                Ok(item)
+            }
+
+            #[inline]
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                let start = to.position();
+                to.u16(self.kind());
+                to.u16(0);
+                match self {
+                    $( Self::$variant(body) => $crate::wire::Wire::write(body, to), )*
+                    Self::Unknown { body, .. } => to.bytes(body),
+                }
+                to.patch_size(start + 2, start);
+            }
+        }
+    };
+}
+pub(crate) use tlv_enum;
+
+/// Writes an element and the zeros that make its length a multiple of 8.
+///
+/// Needed only for elements whose content the caller chose, an experimenter's data: all others
+/// have such a length by their layout.
+///
+/// # Errors
+/// [`crate::EncodeError::TooLong`] if the length field cannot count it.
+#[inline]
+pub(crate) fn write_aligned<'a>(
+    element: &impl crate::wire::Wire<'a>,
+    to: &mut crate::Writer<'_>,
+) -> Result<(), crate::EncodeError> {
+    let start = to.position();
+    element.write(to);
+    let size = to.position() - start;
+    if !size.is_multiple_of(8) {
+        to.zeros(size.next_multiple_of(8) - size);
+        to.patch_size(start + 2, start);
+    }
+    let size = to.position() - start;
+    match size {
+        0..=0xffff => Ok(()),
+        _ => Err(crate::EncodeError::TooLong { field: "action", size, max: 0xffff }),
+    }
+}

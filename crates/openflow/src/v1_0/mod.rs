@@ -1,0 +1,59 @@
+//! OpenFlow 1.0, as it stands on the wire: every field and every byte of padding.
+//!
+//! The types here mirror the structures of the OpenFlow 1.0.2 specification and give a message
+//! back byte for byte. They borrow from the message; none of them allocates.
+
+pub mod action;
+pub(crate) mod convert;
+pub mod flow_mod;
+pub mod matching;
+pub mod packet;
+pub mod port;
+pub mod switch;
+
+pub use action::Action;
+pub use flow_mod::FlowMod;
+pub use matching::Match;
+pub use packet::{PacketIn, PacketOut};
+pub use port::{PhyPort, PortStatus};
+pub use switch::{Features, SwitchConfig};
+
+use crate::PortNo;
+
+/// The first of the reserved port numbers of OpenFlow 1.0 (`OFPP_MAX`, OpenFlow 1.0.2 §5.2.1).
+const RESERVED_16: u16 = 0xff00;
+/// What widening adds to a reserved port number.
+const WIDENING: u32 = 0xffff_0000;
+
+/// The port that a 16-bit port number means: reserved numbers are widened to those of later
+/// versions, others stay what they are.
+#[inline]
+pub fn port_from_wire(port: u16) -> PortNo {
+    PortNo(if port >= RESERVED_16 { u32::from(port) | WIDENING } else { port.into() })
+}
+
+/// The 16-bit number of a port; `None` if OpenFlow 1.0 cannot say it.
+#[inline]
+pub fn port_to_wire(port: PortNo) -> Option<u16> {
+    let reserved = u32::from(RESERVED_16) | WIDENING;
+    match port.0 {
+        number if number >= reserved => u16::try_from(number & !WIDENING).ok(),
+        number => u16::try_from(number).ok().filter(|&number| number < RESERVED_16),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_16_bit_port_is_the_same_after_widening_and_back() {
+        for port in 0..=u16::MAX {
+            assert_eq!(port_to_wire(port_from_wire(port)), Some(port));
+        }
+        assert_eq!(port_from_wire(0xfffd), PortNo::CONTROLLER);
+        assert_eq!(port_from_wire(0xffff), PortNo::ANY);
+        assert_eq!(port_to_wire(PortNo(0xff00)), None);
+        assert_eq!(port_to_wire(PortNo(0x1_0000)), None);
+    }
+}

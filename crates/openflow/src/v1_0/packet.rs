@@ -1,0 +1,73 @@
+//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.0.2 §5.4.1, §5.3.6.
+
+use super::Action;
+use crate::wire::{List, Pad, Wire, wire_struct};
+use crate::{DecodeError, Reader, Writer};
+
+wire_struct! {
+    /// The body of a packet-in (`ofp_packet_in`).
+    pub struct PacketIn<'a> = "packet_in" {
+        /// The switch's own copy; `0xffffffff` is none.
+        buffer_id: u32,
+        /// Length of the packet at the switch, in bytes.
+        total_len: u16,
+        /// Where it came in.
+        in_port: u16,
+        /// Why: `ofp_packet_in_reason`.
+        reason: u8,
+        /// Padding: puts the packet's IP header on a multiple of 4.
+        pad: Pad<1>,
+        /// The packet, from its Ethernet header on.
+        data: &'a [u8],
+    }
+}
+
+/// The body of a packet-out (`ofp_packet_out`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketOut<'a> {
+    /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
+    pub buffer_id: u32,
+    /// The port it is taken to have come in through; `0xffff` is none.
+    pub in_port: u16,
+    /// What happens to it.
+    pub actions: List<'a, Action<'a>>,
+    /// The packet, from its Ethernet header on.
+    pub data: &'a [u8],
+}
+
+impl<'a> Wire<'a> for PacketOut<'a> {
+    #[inline]
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let buffer_id = from.u32("packet_out.buffer_id")?;
+        let in_port = from.u16("packet_out.in_port")?;
+        let offset = from.offset();
+        let found = usize::from(from.u16("packet_out.actions_len")?);
+        if found > from.left() {
+            return Err(DecodeError::BadLength {
+                field: "packet_out.actions_len",
+                offset,
+                found,
+                expected: "no more than the bytes left",
+            });
+        }
+        let mut actions = from.sub("packet_out.actions", found)?;
+        Ok(Self {
+            buffer_id,
+            in_port,
+            actions: List::read(&mut actions, "packet_out.actions")?,
+            data: from.rest(),
+        })
+    }
+
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u32(self.buffer_id);
+        to.u16(self.in_port);
+        let actions_len_at = to.position();
+        to.u16(0);
+        let actions_at = to.position();
+        self.actions.write(to);
+        to.patch_size(actions_len_at, actions_at);
+        to.bytes(self.data);
+    }
+}

@@ -1,0 +1,118 @@
+//! Actions: what happens to a packet. OpenFlow 1.3.5 §7.2.5.
+//!
+//! ```text
+//!  0      2     4
+//! +------+-----+--------------------+
+//! | type | len | as the type says   |   len counts all, and is a multiple of 8
+//! +------+-----+--------------------+
+//! ```
+
+use crate::oxm::Oxm;
+use crate::tlv::tlv_enum;
+use crate::wire::{Align8, Pad, Wire, wire_struct};
+use crate::{DecodeError, PortNo, Reader, Writer};
+
+tlv_enum! {
+    /// An action (`ofp_action_*`).
+    pub enum Action<'a> = "action", align 8 {
+        /// Sends the packet out.
+        Output(Output) = 0,
+        /// Copies the TTL outwards, from the next-to-outermost header.
+        CopyTtlOut(NoArgument) = 11,
+        /// Copies the TTL inwards, to the next-to-outermost header.
+        CopyTtlIn(NoArgument) = 12,
+        /// Sets the MPLS TTL.
+        SetMplsTtl(Ttl) = 15,
+        /// Decrements the MPLS TTL.
+        DecMplsTtl(NoArgument) = 16,
+        /// Pushes a VLAN tag.
+        PushVlan(EtherType) = 17,
+        /// Pops the outer VLAN tag.
+        PopVlan(NoArgument) = 18,
+        /// Pushes an MPLS label.
+        PushMpls(EtherType) = 19,
+        /// Pops the outer MPLS label; the ethertype of what is below.
+        PopMpls(EtherType) = 20,
+        /// Sets the queue that outputs use.
+        SetQueue(u32) = 21,
+        /// Hands the packet to a group.
+        Group(u32) = 22,
+        /// Sets the IP TTL or hop limit.
+        SetNwTtl(Ttl) = 23,
+        /// Decrements the IP TTL or hop limit.
+        DecNwTtl(NoArgument) = 24,
+        /// Sets a header field.
+        SetField(SetField<'a>) = 25,
+        /// Pushes a PBB service tag.
+        PushPbb(EtherType) = 26,
+        /// Pops the PBB service tag.
+        PopPbb(NoArgument) = 27,
+        /// An experimenter's own.
+        Experimenter(Experimenter<'a>) = 0xffff,
+    }
+}
+
+wire_struct! {
+    /// `ofp_action_output`.
+    pub struct Output = "action_output" {
+        /// Where to.
+        port: PortNo,
+        /// Most bytes to send to the controller; `0xffff` is the whole packet, unbuffered.
+        max_len: u16,
+        /// Padding.
+        pad: Pad<6>,
+    }
+
+    /// `ofp_action_header`: an action without an argument.
+    pub struct NoArgument = "action_header" {
+        /// Padding.
+        pad: Pad<4>,
+    }
+
+    /// `ofp_action_mpls_ttl`, `ofp_action_nw_ttl`.
+    pub struct Ttl = "action_ttl" {
+        /// The time to live.
+        ttl: u8,
+        /// Padding.
+        pad: Pad<3>,
+    }
+
+    /// `ofp_action_push`, `ofp_action_pop_mpls`.
+    pub struct EtherType = "action_push" {
+        /// The ethertype of the tag pushed, or of what the popped one leaves.
+        ethertype: u16,
+        /// Padding.
+        pad: Pad<2>,
+    }
+
+    /// `ofp_action_experimenter_header`.
+    pub struct Experimenter<'a> = "action_experimenter" {
+        /// Whose it is.
+        experimenter: u32,
+        /// What it says; padded by the experimenter so that the action ends on a multiple of 8.
+        data: &'a [u8],
+    }
+}
+
+/// `ofp_action_set_field`: one OXM without a mask, and padding that `len` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetField<'a> {
+    /// The field and its value.
+    pub field: Oxm<'a>,
+    /// Padding.
+    pub pad: Align8,
+}
+
+impl<'a> Wire<'a> for SetField<'a> {
+    #[inline]
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let field = Oxm::read(from, "action_set_field.field")?;
+        let pad = Align8::read(from, "action_set_field.pad", 4 + field.size())?;
+        Ok(Self { field, pad })
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        self.field.write(to);
+        self.pad.write(to, 4 + self.field.size());
+    }
+}

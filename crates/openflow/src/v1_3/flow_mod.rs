@@ -1,0 +1,39 @@
+//! Flow-mod: adds, changes, deletes flow entries. OpenFlow 1.3.5 §7.3.4.1.
+
+use super::{Instruction, Match};
+use crate::PortNo;
+use crate::wire::{List, Pad, wire_struct};
+
+wire_struct! {
+    /// The body of a flow-mod (`ofp_flow_mod`).
+    pub struct FlowMod<'a> = "flow_mod" {
+        /// What the controller wants to know the entry by.
+        cookie: u64,
+        /// Which cookie bits must agree, in modify and delete; 0 is none of them.
+        cookie_mask: u64,
+        /// The table; `0xff` in a delete means every table.
+        table_id: u8,
+        /// `ofp_flow_mod_command`.
+        command: u8,
+        /// Seconds without a packet before the entry goes; 0 is never.
+        idle_timeout: u16,
+        /// Seconds before the entry goes; 0 is never.
+        hard_timeout: u16,
+        /// The higher goes first.
+        priority: u16,
+        /// A packet the switch holds, to be sent through the new entry; `0xffffffff` is none.
+        buffer_id: u32,
+        /// Deletes only entries that output here; [`PortNo::ANY`] does not ask.
+        out_port: PortNo,
+        /// Deletes only entries that use this group; `0xffffffff` does not ask.
+        out_group: u32,
+        /// `ofp_flow_mod_flags`.
+        flags: u16,
+        /// Padding.
+        pad: Pad<2>,
+        /// Which packets.
+        match_: Match<'a>,
+        /// What happens to them.
+        instructions: List<'a, Instruction<'a>>,
+    }
+}

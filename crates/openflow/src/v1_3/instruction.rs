@@ -1,0 +1,61 @@
+//! Instructions: what a flow entry does with a packet that matches. OpenFlow 1.3.5 §7.2.4.
+
+use super::Action;
+use crate::tlv::tlv_enum;
+use crate::wire::{List, Pad, wire_struct};
+
+tlv_enum! {
+    /// An instruction (`ofp_instruction_*`).
+    pub enum Instruction<'a> = "instruction", align 8 {
+        /// Goes on in a later table.
+        GotoTable(GotoTable) = 1,
+        /// Writes the metadata that later tables see.
+        WriteMetadata(WriteMetadata) = 2,
+        /// Merges actions into the action set.
+        WriteActions(Actions<'a>) = 3,
+        /// Applies actions at once, in order.
+        ApplyActions(Actions<'a>) = 4,
+        /// Empties the action set; it carries no actions.
+        ClearActions(Actions<'a>) = 5,
+        /// Sends the packet through a meter.
+        Meter(u32) = 6,
+        /// An experimenter's own.
+        Experimenter(Experimenter<'a>) = 0xffff,
+    }
+}
+
+wire_struct! {
+    /// `ofp_instruction_goto_table`.
+    pub struct GotoTable = "instruction_goto_table" {
+        /// The next table.
+        table_id: u8,
+        /// Padding.
+        pad: Pad<3>,
+    }
+
+    /// `ofp_instruction_write_metadata`.
+    pub struct WriteMetadata = "instruction_write_metadata" {
+        /// Padding.
+        pad: Pad<4>,
+        /// The bits to write.
+        metadata: u64,
+        /// Which bits to write.
+        metadata_mask: u64,
+    }
+
+    /// `ofp_instruction_actions`.
+    pub struct Actions<'a> = "instruction_actions" {
+        /// Padding.
+        pad: Pad<4>,
+        /// The actions.
+        actions: List<'a, Action<'a>>,
+    }
+
+    /// `ofp_instruction_experimenter_header`.
+    pub struct Experimenter<'a> = "instruction_experimenter" {
+        /// Whose it is.
+        experimenter: u32,
+        /// What it says.
+        data: &'a [u8],
+    }
+}

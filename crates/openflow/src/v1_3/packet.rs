@@ -1,0 +1,95 @@
+//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.6.
+//!
+//! A packet-in's body, with offsets in bytes:
+//!
+//! ```text
+//!  0        4           6        7          8        16
+//! +--------+-----------+--------+----------+--------+
+//! | buffer | total_len | reason | table_id | cookie |
+//! +--------+-----------+--------+----------+--------+
+//! 16                          16+m    18+m
+//! +---------------------------+-------+-------------+
+//! | match, m bytes, m % 8 = 0 | pad 2 | packet ...  |
+//! +---------------------------+-------+-------------+
+//! ```
+
+use super::{Action, Match};
+use crate::wire::{List, Pad, Wire, wire_struct};
+use crate::{DecodeError, PortNo, Reader, Writer};
+
+wire_struct! {
+    /// The body of a packet-in (`ofp_packet_in`).
+    pub struct PacketIn<'a> = "packet_in" {
+        /// The switch's own copy; `0xffffffff` is none.
+        buffer_id: u32,
+        /// Length of the packet at the switch, in bytes.
+        total_len: u16,
+        /// Why: `ofp_packet_in_reason`.
+        reason: u8,
+        /// The table that was looked up.
+        table_id: u8,
+        /// The cookie of the entry that sent it.
+        cookie: u64,
+        /// Where it came in, and what else the pipeline knew.
+        match_: Match<'a>,
+        /// Padding: puts the packet's IP header on a multiple of 4.
+        pad: Pad<2>,
+        /// The packet, from its Ethernet header on.
+        data: &'a [u8],
+    }
+}
+
+/// The body of a packet-out (`ofp_packet_out`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketOut<'a> {
+    /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
+    pub buffer_id: u32,
+    /// The port it is taken to have come in through, or [`PortNo::CONTROLLER`].
+    pub in_port: PortNo,
+    /// Padding.
+    pub pad: Pad<6>,
+    /// What happens to it.
+    pub actions: List<'a, Action<'a>>,
+    /// The packet, from its Ethernet header on.
+    pub data: &'a [u8],
+}
+
+impl<'a> Wire<'a> for PacketOut<'a> {
+    #[inline]
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let buffer_id = from.u32("packet_out.buffer_id")?;
+        let in_port = PortNo(from.u32("packet_out.in_port")?);
+        let offset = from.offset();
+        let found = usize::from(from.u16("packet_out.actions_len")?);
+        let pad = Pad::read(from, "packet_out.pad")?;
+        if found > from.left() {
+            return Err(DecodeError::BadLength {
+                field: "packet_out.actions_len",
+                offset,
+                found,
+                expected: "no more than the bytes left",
+            });
+        }
+        let mut actions = from.sub("packet_out.actions", found)?;
+        Ok(Self {
+            buffer_id,
+            in_port,
+            pad,
+            actions: List::read(&mut actions, "packet_out.actions")?,
+            data: from.rest(),
+        })
+    }
+
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u32(self.buffer_id);
+        to.u32(self.in_port.0);
+        let actions_len_at = to.position();
+        to.u16(0);
+        self.pad.write(to);
+        let actions_at = to.position();
+        self.actions.write(to);
+        to.patch_size(actions_len_at, actions_at);
+        to.bytes(self.data);
+    }
+}

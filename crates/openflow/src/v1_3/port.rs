@@ -1,0 +1,46 @@
+//! Ports: their description and news about them. OpenFlow 1.3.5 §7.2.1, §7.4.3.
+
+use crate::wire::{Pad, wire_struct};
+use crate::{MacAddr, PortName, PortNo};
+
+wire_struct! {
+    /// A port (`ofp_port`), 64 bytes.
+    pub struct Port = "port" {
+        /// Its number.
+        port_no: PortNo,
+        /// Padding.
+        pad: Pad<4>,
+        /// Its Ethernet address.
+        hw_addr: MacAddr,
+        /// Padding.
+        pad2: Pad<2>,
+        /// Its name.
+        name: PortName,
+        /// What the controller set: `ofp_port_config`.
+        config: u32,
+        /// What the switch found: `ofp_port_state`.
+        state: u32,
+        /// What the link does: `ofp_port_features`, as the three that follow.
+        curr: u32,
+        /// What the port offers.
+        advertised: u32,
+        /// What the port could do.
+        supported: u32,
+        /// What the other end offers.
+        peer: u32,
+        /// The link's speed now, in kbit/s.
+        curr_speed: u32,
+        /// The port's best speed, in kbit/s.
+        max_speed: u32,
+    }
+
+    /// The body of a port-status message (`ofp_port_status`).
+    pub struct PortStatus = "port_status" {
+        /// What happened: `ofp_port_reason`.
+        reason: u8,
+        /// Padding.
+        pad: Pad<7>,
+        /// The port as it is now.
+        desc: Port,
+    }
+}

@@ -1,0 +1,31 @@
+//! The switch itself: features and configuration. OpenFlow 1.3.5 §7.3.1, §7.3.2.
+
+use crate::wire::{Pad, wire_struct};
+
+wire_struct! {
+    /// The body of a features reply (`ofp_switch_features`).
+    pub struct Features = "switch_features" {
+        /// The switch's identity.
+        datapath_id: u64,
+        /// How many packets it can hold.
+        n_buffers: u32,
+        /// How many flow tables it has.
+        n_tables: u8,
+        /// Which connection this is; 0 is the main one.
+        auxiliary_id: u8,
+        /// Padding.
+        pad: Pad<2>,
+        /// `ofp_capabilities`.
+        capabilities: u32,
+        /// Reserved.
+        reserved: u32,
+    }
+
+    /// The body of a get-config reply and of a set-config (`ofp_switch_config`).
+    pub struct SwitchConfig = "switch_config" {
+        /// `ofp_config_flags`.
+        flags: u16,
+        /// Most bytes of a packet that a packet-in carries; `0xffff` is all, unbuffered.
+        miss_send_len: u16,
+    }
+}

@@ -1,0 +1,335 @@
+//! What the per-version types are made of: things with a place on the wire.
+//!
+//! [`Wire`] is reading and writing of one thing; [`Pad`] is padding, kept so that a message
+//! re-encodes to the same bytes; [`List`] is a run of things, borrowed either from a message or
+//! from a slice of the caller, so that neither direction allocates; the macro `wire_struct!`
+//! makes a struct of fixed layout from its fields, in the order of the specification's figure.
+
+use crate::{DecodeError, Reader, Writer};
+use core::fmt;
+
+/// A thing with a place on the wire.
+pub trait Wire<'a>: Copy {
+    /// Reads one from `from`; `field` is its name for errors.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not one of these.
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError>;
+
+    /// Writes it.
+    fn write(&self, to: &mut Writer<'_>);
+}
+
+macro_rules! wire_integer {
+    ($($int:ident),*) => {$(
+        impl<'a> Wire<'a> for $int {
+            #[inline]
+            fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+                from.$int(field)
+            }
+            #[inline]
+            fn write(&self, to: &mut Writer<'_>) {
+                to.$int(*self);
+            }
+        }
+    )*};
+}
+wire_integer!(u8, u16, u32, u64);
+
+impl<'a, const N: usize> Wire<'a> for [u8; N] {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.array(field)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(self);
+    }
+}
+
+/// All bytes that are left.
+impl<'a> Wire<'a> for &'a [u8] {
+    #[inline]
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        Ok(from.rest())
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(self);
+    }
+}
+
+/// `N` bytes of padding: zero in what we make, kept as found in what we receive.
+///
+/// The specification asks senders to write zeros and receivers to ignore what they find; real
+/// senders write anything, and a codec that forgot it could not give a message back unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pad<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Default for Pad<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> fmt::Debug for Pad<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == [0; N] { f.write_str("0") } else { write!(f, "{:02x?}", self.0) }
+    }
+}
+
+impl<'a, const N: usize> Wire<'a> for Pad<N> {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.array(field).map(Self)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(&self.0);
+    }
+}
+
+/// Padding of 0 to 7 bytes up to a multiple of 8, kept as found.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Align8([u8; 7]);
+
+impl fmt::Debug for Align8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Pad(self.0).fmt(f)
+    }
+}
+
+impl Align8 {
+    /// Reads the padding after `size` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if it is not all there.
+    #[inline]
+    pub fn read(
+        from: &mut Reader<'_>,
+        field: &'static str,
+        size: usize,
+    ) -> Result<Self, DecodeError> {
+        let found = from.take(field, Self::after(size))?;
+        let mut bytes = [0; 7];
+        for (to, from) in bytes.iter_mut().zip(found) {
+            *to = *from;
+        }
+        Ok(Self(bytes))
+    }
+
+    /// Writes the padding after `size` bytes.
+    #[inline]
+    pub fn write(self, to: &mut Writer<'_>, size: usize) {
+        to.bytes(self.0.get(..Self::after(size)).unwrap_or_default());
+    }
+
+    /// How many bytes of padding follow `size` bytes.
+    #[inline]
+    fn after(size: usize) -> usize {
+        size.wrapping_neg() % 8
+    }
+}
+
+/// A run of `T`s: the whole rest of what holds them.
+///
+/// Either a slice the caller made (`List::from(&items)`), or received bytes that have been checked
+/// to the last one when the list was read; [`List::iter`] gives the same items for both.
+pub struct List<'a, T> {
+    repr: Repr<'a, T>,
+}
+
+enum Repr<'a, T> {
+    /// Received and already read through once.
+    Wire(&'a [u8]),
+    /// Made here.
+    Items(&'a [T]),
+}
+
+impl<T> Clone for List<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for List<'_, T> {}
+impl<T> Clone for Repr<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Repr<'_, T> {}
+
+impl<T> Default for List<'_, T> {
+    fn default() -> Self {
+        Self { repr: Repr::Items(&[]) }
+    }
+}
+
+impl<'a, T> From<&'a [T]> for List<'a, T> {
+    fn from(items: &'a [T]) -> Self {
+        Self { repr: Repr::Items(items) }
+    }
+}
+
+impl<'a, T, const N: usize> From<&'a [T; N]> for List<'a, T> {
+    fn from(items: &'a [T; N]) -> Self {
+        Self { repr: Repr::Items(items) }
+    }
+}
+
+impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
+    fn from(items: &'a Vec<T>) -> Self {
+        Self { repr: Repr::Items(items) }
+    }
+}
+
+impl<'a, T: Wire<'a>> List<'a, T> {
+    /// The items in order.
+    pub fn iter(&self) -> ListIter<'a, T> {
+        ListIter { repr: self.repr }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        match self.repr {
+            Repr::Wire(bytes) => bytes.is_empty(),
+            Repr::Items(items) => items.is_empty(),
+        }
+    }
+}
+
+impl<'a, T: Wire<'a>> Wire<'a> for List<'a, T> {
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        let mut check = *from;
+        while !check.is_empty() {
+            let before = check.left();
+            T::read(&mut check, field)?;
+            if check.left() == before {
+                // No item is empty; were one to be, this is what keeps the loop from running on.
+                return Err(DecodeError::BadLength {
+                    field,
+                    offset: check.offset(),
+                    found: 0,
+                    expected: "at least one byte",
+                });
+            }
+        }
+        Ok(Self { repr: Repr::Wire(from.rest()) })
+    }
+
+    fn write(&self, to: &mut Writer<'_>) {
+        for item in *self {
+            item.write(to);
+        }
+    }
+}
+
+impl<'a, T: Wire<'a>> IntoIterator for List<'a, T> {
+    type Item = T;
+    type IntoIter = ListIter<'a, T>;
+    fn into_iter(self) -> ListIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Wire<'a>> IntoIterator for &List<'a, T> {
+    type Item = T;
+    type IntoIter = ListIter<'a, T>;
+    fn into_iter(self) -> ListIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Wire<'a> + PartialEq> PartialEq for List<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+impl<'a, T: Wire<'a> + Eq> Eq for List<'a, T> {}
+
+impl<'a, T: Wire<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(*self).finish()
+    }
+}
+
+/// The items of a [`List`].
+pub struct ListIter<'a, T> {
+    repr: Repr<'a, T>,
+}
+
+impl<'a, T: Wire<'a>> Iterator for ListIter<'a, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match &mut self.repr {
+            Repr::Wire(bytes) => {
+                let mut reader = Reader::new(bytes, 0);
+                // The list was read through when it was made, so this fails only at its end.
+                let item = T::read(&mut reader, "item").ok();
+                *bytes = if item.is_some() { reader.rest() } else { &[] };
+                item
+            }
+            Repr::Items(items) => {
+                let (first, rest) = items.split_first()?;
+                *items = rest;
+                Some(*first)
+            }
+        }
+    }
+}
+
+/// Defines structs of fixed layout: the fields in the order of the wire, each of a type that is
+/// [`Wire`]. The string is the name that errors give the struct.
+macro_rules! wire_struct {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$life:lifetime>)? = $label:literal {
+            $( $(#[$field_meta:meta])* $field:ident : $type:ty, )*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name $(<$life>)? {
+            $( $(#[$field_meta])* pub $field: $type, )*
+        }
+        $crate::wire::wire_impl!($name $(<$life>)? = $label { $($field: $type,)* });
+    )*};
+}
+
+/// The [`Wire`] implementation that `wire_struct!` gives.
+macro_rules! wire_impl {
+    ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
+        impl<'a> $crate::wire::Wire<'a> for $name {
+            #[inline]
+            fn read(
+                from: &mut $crate::Reader<'a>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                Ok(Self { $($field: $crate::wire::Wire::read(
+                    from, concat!($label, ".", stringify!($field)))?,)* })
+            }
+            #[inline]
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                $($crate::wire::Wire::write(&self.$field, to);)*
+            }
+        }
+    };
+    ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
+        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+            #[inline]
+            fn read(
+                from: &mut $crate::Reader<$life>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                Ok(Self { $($field: $crate::wire::Wire::read(
+                    from, concat!($label, ".", stringify!($field)))?,)* })
+            }
+            #[inline]
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                $($crate::wire::Wire::write(&self.$field, to);)*
+            }
+        }
+    };
+}
+pub(crate) use {wire_impl, wire_struct};

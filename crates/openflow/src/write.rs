@@ -1,0 +1,154 @@
+//! A cursor that writes a message into the caller's buffer.
+//!
+//! Writing past the end is counted, not refused: only [`Writer::finish`] fails, and it can then
+//! say how many bytes the whole message takes. Writing code thus stays free of error handling
+//! except where a version cannot express something.
+
+use crate::EncodeError;
+
+/// The most a message can hold: its header's length field has 16 bits.
+const MAX_MESSAGE_SIZE: usize = 0xffff;
+
+/// A write position in a byte slice; network byte order throughout.
+#[derive(Debug)]
+pub struct Writer<'b> {
+    out: &'b mut [u8],
+    position: usize,
+}
+
+impl<'b> Writer<'b> {
+    /// Starts writing at the first byte of `out`.
+    #[inline]
+    pub fn new(out: &'b mut [u8]) -> Self {
+        Self { out, position: 0 }
+    }
+
+    /// Starts a message: writes its header, whose length [`Writer::finish`] fills in.
+    #[inline]
+    pub fn message(out: &'b mut [u8], version: u8, kind: u8, xid: u32) -> Self {
+        let mut writer = Self::new(out);
+        let [a, b, c, d] = xid.to_be_bytes();
+        writer.bytes(&[version, kind, 0, 0, a, b, c, d]);
+        writer
+    }
+
+    /// How many bytes have been written, or would have been with room enough.
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Writes `bytes`.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let end = self.position.saturating_add(bytes.len());
+        if let Some(room) = self.out.get_mut(self.position..end) {
+            room.copy_from_slice(bytes);
+        }
+        self.position = end;
+    }
+
+    /// Writes `n` zero bytes.
+    #[inline]
+    pub fn zeros(&mut self, n: usize) {
+        let end = self.position.saturating_add(n);
+        if let Some(room) = self.out.get_mut(self.position..end) {
+            room.fill(0);
+        }
+        self.position = end;
+    }
+
+    /// Writes a byte.
+    #[inline]
+    pub fn u8(&mut self, value: u8) {
+        self.bytes(&[value]);
+    }
+
+    /// Writes a 16-bit integer.
+    #[inline]
+    pub fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    /// Writes a 32-bit integer.
+    #[inline]
+    pub fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    /// Writes a 64-bit integer.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    /// Writes at `at` the 16-bit count of bytes from `start` to here.
+    ///
+    /// A count too large for the field is caught by [`Writer::finish`], since the message that
+    /// holds it is longer still.
+    #[inline]
+    pub fn patch_size(&mut self, at: usize, start: usize) {
+        let size = u16::try_from(self.position.saturating_sub(start)).unwrap_or(u16::MAX);
+        if let Some(room) = self.out.get_mut(at..at.saturating_add(2)) {
+            room.copy_from_slice(&size.to_be_bytes());
+        }
+    }
+
+    /// Ends a message begun with [`Writer::message`]; returns its size in bytes.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLong`] if the message exceeds what a header can count,
+    /// [`EncodeError::NoRoom`] if it did not fit.
+    #[inline]
+    pub fn finish(mut self) -> Result<usize, EncodeError> {
+        let need = self.position;
+        if need > MAX_MESSAGE_SIZE {
+            return Err(EncodeError::TooLong {
+                field: "message",
+                size: need,
+                max: MAX_MESSAGE_SIZE,
+            });
+        }
+        if need > self.out.len() {
+            return Err(EncodeError::NoRoom { need, size: self.out.len() });
+        }
+        self.patch_size(2, 0);
+        Ok(need)
+    }
+}
+
+/// Appends what `encode` writes to `out`, making room as needed; returns the size written.
+///
+/// ```
+/// use rosemary_openflow::{append, Kind, Version};
+///
+/// let mut out = Vec::new();
+/// append(&mut out, |buffer| Kind::FeaturesRequest.encode_empty(Version::V1_3, 7, buffer))?;
+/// assert_eq!(out, [4, 5, 0, 8, 0, 0, 0, 7]);
+/// # Ok::<(), rosemary_openflow::EncodeError>(())
+/// ```
+///
+/// # Errors
+/// What `encode` returns; `out` is then as it was. Never [`EncodeError::NoRoom`].
+pub fn append(
+    out: &mut Vec<u8>,
+    encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<usize, EncodeError> {
+    const FIRST_TRY: usize = 128;
+    let start = out.len();
+    let mut room = FIRST_TRY;
+    loop {
+        out.resize(start + room, 0);
+        match encode(out.get_mut(start..).unwrap_or_default()) {
+            Err(EncodeError::NoRoom { need, size }) if need > size => room = need,
+            Ok(size) => {
+                out.truncate(start + size);
+                return Ok(size);
+            }
+            Err(error) => {
+                out.truncate(start);
+                return Err(error);
+            }
+        }
+    }
+}
