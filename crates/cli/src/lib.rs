@@ -1,5 +1,24 @@
-//! Rosemary's cli.
+//! `rosemary`, the operator's command, and the lab that its demo and the system tests run in.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`up`] | `rosemary up`: becomes the resource monitor |
+//! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
+//! | [`demo`] | `rosemary demo`: shows it working on this machine |
+//! | [`lab`] | a machine in miniature, for the demo and the tests |
+//! | [`ask`] | the client's side of the admin socket and of the kernel's |
+//! | [`say`] | the only place that writes to standard output and standard error |
+//!
+//! Data goes to standard output, everything else to standard error; the exit code is 0 for done, 1
+//! for refused or failed, 2 for a command line that makes no sense.
+//!
+//! What it will never do: hold state, serve anybody, or do anything to a running Rosemary but ask.
+
 #![forbid(unsafe_code)]
 
+pub mod ask;
 pub mod demo;
 pub mod lab;
+pub mod say;
+pub mod status;
+pub mod up;

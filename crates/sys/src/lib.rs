@@ -9,6 +9,7 @@
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
 //! | [`doorbell`] | an eventfd that wakes a peer that sleeps |
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
@@ -18,6 +19,7 @@
 
 pub mod channel;
 pub mod doorbell;
+pub mod named;
 pub mod namespace;
 pub mod object;
 pub mod process;

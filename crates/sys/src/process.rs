@@ -68,22 +68,25 @@ pub struct Child {
 impl Child {
     /// Starts `command` with `control` as its standard input; it dies with us.
     ///
-    /// Its standard output goes where its standard error goes, which is ours.
+    /// Its standard output goes where its standard error goes, which is ours. It has a session of
+    /// its own: a key pressed at our terminal signals only us, and the terminal that it inherits
+    /// with standard error does not take input from it.
     ///
     /// # Errors
     /// The program cannot be executed, or the system is out of processes or descriptors.
     pub fn spawn(command: &mut Command, control: Channel) -> io::Result<Self> {
         let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
         command.stdin(Stdio::from(control.into_fd())).stdout(Stdio::from(stderr));
-        let close_others = || {
+        let detach = || {
+            rustix::process::setsid()?;
             // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
             let result = unsafe {
                 libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed())
             };
             if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         };
-        // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
-        unsafe { command.pre_exec(close_others) };
+        // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(detach) };
         let child = die_with_parent(command).spawn()?;
         let pid = Pid::from_child(&child);
         // The process is ours and not yet waited for, so its number cannot have been reused.
