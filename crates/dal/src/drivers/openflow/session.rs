@@ -30,8 +30,8 @@ const WHOLE_PACKET: u16 = 0xffff;
 
 // Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
 const INCOMPATIBLE: u16 = 0;
-const BAD_VERSION: u16 = 0;
-const BAD_TYPE: u16 = 1;
+pub(super) const BAD_VERSION: u16 = 0;
+pub(super) const BAD_TYPE: u16 = 1;
 
 /// When a session loses patience.
 #[derive(Debug, Clone, Copy)]
