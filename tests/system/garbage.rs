@@ -18,7 +18,7 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
     in_a_lab(|lab| {
         let mut net = Net::start(lab, Of::V1_3)?;
         assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
-        let (kernel, epoch) = (net.status()?.kernel, net.switch_status()?.epoch);
+        let (kernel, epoch) = (net.status()?.programs.kernel, net.switch_status()?.epoch);
 
         // All at once, as some are only found out by their silence.
         let start = Instant::now();
@@ -37,7 +37,7 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
         }
 
         let status = net.status()?;
-        assert_eq!(status.kernel, kernel, "the kernel is as it was");
+        assert_eq!(status.programs.kernel, kernel, "the kernel is as it was");
         assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
         assert_eq!(status.switches.map(|switches| switches.len()), Some(1));
         assert!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 0, "new flows work");
@@ -49,12 +49,12 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
 fn hundreds_of_silent_connections_do_not_keep_a_switch_out() {
     in_a_lab(|lab| {
         let mut net = Net::start(lab, Of::V1_3)?;
-        let (kernel, epoch) = (net.status()?.kernel, net.switch_status()?.epoch);
+        let (kernel, epoch) = (net.status()?.programs.kernel, net.switch_status()?.epoch);
         let peers = (0..200)
             .map(|_| TcpStream::connect("127.0.0.1:6653"))
             .collect::<Result<Vec<_>, _>>()?;
         assert_eq!(net.h1.ping(&net.h2, 10, INTERVAL)?.lost(), 0);
-        assert_eq!(net.status()?.kernel, kernel);
+        assert_eq!(net.status()?.programs.kernel, kernel);
         assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
 
         // Another switch still gets in while they are there.
