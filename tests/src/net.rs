@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use cli::lab::{Host, Lab, LabError, Of, Rosemary, Status, Switch, SwitchStatus};
+use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
+use cli::status::Report;
+use kernel::query::SwitchStatus;
 
 use crate::rosemary_binary;
 
@@ -45,7 +47,7 @@ impl<'lab> Net<'lab> {
     ///
     /// # Errors
     /// If it does not answer within [`SOON`].
-    pub fn status(&mut self) -> Result<Status, LabError> {
+    pub fn status(&mut self) -> Result<Report, LabError> {
         self.rosemary.wait_for("Rosemary answers", SOON, |status| Some(status.clone()))
     }
 

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use cli::lab::{Lab, Of, Status};
+use cli::lab::{Lab, Of};
+use cli::status::Report;
+use monitor::supervise::State;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
@@ -27,7 +29,7 @@ fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_3() {
 fn app_killed_again_and_again_comes_back_every_time() {
     in_a_lab(|lab| {
         let mut net = Net::start(lab, Of::V1_3)?;
-        let kernel = net.status()?.kernel;
+        let kernel = net.status()?.programs.kernel;
         for round in 1..=3 {
             let pid = app_pid(&net.status()?)?;
             kill(pid)?;
@@ -37,7 +39,7 @@ fn app_killed_again_and_again_comes_back_every_time() {
         }
         let status = net.status()?;
         assert_eq!(status.app(APP).map(|app| app.restarts), Some(3), "{status:?}");
-        assert_eq!(status.kernel.pid, kernel.pid);
+        assert_eq!(status.programs.kernel.pid, kernel.pid);
         assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
         Ok(())
     });
@@ -71,7 +73,7 @@ fn app_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     assert!(works_after.is_some_and(|time| time < NEW_FLOWS_WORK_WITHIN), "{works_after:?}");
     assert!(!net.flows_to(&net.h3)?.is_empty(), "{:#?}", net.s1.dump_flows()?);
 
-    assert_eq!(after.kernel, before.kernel, "the kernel is as it was");
+    assert_eq!(after.programs.kernel, before.programs.kernel, "the kernel is as it was");
     assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
     let app = after.app(APP).context("the app has gone")?;
     assert_eq!((app.restarts, app.last_exit.as_deref()), (1, Some("killed by SIGKILL")));
@@ -79,12 +81,12 @@ fn app_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn app_pid(status: &Status) -> anyhow::Result<u32> {
+fn app_pid(status: &Report) -> anyhow::Result<u32> {
     status.app(APP).and_then(|app| app.pid).with_context(|| format!("it does not run: {status:?}"))
 }
 
 /// `Some` when the app runs in another process than `pid`.
-fn back(status: &Status, pid: u32) -> Option<Status> {
+fn back(status: &Report, pid: u32) -> Option<Report> {
     let app = status.app(APP)?;
-    (app.state == "running" && app.pid.is_some_and(|now| now != pid)).then(|| status.clone())
+    (app.state == State::Running && app.pid.is_some_and(|now| now != pid)).then(|| status.clone())
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
+use cli::status::Report;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
@@ -21,7 +22,7 @@ fn kernel_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut net = Net::start(lab, of)?;
     assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
     let before = net.status()?;
-    let pid = before.kernel.pid.context("the kernel does not run")?;
+    let pid = before.programs.kernel.pid.context("the kernel does not run")?;
     let mut established = net.h1.ping_in_background(&net.h2, 250, INTERVAL)?;
     established.wait_for(10, SOON)?;
 
@@ -29,13 +30,13 @@ fn kernel_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     kill(pid)?;
     let dpid = net.s1.dpid();
     let after = net.rosemary.wait_for("the switch is back", SOON, |status| {
-        let other = status.kernel.pid.is_some_and(|now| now != pid);
+        let other = status.programs.kernel.pid.is_some_and(|now| now != pid);
         (other && status.switch(&dpid).is_some()).then(|| status.clone())
     })?;
     println!("over OpenFlow {of}: kernel and switch back after {:?}", killed.elapsed());
-    assert_eq!(after.kernel.restarts, 1, "{after:?}");
-    assert_eq!(after.monitor.pid, before.monitor.pid);
-    let app_pid = |status: &cli::lab::Status| status.app(APP).and_then(|app| app.pid);
+    assert_eq!(after.programs.kernel.restarts, 1, "{after:?}");
+    assert_eq!(after.programs.monitor.pid, before.programs.monitor.pid);
+    let app_pid = |status: &Report| status.app(APP).and_then(|app| app.pid);
     assert_eq!(app_pid(&after), app_pid(&before), "the app's process went on");
 
     // The app that went on serves the new kernel.

@@ -46,7 +46,7 @@ fn occupied_port_is_named_with_what_to_do() {
         let elsewhere = ["--listen", "127.0.0.1:6633"];
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &elsewhere)?;
         let status = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
-        assert_eq!(status.kernel.listen, ["127.0.0.1:6633"]);
+        assert_eq!(status.programs.kernel.listen, ["127.0.0.1:6633"]);
         Ok(())
     });
 }

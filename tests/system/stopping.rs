@@ -95,7 +95,7 @@ fn signal_stops_everything(lab: &Lab, signal: Signal) -> anyhow::Result<()> {
     assert!(running.len() >= 3, "monitor, kernel and zone: {running:?}");
 
     let stopped = rosemary.stop(signal)?;
-    println!("{signal:?}: {} after {:?} (promised: 2 s)", stopped.status, stopped.took);
+    println!("{} after {:?} (promised: 2 s)", stopped.status, stopped.took);
     assert!(stopped.took < STOPS_WITHIN, "{stopped:?}");
     assert!(stopped.status.success(), "{stopped:?}");
     let left: Vec<_> = running.iter().filter(|process| process.runs()).collect();

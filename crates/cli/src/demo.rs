@@ -9,7 +9,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,15 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use monitor::admin::AppStatus;
+use monitor::supervise::State;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lab::processes::{self, Process};
-use crate::lab::{App, Host, Interrupt, Lab, Of, Rosemary, Status, Switch};
+use crate::lab::{Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
+use crate::say;
+use crate::status::Report;
 
 /// The app that the demo shows and kills.
 const APP: &str = "learning-switch";
@@ -231,7 +235,8 @@ fn app_is_killed(
     kill_process(pid_to_kill, Signal::KILL).context("the app's process could not be killed")?;
     let new = h1.ping_in_background(h3, 100, INTERVAL)?;
     let after = rosemary.wait_for("the app is back", Duration::from_secs(10), |status| {
-        let back = |app: &&App| app.state == "running" && app.pid.is_some_and(|now| now != pid);
+        let back =
+            |app: &&AppStatus| app.state == State::Running && app.pid.is_some_and(|now| now != pid);
         status.app(APP).filter(back).and(Some(status.clone()))
     })?;
     let back = killed.elapsed();
@@ -252,13 +257,13 @@ fn app_is_killed(
     }
     let flows = s1.dump_flows()?;
     story.check(leads_to(&flows, h3), "the app that came back has installed a flow to h3");
-    let epoch = |status: &Status| status.switch(&s1.dpid()).map(|switch| switch.epoch);
+    let epoch = |status: &Report| status.switch(&s1.dpid()).map(|switch| switch.epoch);
     story.check(
-        after.kernel.pid == before.kernel.pid && epoch(&after) == epoch(&before),
+        after.programs.kernel.pid == before.programs.kernel.pid && epoch(&after) == epoch(&before),
         format!(
             "the kernel noticed nothing: pid {} before, {} after, same connection to s1",
-            pid_text(before.kernel.pid),
-            pid_text(after.kernel.pid)
+            pid_text(before.programs.kernel.pid),
+            pid_text(after.programs.kernel.pid)
         ),
     );
     Ok(lab.check_interrupt()?)
@@ -296,13 +301,13 @@ fn interfaces() -> Vec<String> {
     names
 }
 
-fn programs(status: &Status) -> String {
-    let apps = status.apps.iter().map(|app| {
+fn programs(status: &Report) -> String {
+    let apps = status.programs.apps.iter().map(|app| {
         let (name, pid, uid) = (&app.name, pid_text(app.pid), app.uid);
         format!("the app {name} (pid {pid}, user {uid})")
     });
-    let kernel = format!("kernel (pid {})", pid_text(status.kernel.pid));
-    let monitor = format!("resource monitor (pid {})", status.monitor.pid);
+    let kernel = format!("kernel (pid {})", pid_text(status.programs.kernel.pid));
+    let monitor = format!("resource monitor (pid {})", status.programs.monitor.pid);
     [monitor, kernel].into_iter().chain(apps).collect::<Vec<_>>().join(", ")
 }
 
@@ -310,7 +315,7 @@ fn pid_text(pid: Option<u32>) -> String {
     pid.map_or_else(|| "none".to_owned(), |pid| pid.to_string())
 }
 
-fn pings(report: &crate::lab::PingReport) -> String {
+fn pings(report: &PingReport) -> String {
     format!("{} of {} pings answered", report.received, report.sent)
 }
 
@@ -319,7 +324,7 @@ fn ms(time: Duration) -> String {
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// What is told on standard output. That nobody listens any more does not end the demo.
+/// What is told on standard output.
 struct Story {
     steps: u32,
     failed: Vec<String>,
@@ -363,6 +368,5 @@ fn note(text: impl AsRef<str>) {
 }
 
 fn tell(text: &str) {
-    let mut stdout = io::stdout().lock();
-    let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    say::data(format_args!("{text}\n"));
 }

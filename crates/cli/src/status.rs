@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use clap::Args;
 use kernel::query::SwitchStatus;
-use monitor::admin::Status;
+use monitor::admin::{AppStatus, Status};
 use monitor::options::Place;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ask::Monitor;
 use crate::say;
@@ -27,12 +27,32 @@ pub struct StatusArgs {
 }
 
 /// What is printed; its JSON is a promise to programs.
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What the monitor started.
     #[serde(flatten)]
-    status: Status,
-    /// `None` if the kernel could not be asked.
-    switches: Option<Vec<SwitchStatus>>,
+    pub programs: Status,
+    /// The connected switches; `None` if the kernel could not be asked.
+    pub switches: Option<Vec<SwitchStatus>>,
+}
+
+impl Report {
+    /// The app of that name.
+    pub fn app(&self, name: &str) -> Option<&AppStatus> {
+        self.programs.apps.iter().find(|app| app.name == name)
+    }
+
+    /// The connected switch of that identifier.
+    pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
+        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
+    }
+
+    /// The processes it names.
+    pub fn pids(&self) -> Vec<u32> {
+        let apps = self.programs.apps.iter().filter_map(|app| app.pid);
+        let kernel = self.programs.kernel.pid;
+        [self.programs.monitor.pid].into_iter().chain(kernel).chain(apps).collect()
+    }
 }
 
 /// Asks and prints.
@@ -41,7 +61,7 @@ struct Report {
 /// Nothing runs, or it does not answer.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.place)?;
-    let status = monitor.status()?;
+    let programs = monitor.status()?;
     let switches = match monitor.kernel().and_then(|kernel| kernel.switches()) {
         Ok(switches) => Some(switches),
         Err(error) => {
@@ -49,7 +69,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
             None
         }
     };
-    let report = Report { status, switches };
+    let report = Report { programs, switches };
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"));
@@ -60,7 +80,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
 }
 
 fn text(report: &Report) -> String {
-    let Report { status, switches } = report;
+    let Report { programs: status, switches } = report;
     let kernel = &status.kernel;
     let mut text = format!(
         "Rosemary {}, up for {}, listens on {}\n\n",
@@ -174,14 +194,14 @@ impl<const N: usize> Table<N> {
 
 #[cfg(test)]
 mod tests {
-    use monitor::admin::{AppStatus, KernelStatus, MonitorStatus};
+    use monitor::admin::{KernelStatus, MonitorStatus};
     use monitor::supervise::State;
 
     use super::*;
 
     fn report() -> Report {
         Report {
-            status: Status {
+            programs: Status {
                 version: "0.1.0".into(),
                 monitor: MonitorStatus { pid: 1, uptime_seconds: 3.2 },
                 kernel: KernelStatus {

@@ -45,7 +45,7 @@ pub use error::{Evidence, LabError};
 pub use host::{Host, Watch};
 pub use ovs::{Of, Switch};
 pub use ping::{PingReport, Pinging, Reply};
-pub use rosemary::{App, Kernel, Monitor, Rosemary, Status, Stopped, SwitchStatus};
+pub use rosemary::{Rosemary, Stopped};
 
 use ovs::OpenVSwitch;
 

@@ -4,107 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use monitor::supervise::State;
 use rustix::process::Signal;
-use serde::Deserialize;
+
+use kernel::query::SwitchStatus;
 
 use super::{Lab, LabError, Running, Switch, child};
-
-/// What `rosemary status --json` says.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Status {
-    /// Rosemary's version.
-    pub version: String,
-    /// The resource monitor.
-    pub monitor: Monitor,
-    /// The kernel.
-    pub kernel: Kernel,
-    /// The apps, in the operator's order.
-    pub apps: Vec<App>,
-    /// The switches that are connected; none if the kernel could not be asked.
-    pub switches: Option<Vec<SwitchStatus>>,
-}
-
-/// The resource monitor's part of [`Status`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Monitor {
-    /// Its process id.
-    pub pid: u32,
-    /// How long it has run.
-    pub uptime_seconds: f64,
-}
-
-/// The kernel's part of [`Status`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Kernel {
-    /// Its process id; none while it is down.
-    pub pid: Option<u32>,
-    /// `starting`, `running`, `waiting` or `stopped`.
-    pub state: String,
-    /// How often it was started again.
-    pub restarts: u32,
-    /// Where switches connect to.
-    pub listen: Vec<String>,
-}
-
-/// An app's part of [`Status`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct App {
-    /// Its name.
-    pub name: String,
-    /// `user` (in a zone) or `kernel`.
-    pub host: String,
-    /// Its process id; none while it is down.
-    pub pid: Option<u32>,
-    /// The user it runs as.
-    pub uid: u32,
-    /// `starting`, `running`, `waiting` or `stopped`.
-    pub state: String,
-    /// How often it was started again.
-    pub restarts: u32,
-    /// How it ended the last time, as a text such as `killed by SIGKILL`.
-    pub last_exit: Option<String>,
-}
-
-/// A switch's part of [`Status`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct SwitchStatus {
-    /// Its identifier, `00:00:00:00:00:00:00:01`.
-    pub dpid: String,
-    /// The OpenFlow version agreed on.
-    pub version: String,
-    /// Where it connected from.
-    pub address: String,
-    /// Which of its connections this is.
-    pub epoch: u64,
-    /// How many ports it has.
-    pub ports: u32,
-    /// Packet-ins received on this connection.
-    pub packet_ins: u64,
-    /// Flow-mods sent.
-    pub flow_mods: u64,
-    /// Packet-outs sent.
-    pub packet_outs: u64,
-    /// Messages of apps that were refused.
-    pub refused: u64,
-}
-
-impl Status {
-    /// The app of that name.
-    pub fn app(&self, name: &str) -> Option<&App> {
-        self.apps.iter().find(|app| app.name == name)
-    }
-
-    /// The switch of that identifier.
-    pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
-        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
-    }
-
-    /// Every process it names.
-    pub fn pids(&self) -> Vec<u32> {
-        let apps = self.apps.iter().filter_map(|app| app.pid);
-        [self.monitor.pid].into_iter().chain(self.kernel.pid).chain(apps).collect()
-    }
-}
+use crate::status::Report;
 
 /// How [`Rosemary::stop`] went.
 #[derive(Debug, Clone, Copy)]
@@ -134,8 +40,8 @@ impl<'lab> Rosemary<'lab> {
         let up = lab.start("rosemary", command)?;
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
         rosemary.wait_for("Rosemary is up", Duration::from_secs(10), |status| {
-            let running = status.kernel.state == "running"
-                && status.apps.iter().all(|app| app.state == "running");
+            let running = status.programs.kernel.state == State::Running
+                && status.programs.apps.iter().all(|app| app.state == State::Running);
             running.then_some(())
         })?;
         Ok(rosemary)
@@ -155,7 +61,7 @@ impl<'lab> Rosemary<'lab> {
     ///
     /// # Errors
     /// [`LabError::Output`] if the answer is not the JSON it should be.
-    pub fn status(&self) -> Result<Option<Status>, LabError> {
+    pub fn status(&self) -> Result<Option<Report>, LabError> {
         let mut command = self.lab.command(&self.binary);
         command.args(["status", "--json"]).stdin(Stdio::null());
         let output = command.output().map_err(LabError::io("start rosemary status"))?;
@@ -178,7 +84,7 @@ impl<'lab> Rosemary<'lab> {
         &mut self,
         what: &str,
         limit: Duration,
-        mut look: impl FnMut(&Status) -> Option<T>,
+        mut look: impl FnMut(&Report) -> Option<T>,
     ) -> Result<T, LabError> {
         self.lab.wait_for(what, limit, |evidence| {
             self.up.must_run()?;
