@@ -42,6 +42,16 @@ pub enum StartError {
         /// The other.
         second: SocketAddr,
     },
+    /// More addresses than sockets can be handed to a kernel at once.
+    #[error(
+        "--listen is given {count} times, {most} is the most; 0.0.0.0 or [::] stands for all addresses"
+    )]
+    TooManyAddresses {
+        /// How many were given.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// Another program listens there.
     #[error(
         "{address} is taken by another program; `ss -ltnp 'sport = :{port}'` says which; stop it, \

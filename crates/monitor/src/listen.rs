@@ -14,6 +14,8 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
 };
 
+use sys::channel::MAX_FDS;
+
 use crate::error::StartError;
 
 /// Connections that wait while no kernel accepts them. The system caps it at
@@ -49,11 +51,14 @@ impl AsFd for Listener {
 /// and an occupied address is tried again for a second.
 ///
 /// # Errors
-/// [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
+/// [`StartError::TooManyAddresses`], [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
 pub(crate) fn bind_all(
     addresses: &[SocketAddr],
     after_crash: bool,
 ) -> Result<Vec<Listener>, StartError> {
+    if addresses.len() > MAX_FDS {
+        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MAX_FDS });
+    }
     for (i, first) in addresses.iter().enumerate() {
         if let Some(second) = addresses.iter().skip(i + 1).find(|second| overlap(first, second)) {
             return Err(StartError::SameAddress { first: *first, second: *second });

@@ -11,6 +11,7 @@
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
+//! | [`log`] | where our programs log to |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -19,6 +20,7 @@
 
 pub mod channel;
 pub mod doorbell;
+pub mod log;
 pub mod named;
 pub mod namespace;
 pub mod object;
