@@ -81,6 +81,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         None => sys::process::forbid_new_privileges(),
     };
     confined.map_err(system("giving up privileges"))?;
+    sys::process::raise_descriptor_limit().map_err(system("raising the limit of descriptors"))?;
     let sockets: Vec<TcpListener> = fds.into_iter().map(TcpListener::from).collect();
     let worker = Link::start(sockets).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();

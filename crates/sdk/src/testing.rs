@@ -19,7 +19,7 @@ pub struct Sent {
 
 /// What stands in for the ring.
 #[derive(Debug, Default)]
-struct Recorder {
+pub struct Recorder {
     room: Vec<u8>,
     sent: Vec<Sent>,
     log: Vec<String>,
@@ -66,7 +66,11 @@ impl Bench {
     /// # Panics
     /// If it cannot be created.
     pub fn new<A: App>() -> Self {
-        let app = HostedApp::linked::<A>(Recorder::default()).expect("the app is created");
+        Self::of(HostedApp::linked::<A>(Recorder::default()).expect("the app is created"))
+    }
+
+    /// Takes an application that was loaded from an object.
+    pub fn of(app: HostedApp<Recorder>) -> Self {
         Self { app, now_ns: 0, room: 1 << 20 }
     }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -21,10 +21,13 @@ pub struct Object(&'static Library);
 impl Object {
     /// Loads the object in `fd`, with all its symbols resolved, running its constructors.
     ///
+    /// The descriptor stays open with the object: the loader takes two objects of the same name
+    /// for one, and the name is the descriptor's number.
+    ///
     /// # Errors
     /// It is not a shared object for this machine, or needs a library or symbol that is not
     /// there; the dynamic loader's own words.
-    pub fn load(fd: &OwnedFd) -> io::Result<Self> {
+    pub fn load(fd: OwnedFd) -> io::Result<Self> {
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         // A process that changed its user may not look into its own /proc while not dumpable.
         let before = dumpable_behavior()?;
@@ -33,7 +36,9 @@ impl Object {
         // allowed, which its confinement has decided before.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
         set_dumpable_behavior(before)?;
-        Ok(Self(Box::leak(Box::new(library.map_err(|error| loader_error(&error))?))))
+        let library = library.map_err(|error| loader_error(&error))?;
+        let _stays_open = fd.into_raw_fd();
+        Ok(Self(Box::leak(Box::new(library))))
     }
 
     /// The address of the object's data symbol `name`, valid from now on.
@@ -65,7 +70,7 @@ mod tests {
     #[test]
     fn file_that_is_not_an_object_is_an_error_of_the_loader() {
         let fd = crate::shm::sealed_copy("object", b"not an object").unwrap();
-        let error = Object::load(&fd).unwrap_err();
+        let error = Object::load(fd).unwrap_err();
         assert!(error.to_string().contains("file too short"), "{error}");
     }
 }

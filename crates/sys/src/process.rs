@@ -11,8 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open,
-    pidfd_send_signal, set_dumpable_behavior, set_parent_process_death_signal, waitid,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
+    pidfd_open, pidfd_send_signal, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit, waitid,
 };
 use rustix::thread::{Gid, Uid};
 
@@ -175,6 +176,16 @@ pub fn forbid_new_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
+}
+
+/// Allows this process as many open descriptors as it may have; returns how many.
+///
+/// # Errors
+/// Not on any supported system.
+pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(limit.maximum)
 }
 
 /// Whether this process runs as root in its user namespace.

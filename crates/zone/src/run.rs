@@ -111,7 +111,7 @@ fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
         None => sys::process::forbid_new_privileges(),
     };
     confined.map_err(ZoneError::Confine)?;
-    let object = Object::load(&object).map_err(ZoneError::Load)?;
+    let object = Object::load(object).map_err(ZoneError::Load)?;
     let app = HostedApp::create(&object, ZoneHost::new(name.clone()))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");

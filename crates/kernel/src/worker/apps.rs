@@ -102,16 +102,19 @@ impl Worker {
 
     /// An app's zone lied: nothing more is taken from it, and the monitor ends it.
     pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
-        let link = &mut self.links[index];
+        let link = &self.links[index];
         warn!(app = link.name, %fault, "the app's zone broke the ring's contract");
-        let app = link.app;
-        let record = link.detach();
-        self.notify(Notice::Fault { app, fault: fault.to_string() });
-        self.set_aside(app, record);
+        self.notify(Notice::Fault { app: link.app, fault: fault.to_string() });
+        self.cut_off(index);
     }
 
-    fn set_aside(&mut self, app: AppId, record: Option<Vec<u8>>) {
-        if let Some(record) = record {
+    /// Forgets an app's rings; what it had not done waits for its next zone.
+    fn cut_off(&mut self, index: usize) {
+        let link = &mut self.links[index];
+        // Fails only for a doorbell that is not in the set; this one is.
+        let _ = epoll::delete(&self.epoll, &link.down_bell);
+        let app = link.app;
+        if let Some(record) = link.detach() {
             self.notify(Notice::SetAside { app, record });
         }
     }
@@ -160,8 +163,6 @@ impl Worker {
         if let Err(fault) = self.hear(index, usize::MAX, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
-        let _ = epoll::delete(&self.epoll, &self.links[index].down_bell);
-        let record = self.links[index].detach();
-        self.set_aside(app, record);
+        self.cut_off(index);
     }
 }
