@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
+
 /// An application, by the number it was given (design §10); 0 and 0xffff are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
@@ -27,6 +29,8 @@ pub enum Request {
         app: AppId,
         /// Its name, for messages.
         name: String,
+        /// Its rights, and its place among the apps.
+        policy: Policy,
     },
     /// The zone's process has ended and been reaped: what its rings hold is final.
     Detach {
