@@ -57,7 +57,7 @@ impl Host {
     }
 
     /// The priorities on the switch that the application's flows may have.
-    pub(crate) fn band(&self) -> (u16, u16) {
+    pub(crate) fn band(self) -> (u16, u16) {
         (self.table().lowest_priority, self.table().highest_priority)
     }
 
