@@ -19,6 +19,7 @@
 
 mod action;
 mod address;
+mod desc;
 mod echo;
 mod error;
 mod error_message;
@@ -27,12 +28,15 @@ mod flow_mod;
 mod header;
 mod hello;
 pub mod matching;
+mod message;
+mod message_enum;
 pub mod oxm;
 mod packet_in;
 mod packet_out;
 mod port;
 mod port_no;
 mod read;
+mod text;
 mod tlv;
 pub mod v1_0;
 pub mod v1_3;
@@ -42,6 +46,7 @@ mod write;
 
 pub use action::{Action, Actions};
 pub use address::{Dpid, MacAddr, ParseError};
+pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};
 pub use error_message::ErrorMessage;
@@ -50,6 +55,7 @@ pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, Instructions};
 pub use header::{Header, Kind};
 pub use hello::{Hello, NegotiationError};
 pub use matching::{Field, Masked, Match};
+pub use message::Message;
 pub use packet_in::{PacketIn, PacketInMatch, PacketInReason};
 pub use packet_out::PacketOut;
 pub use port::{
@@ -58,5 +64,6 @@ pub use port::{
 };
 pub use port_no::PortNo;
 pub use read::Reader;
+pub use text::Text;
 pub use version::Version;
 pub use write::{Writer, append};

@@ -1,6 +1,6 @@
 //! The version-independent packet-out: the controller has the switch send a packet.
 //!
-//! OpenFlow 1.3.5 §7.3.6, OpenFlow 1.0.2 §5.3.6.
+//! OpenFlow 1.3.5 §7.3.7, OpenFlow 1.0.2 §5.3.6.
 
 use crate::action::{Action, Actions};
 use crate::flow_mod::NO_BUFFER;

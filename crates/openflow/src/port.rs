@@ -3,67 +3,12 @@
 //! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3.
 
 use crate::header::{begin, open};
+use crate::text::Text;
 use crate::wire::{List, Pad, Wire};
-use crate::{
-    DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Reader, Version, Writer, v1_0, v1_3,
-};
-use core::fmt;
+use crate::{DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Version, Writer, v1_0, v1_3};
 
-/// A port's name: up to 16 bytes, of which those before the first zero count.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct PortName(pub [u8; 16]);
-
-impl PortName {
-    /// The name cut to the 15 bytes that fit with the zero after them.
-    pub fn new(name: &str) -> Self {
-        let mut bytes = [0; 16];
-        for (to, from) in bytes.iter_mut().take(15).zip(name.as_bytes()) {
-            *to = *from;
-        }
-        Self(bytes)
-    }
-
-    /// The name's bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
-    }
-
-    /// The name as text, up to the first byte that is not.
-    pub fn as_str(&self) -> &str {
-        let bytes = self.as_bytes();
-        match core::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => bytes
-                .get(..error.valid_up_to())
-                .and_then(|valid| core::str::from_utf8(valid).ok())
-                .unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for PortName {
-    /// Bytes that are not printable ASCII are escaped: a switch chose them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().escape_ascii().fmt(f)
-    }
-}
-
-impl fmt::Debug for PortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{self}\"")
-    }
-}
-
-impl<'a> Wire<'a> for PortName {
-    #[inline]
-    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
-        from.array(field).map(Self)
-    }
-    #[inline]
-    fn write(&self, to: &mut Writer<'_>) {
-        to.bytes(&self.0);
-    }
-}
+/// A port's name.
+pub type PortName = Text<16>;
 
 macro_rules! bits {
     ($(
@@ -510,7 +455,7 @@ mod tests {
 
     #[test]
     fn name_of_hostile_bytes_prints_escaped() {
-        let name = PortName(*b"e\x1b[2J\xff\0\0\0\0\0\0\0\0\0\0");
+        let name = Text(*b"e\x1b[2J\xff\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(name.to_string(), "e\\x1b[2J\\xff");
         assert_eq!(name.as_str(), "e\x1b[2J");
     }
