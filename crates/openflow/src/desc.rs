@@ -1,6 +1,7 @@
 //! What a switch says it is: the same five texts in every version.
 //! OpenFlow 1.3.5 §7.3.5.1, OpenFlow 1.0.2 §5.3.5.
 
+use crate::text::Text;
 use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
 
@@ -56,4 +57,15 @@ pub struct DescText {
     pub serial_num: String,
     /// The datapath, in words for people.
     pub dp_desc: String,
+}
+
+impl DescText {
+    /// Writes the texts, each cut to what fits with a zero after it.
+    pub(crate) fn write(&self, to: &mut Writer<'_>) {
+        Text::<256>::new(&self.mfr_desc).write(to);
+        Text::<256>::new(&self.hw_desc).write(to);
+        Text::<256>::new(&self.sw_desc).write(to);
+        Text::<32>::new(&self.serial_num).write(to);
+        Text::<256>::new(&self.dp_desc).write(to);
+    }
 }

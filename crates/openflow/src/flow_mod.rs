@@ -189,7 +189,7 @@ impl<'a> Instructions<'a> {
         })
     }
 
-    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         use v1_3::Instruction as Wired;
         use v1_3::instruction;
         if let Some(meter) = self.meter {
@@ -216,7 +216,7 @@ impl<'a> Instructions<'a> {
         Ok(())
     }
 
-    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
         if self.meter.is_some() {
             return unsupported("instruction meter");
@@ -456,7 +456,7 @@ impl<'a> FlowMod<'a> {
         to.finish()
     }
 
-    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         if self.flags.contains(FlowModFlags::EMERGENCY) {
             return Err(EncodeError::Unsupported {
                 field: "flow_mod.flags emergency",
@@ -479,7 +479,7 @@ impl<'a> FlowMod<'a> {
         self.instructions.write_v1_3(to)
     }
 
-    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
         if self.table_id != 0 && !(self.command.is_delete() && self.table_id == Self::ALL_TABLES) {
             return unsupported("flow_mod.table_id");
@@ -520,7 +520,7 @@ impl<'a> FlowMod<'a> {
         Ok(decoded)
     }
 
-    fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
         /// Where command and match stand in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 17;
         const MATCH_AT: usize = Header::SIZE + 40;
@@ -541,7 +541,7 @@ impl<'a> FlowMod<'a> {
         })
     }
 
-    fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
         /// Where command and flags stand in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 48;
         const FLAGS_AT: usize = Header::SIZE + 62;

@@ -114,11 +114,11 @@ impl PortFeatures {
     /// Copper and what follows it in OpenFlow 1.0.
     const MEDIA_1_0: u32 = 0xf80;
 
-    fn from_v1_0(bits: u32) -> Self {
+    pub(crate) fn from_v1_0(bits: u32) -> Self {
         Self(bits & Self::SHARED | (bits & Self::MEDIA_1_0) << Self::MEDIA_SHIFT)
     }
 
-    fn to_v1_0(self) -> u32 {
+    pub(crate) fn to_v1_0(self) -> u32 {
         self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0
     }
 }

@@ -230,6 +230,11 @@ impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
 }
 
 impl<'a, T: Wire<'a>> List<'a, T> {
+    /// A list of bytes that are known to be items.
+    pub(crate) fn checked(bytes: &'a [u8]) -> Self {
+        Self { repr: Repr::Wire(bytes) }
+    }
+
     /// The items in order.
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { repr: self.repr }

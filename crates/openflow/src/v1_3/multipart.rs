@@ -16,7 +16,8 @@ use super::table::TableFeatures;
 use super::{Instruction, Match, Port};
 use crate::PortNo;
 use crate::message_enum::multipart_enum;
-use crate::wire::{Empty, List, Pad, sized_struct, wire_struct};
+use crate::wire::{Empty, List, Pad, Wire, sized_struct, wire_struct};
+use crate::{DecodeError, Reader, Writer};
 
 multipart_enum! {
     /// The body of a multipart request (`ofp_multipart_request`).
@@ -139,16 +140,6 @@ wire_struct! {
         pad: Pad<4>,
     }
 
-    /// `ofp_experimenter_multipart_header`; §7.3.5.15.
-    pub struct Experimenter<'a> = "experimenter_multipart" {
-        /// Whose it is.
-        experimenter: u32,
-        /// What it is, as the experimenter counts.
-        exp_type: u32,
-        /// What it says.
-        data: &'a [u8],
-    }
-
     /// `ofp_aggregate_stats_reply`; §7.3.5.3.
     pub struct AggregateStats = "aggregate_stats_reply" {
         /// Packets of all entries.
@@ -269,6 +260,36 @@ wire_struct! {
     pub struct Desc<'a> = "desc" {
         /// The five texts, one after the other.
         bytes: DescBytes<'a>,
+    }
+}
+
+/// `ofp_experimenter_multipart_header`; §7.3.5.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experimenter<'a> {
+    /// Whose it is.
+    pub experimenter: u32,
+    /// What it is, as the experimenter counts (4 bytes), and what it says; see
+    /// [`Experimenter::exp_type`].
+    pub body: &'a [u8],
+}
+
+impl Experimenter<'_> {
+    /// What it is, as the experimenter counts; there in everything that was decoded.
+    pub fn exp_type(&self) -> Option<u32> {
+        self.body.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+}
+
+impl<'a> Wire<'a> for Experimenter<'a> {
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let experimenter = from.u32("experimenter_multipart.experimenter")?;
+        let mut check = *from;
+        check.u32("experimenter_multipart.exp_type")?;
+        Ok(Self { experimenter, body: from.rest() })
+    }
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u32(self.experimenter);
+        to.bytes(self.body);
     }
 }
 

@@ -1,0 +1,578 @@
+//! What is counted and described, item by item.
+
+use crate::action::Actions;
+use crate::flow_mod::Instructions;
+use crate::flow_removed::{duration, seconds};
+use crate::matching::Match;
+use crate::wire::{Pad, Wire};
+use crate::{
+    Bucket, DecodeError, EncodeError, FlowModFlags, GroupKind, MeterBand, MeterFlags, PortNo, Text,
+    Version, Writer, v1_0, v1_3,
+};
+use core::time::Duration;
+
+/// A flow entry and its counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowStats<'a> {
+    /// Its table.
+    pub table_id: u8,
+    /// How long it has been there.
+    pub duration: Duration,
+    /// Its priority.
+    pub priority: u16,
+    /// Its idle timeout, in seconds; 0 is none.
+    pub idle_timeout: u16,
+    /// Its hard timeout, in seconds; 0 is none.
+    pub hard_timeout: u16,
+    /// Its flags; none in OpenFlow 1.0.
+    pub flags: FlowModFlags,
+    /// Its cookie.
+    pub cookie: u64,
+    /// How many packets it matched.
+    pub packet_count: u64,
+    /// How many bytes it matched.
+    pub byte_count: u64,
+    /// Which packets.
+    pub match_: Match,
+    /// What happens to them.
+    pub instructions: Instructions<'a>,
+}
+
+impl<'a> FlowStats<'a> {
+    pub(crate) fn from_v1_0(wire: &v1_0::stats::FlowStats<'a>) -> Self {
+        Self {
+            table_id: wire.table_id,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            priority: wire.priority,
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            flags: FlowModFlags::default(),
+            cookie: wire.cookie,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+            match_: v1_0::convert::match_from_wire(&wire.match_),
+            instructions: Instructions {
+                apply: Actions::from(wire.actions),
+                ..Instructions::default()
+            },
+        }
+    }
+
+    pub(crate) fn from_v1_3(
+        wire: &v1_3::multipart::FlowStats<'a>,
+        at: usize,
+    ) -> Result<Self, DecodeError> {
+        Ok(Self {
+            table_id: wire.table_id,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            priority: wire.priority,
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            flags: FlowModFlags(wire.flags),
+            cookie: wire.cookie,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+            match_: Match::from_v1_3(&wire.match_, at)?,
+            instructions: Instructions::from_v1_3(wire.instructions, at)?,
+        })
+    }
+
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let start = to.position();
+        to.u16(0);
+        to.u8(self.table_id);
+        to.u8(0);
+        v1_0::convert::match_to_wire(&self.match_)?.write(to);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+        to.u16(self.priority);
+        to.u16(self.idle_timeout);
+        to.u16(self.hard_timeout);
+        to.zeros(6);
+        to.u64(self.cookie);
+        to.u64(self.packet_count);
+        to.u64(self.byte_count);
+        if self.flags != FlowModFlags::default() {
+            let field = "flow_stats.flags";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
+        self.instructions.write_v1_0(to)?;
+        to.patch_size(start, start);
+        Ok(())
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let start = to.position();
+        to.u16(0);
+        to.u8(self.table_id);
+        to.u8(0);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+        to.u16(self.priority);
+        to.u16(self.idle_timeout);
+        to.u16(self.hard_timeout);
+        to.u16(self.flags.0);
+        to.zeros(4);
+        to.u64(self.cookie);
+        to.u64(self.packet_count);
+        to.u64(self.byte_count);
+        v1_3::matching::write_fields(self.match_.as_oxm_bytes(), to);
+        self.instructions.write_v1_3(to)?;
+        to.patch_size(start, start);
+        Ok(())
+    }
+}
+
+/// The counters of several flow entries together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AggregateStats {
+    /// Packets of all of them.
+    pub packet_count: u64,
+    /// Bytes of all of them.
+    pub byte_count: u64,
+    /// How many there are.
+    pub flow_count: u32,
+}
+
+/// The counters of a flow table. OpenFlow 1.0 also tells what the table is; later versions do so
+/// in table features, and have `None` and 0 here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableStats {
+    /// Which table.
+    pub table_id: u8,
+    /// Its name.
+    pub name: Option<Text<32>>,
+    /// Which fields it can leave out of a match: see [`v1_0::matching::wildcard`].
+    pub wildcards: u32,
+    /// How many entries it can hold.
+    pub max_entries: u32,
+    /// How many entries it has.
+    pub active_count: u32,
+    /// How many packets it looked up.
+    pub lookup_count: u64,
+    /// How many of them matched.
+    pub matched_count: u64,
+}
+
+impl TableStats {
+    pub(crate) fn from_v1_0(wire: &v1_0::stats::TableStats) -> Self {
+        Self {
+            table_id: wire.table_id,
+            name: Some(wire.name),
+            wildcards: wire.wildcards,
+            max_entries: wire.max_entries,
+            active_count: wire.active_count,
+            lookup_count: wire.lookup_count,
+            matched_count: wire.matched_count,
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::TableStats) -> Self {
+        Self {
+            table_id: wire.table_id,
+            name: None,
+            wildcards: 0,
+            max_entries: 0,
+            active_count: wire.active_count,
+            lookup_count: wire.lookup_count,
+            matched_count: wire.matched_count,
+        }
+    }
+
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) {
+        v1_0::stats::TableStats {
+            table_id: self.table_id,
+            pad: Pad::default(),
+            name: self.name.unwrap_or_default(),
+            wildcards: self.wildcards,
+            max_entries: self.max_entries,
+            active_count: self.active_count,
+            lookup_count: self.lookup_count,
+            matched_count: self.matched_count,
+        }
+        .write(to);
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.name.is_some() || self.wildcards != 0 || self.max_entries != 0 {
+            let field = "table_stats: name, wildcards or max_entries";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_3 });
+        }
+        v1_3::multipart::TableStats {
+            table_id: self.table_id,
+            pad: Pad::default(),
+            active_count: self.active_count,
+            lookup_count: self.lookup_count,
+            matched_count: self.matched_count,
+        }
+        .write(to);
+        Ok(())
+    }
+}
+
+/// The counters of a port. A counter of all ones is one that the switch does not keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PortStats {
+    /// Which port.
+    pub port_no: PortNo,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets dropped on reception.
+    pub rx_dropped: u64,
+    /// Packets dropped on sending.
+    pub tx_dropped: u64,
+    /// Errors on reception, those below included.
+    pub rx_errors: u64,
+    /// Errors on sending.
+    pub tx_errors: u64,
+    /// Frame alignment errors.
+    pub rx_frame_err: u64,
+    /// Packets received too fast.
+    pub rx_over_err: u64,
+    /// CRC errors.
+    pub rx_crc_err: u64,
+    /// Collisions.
+    pub collisions: u64,
+    /// How long the port has been there; zero in OpenFlow 1.0.
+    pub duration: Duration,
+}
+
+impl PortStats {
+    pub(crate) fn from_v1_0(wire: &v1_0::stats::PortStats) -> Self {
+        Self {
+            port_no: v1_0::port_from_wire(wire.port_no),
+            rx_packets: wire.rx_packets,
+            tx_packets: wire.tx_packets,
+            rx_bytes: wire.rx_bytes,
+            tx_bytes: wire.tx_bytes,
+            rx_dropped: wire.rx_dropped,
+            tx_dropped: wire.tx_dropped,
+            rx_errors: wire.rx_errors,
+            tx_errors: wire.tx_errors,
+            rx_frame_err: wire.rx_frame_err,
+            rx_over_err: wire.rx_over_err,
+            rx_crc_err: wire.rx_crc_err,
+            collisions: wire.collisions,
+            duration: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::PortStats) -> Self {
+        Self {
+            port_no: wire.port_no,
+            rx_packets: wire.rx_packets,
+            tx_packets: wire.tx_packets,
+            rx_bytes: wire.rx_bytes,
+            tx_bytes: wire.tx_bytes,
+            rx_dropped: wire.rx_dropped,
+            tx_dropped: wire.tx_dropped,
+            rx_errors: wire.rx_errors,
+            tx_errors: wire.tx_errors,
+            rx_frame_err: wire.rx_frame_err,
+            rx_over_err: wire.rx_over_err,
+            rx_crc_err: wire.rx_crc_err,
+            collisions: wire.collisions,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+        }
+    }
+
+    /// The twelve counters in the order of every version.
+    fn counters(&self) -> [u64; 12] {
+        [
+            self.rx_packets,
+            self.tx_packets,
+            self.rx_bytes,
+            self.tx_bytes,
+            self.rx_dropped,
+            self.tx_dropped,
+            self.rx_errors,
+            self.tx_errors,
+            self.rx_frame_err,
+            self.rx_over_err,
+            self.rx_crc_err,
+            self.collisions,
+        ]
+    }
+
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        to.u16(v1_0::convert::port(self.port_no, "port_stats.port_no")?);
+        to.zeros(6);
+        self.counters().write(to);
+        Ok(())
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+        to.u32(self.port_no.0);
+        to.zeros(4);
+        self.counters().write(to);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+    }
+}
+
+/// The counters of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct QueueStats {
+    /// Which port.
+    pub port_no: PortNo,
+    /// Which queue.
+    pub queue_id: u32,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Packets dropped because the queue was full.
+    pub tx_errors: u64,
+    /// How long the queue has been there; zero in OpenFlow 1.0.
+    pub duration: Duration,
+}
+
+impl QueueStats {
+    pub(crate) fn from_v1_0(wire: &v1_0::stats::QueueStats) -> Self {
+        Self {
+            port_no: v1_0::port_from_wire(wire.port_no),
+            queue_id: wire.queue_id,
+            tx_bytes: wire.tx_bytes,
+            tx_packets: wire.tx_packets,
+            tx_errors: wire.tx_errors,
+            duration: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::QueueStats) -> Self {
+        Self {
+            port_no: wire.port_no,
+            queue_id: wire.queue_id,
+            tx_bytes: wire.tx_bytes,
+            tx_packets: wire.tx_packets,
+            tx_errors: wire.tx_errors,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+        }
+    }
+
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        to.u16(v1_0::convert::port(self.port_no, "queue_stats.port_no")?);
+        to.zeros(2);
+        to.u32(self.queue_id);
+        [self.tx_bytes, self.tx_packets, self.tx_errors].write(to);
+        Ok(())
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+        to.u32(self.port_no.0);
+        to.u32(self.queue_id);
+        [self.tx_bytes, self.tx_packets, self.tx_errors].write(to);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+    }
+}
+
+/// Packets and bytes of a bucket or a meter band.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Counter {
+    /// Packets.
+    pub packet_count: u64,
+    /// Bytes.
+    pub byte_count: u64,
+}
+
+impl Counter {
+    fn from_v1_3(wire: &v1_3::multipart::Counter) -> Self {
+        Self { packet_count: wire.packet_count, byte_count: wire.byte_count }
+    }
+
+    fn write(self, to: &mut Writer<'_>) {
+        to.u64(self.packet_count);
+        to.u64(self.byte_count);
+    }
+}
+
+/// The counters of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Which group.
+    pub group_id: u32,
+    /// How many flow entries and groups refer to it.
+    pub ref_count: u32,
+    /// Packets it handled.
+    pub packet_count: u64,
+    /// Bytes it handled.
+    pub byte_count: u64,
+    /// How long it has been there.
+    pub duration: Duration,
+    /// The counters of its buckets.
+    pub buckets: Vec<Counter>,
+}
+
+impl GroupStats {
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::GroupStats<'_>) -> Self {
+        Self {
+            group_id: wire.group_id,
+            ref_count: wire.ref_count,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            buckets: wire.buckets.iter().map(|counter| Counter::from_v1_3(&counter)).collect(),
+        }
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+        let start = to.position();
+        to.zeros(4); // length, and the padding
+        to.u32(self.group_id);
+        to.u32(self.ref_count);
+        to.zeros(4);
+        to.u64(self.packet_count);
+        to.u64(self.byte_count);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+        for counter in &self.buckets {
+            counter.write(to);
+        }
+        to.patch_size(start, start);
+    }
+}
+
+/// A group and its buckets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDesc {
+    /// Which of its buckets a packet takes.
+    pub kind: GroupKind,
+    /// Which group.
+    pub group_id: u32,
+    /// Its buckets.
+    pub buckets: Vec<Bucket>,
+}
+
+impl GroupDesc {
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::GroupDesc<'_>) -> Self {
+        Self {
+            kind: GroupKind::from_wire(wire.kind),
+            group_id: wire.group_id,
+            buckets: wire.buckets.iter().map(|bucket| Bucket::from_v1_3(&bucket)).collect(),
+        }
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let start = to.position();
+        to.u16(0);
+        to.u8(self.kind.wire());
+        to.u8(0);
+        to.u32(self.group_id);
+        self.buckets.iter().try_for_each(|bucket| bucket.write_v1_3(to))?;
+        to.patch_size(start, start);
+        Ok(())
+    }
+}
+
+/// What groups can do. Arrays have a place for each group type: all, select, indirect, fast
+/// failover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupFeatures {
+    /// A bit for each group type.
+    pub types: u32,
+    /// `ofp_group_capabilities`: bit 0 weights, 1 liveness, 2 chaining, 3 loop checks.
+    pub capabilities: u32,
+    /// How many groups of the type there can be.
+    pub max_groups: [u32; 4],
+    /// Which actions they can do: a bit for each type.
+    pub actions: [u32; 4],
+}
+
+/// The counters of a meter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeterStats {
+    /// Which meter.
+    pub meter_id: u32,
+    /// How many flow entries use it.
+    pub flow_count: u32,
+    /// Packets it saw.
+    pub packet_in_count: u64,
+    /// Bytes it saw.
+    pub byte_in_count: u64,
+    /// How long it has been there.
+    pub duration: Duration,
+    /// The counters of its bands.
+    pub bands: Vec<Counter>,
+}
+
+impl MeterStats {
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::MeterStats<'_>) -> Self {
+        Self {
+            meter_id: wire.meter_id,
+            flow_count: wire.flow_count,
+            packet_in_count: wire.packet_in_count,
+            byte_in_count: wire.byte_in_count,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            bands: wire.bands.iter().map(|counter| Counter::from_v1_3(&counter)).collect(),
+        }
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+        let start = to.position();
+        to.u32(self.meter_id);
+        let len_at = to.position();
+        to.zeros(8); // len, and the padding
+        to.u32(self.flow_count);
+        to.u64(self.packet_in_count);
+        to.u64(self.byte_in_count);
+        to.u32(seconds(self.duration));
+        to.u32(self.duration.subsec_nanos());
+        for counter in &self.bands {
+            counter.write(to);
+        }
+        to.patch_size(len_at, start);
+    }
+}
+
+/// A meter and its bands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeterConfig {
+    /// How it counts.
+    pub flags: MeterFlags,
+    /// Which meter.
+    pub meter_id: u32,
+    /// Its bands.
+    pub bands: Vec<MeterBand>,
+}
+
+impl MeterConfig {
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::MeterConfig<'_>) -> Self {
+        Self {
+            flags: MeterFlags(wire.flags),
+            meter_id: wire.meter_id,
+            bands: wire.bands.iter().map(|band| MeterBand::from_v1_3(&band)).collect(),
+        }
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let start = to.position();
+        to.u16(0);
+        to.u16(self.flags.0);
+        to.u32(self.meter_id);
+        self.bands.iter().try_for_each(|band| band.write_v1_3(to))?;
+        to.patch_size(start, start);
+        Ok(())
+    }
+}
+
+/// What meters can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MeterFeatures {
+    /// How many meters there can be.
+    pub max_meter: u32,
+    /// A bit for each band type.
+    pub band_types: u32,
+    /// How meters can count.
+    pub capabilities: u32,
+    /// How many bands a meter can have.
+    pub max_bands: u8,
+    /// The highest colour value.
+    pub max_color: u8,
+}
