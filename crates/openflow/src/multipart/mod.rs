@@ -4,18 +4,19 @@
 //! 1.0 has is asked for and told in the same words here; groups, meters, table features and port
 //! descriptions are not in 1.0.
 
+mod groups;
 mod reply;
 mod request;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use groups::{
+    Counter, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats,
+};
 pub use reply::{MultipartReply, ReplyBody};
 pub use request::{FlowStatsRequest, MultipartRequest};
-pub use stats::{
-    AggregateStats, Counter, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig,
-    MeterFeatures, MeterStats, PortStats, QueueStats, TableStats,
-};
+pub use stats::{AggregateStats, FlowStats, PortStats, QueueStats, TableStats};
 
 /// Bit 0 of the flags: more of these with the same xid follow (`OFPMPF_REQ_MORE`,
 /// `OFPMPF_REPLY_MORE`).

@@ -1,11 +1,9 @@
 //! What is told.
 
 use super::MORE;
+use super::groups::{GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats};
 use super::request::{unknown, write_experimenter};
-use super::stats::{
-    AggregateStats, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures,
-    MeterStats, PortStats, QueueStats, TableStats,
-};
+use super::stats::{AggregateStats, FlowStats, PortStats, QueueStats, TableStats};
 use crate::header::{begin, open};
 use crate::wire::{List, Pad, Wire};
 use crate::{
