@@ -5,7 +5,7 @@
 use crate::header::{begin, open};
 use crate::matching::Match;
 use crate::wire::{Pad, Wire};
-use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_0, v1_3};
+use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_3};
 use core::time::Duration;
 
 /// Why a flow entry went (`ofp_flow_removed_reason`).
@@ -77,9 +77,20 @@ pub(crate) fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// A duration from the wire.
+/// A duration from the wire; nanoseconds that make a second or more are one short of that.
 pub(crate) fn duration(seconds: u32, nanoseconds: u32) -> Duration {
-    Duration::new(seconds.into(), nanoseconds)
+    Duration::new(seconds.into(), nanoseconds.min(999_999_999))
+}
+
+/// A duration that the switch may not keep: then both parts are all ones, as in counters.
+pub(crate) fn duration_if_kept(seconds: u32, nanoseconds: u32) -> Option<Duration> {
+    ((seconds, nanoseconds) != (u32::MAX, u32::MAX)).then(|| duration(seconds, nanoseconds))
+}
+
+/// Writes a duration that the switch may not keep.
+pub(crate) fn write_duration_if_kept(duration: Option<Duration>, to: &mut Writer<'_>) {
+    to.u32(duration.map_or(u32::MAX, seconds));
+    to.u32(duration.map_or(u32::MAX, |duration| duration.subsec_nanos()));
 }
 
 impl FlowRemoved {

@@ -25,7 +25,51 @@ pub struct Instructions<'a> {
     /// Goes on in this table.
     pub goto_table: Option<u8>,
     /// Experimenters' instructions and ones not in the specification. OpenFlow 1.3 only.
-    pub others: List<'a, v1_3::Instruction<'a>>,
+    pub others: OtherInstructions<'a>,
+}
+
+/// Instructions that only OpenFlow 1.3's own types can say: experimenters' and unknown ones.
+#[derive(Clone, Copy, Default)]
+pub struct OtherInstructions<'a> {
+    /// These, and those that are said elsewhere.
+    all: List<'a, v1_3::Instruction<'a>>,
+}
+
+impl<'a> From<List<'a, v1_3::Instruction<'a>>> for OtherInstructions<'a> {
+    /// Instructions of the specification among them are left out.
+    fn from(all: List<'a, v1_3::Instruction<'a>>) -> Self {
+        Self { all }
+    }
+}
+
+impl<'a> OtherInstructions<'a> {
+    /// The instructions in order.
+    pub fn iter(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
+        self.all.iter().filter(|instruction| {
+            matches!(
+                instruction,
+                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
+            )
+        })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl PartialEq for OtherInstructions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+impl Eq for OtherInstructions<'_> {}
+
+impl core::fmt::Debug for OtherInstructions<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 impl<'a> Instructions<'a> {
@@ -52,7 +96,7 @@ impl<'a> Instructions<'a> {
                 Wired::ClearActions(_) => found.clear = true,
                 Wired::Meter(meter) => found.meter = Some(meter),
                 Wired::Experimenter(_) | Wired::Unknown { .. } => {
-                    found.others = wire;
+                    found.others = wire.into();
                     continue;
                 }
             }
@@ -68,16 +112,6 @@ impl<'a> Instructions<'a> {
             seen |= bit;
         }
         Ok(found)
-    }
-
-    /// The experimenters' instructions and unknown ones.
-    pub fn others(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
-        self.others.iter().filter(|instruction| {
-            matches!(
-                instruction,
-                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
-            )
-        })
     }
 
     pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
@@ -103,7 +137,7 @@ impl<'a> Instructions<'a> {
         if let Some(table_id) = self.goto_table {
             Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
         }
-        self.others().for_each(|instruction| instruction.write(to));
+        self.others.iter().for_each(|instruction| instruction.write(to));
         Ok(())
     }
 
@@ -124,7 +158,7 @@ impl<'a> Instructions<'a> {
         if self.goto_table.is_some() {
             return unsupported("instruction goto_table");
         }
-        if self.others().next().is_some() {
+        if !self.others.is_empty() {
             return unsupported("an experimenter's instruction");
         }
         self.apply.write(Version::V1_0, to)

@@ -20,6 +20,7 @@
 mod action;
 mod address;
 mod desc;
+mod display;
 mod echo;
 mod error;
 mod error_message;
@@ -66,7 +67,7 @@ pub use flow_removed::{FlowRemoved, FlowRemovedReason};
 pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};
 pub use hello::{Hello, NegotiationError};
-pub use instruction::Instructions;
+pub use instruction::{Instructions, OtherInstructions};
 pub use matching::{Field, Masked, Match};
 pub use message::Message;
 pub use meter::{MeterBand, MeterFlags, MeterMod, MeterModCommand};

@@ -118,8 +118,16 @@ impl PortFeatures {
         Self(bits & Self::SHARED | (bits & Self::MEDIA_1_0) << Self::MEDIA_SHIFT)
     }
 
-    pub(crate) fn to_v1_0(self) -> u32 {
-        self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0
+    /// The bits of OpenFlow 1.0.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`], naming `field`, if it lacks one of them.
+    pub(crate) fn to_v1_0(self, field: &'static str) -> Result<u32, EncodeError> {
+        let bits = self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0;
+        if Self::from_v1_0(bits) != self {
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
+        Ok(bits)
     }
 }
 
@@ -190,16 +198,20 @@ impl PortDesc {
     }
 
     pub(crate) fn to_v1_0(self) -> Result<v1_0::PhyPort, EncodeError> {
+        if (self.curr_speed, self.max_speed) != (0, 0) {
+            let field = "port.curr_speed, port.max_speed";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
         Ok(v1_0::PhyPort {
             port_no: v1_0::convert::port(self.port_no, "port.port_no")?,
             hw_addr: self.hw_addr,
             name: self.name,
             config: self.config.0,
             state: self.state.0,
-            curr: self.curr.to_v1_0(),
-            advertised: self.advertised.to_v1_0(),
-            supported: self.supported.to_v1_0(),
-            peer: self.peer.to_v1_0(),
+            curr: self.curr.to_v1_0("port.curr")?,
+            advertised: self.advertised.to_v1_0("port.advertised")?,
+            supported: self.supported.to_v1_0("port.supported")?,
+            peer: self.peer.to_v1_0("port.peer")?,
         })
     }
 
@@ -289,18 +301,22 @@ impl PortStatus {
     /// [`DecodeError`] if the bytes are not exactly one port-status message.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PortStatus)?;
-        let (reason, desc) = match version {
-            Version::V1_0 => {
-                let wire = v1_0::PortStatus::read(&mut body, "port_status")?;
-                (wire.reason, PortDesc::from_v1_0(&wire.desc))
-            }
-            Version::V1_3 => {
-                let wire = v1_3::PortStatus::read(&mut body, "port_status")?;
-                (wire.reason, PortDesc::from_v1_3(&wire.desc))
-            }
-        };
+        let status = match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::PortStatus::read(&mut body, "port_status")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::PortStatus::read(&mut body, "port_status")?),
+        }?;
         body.finish("port_status")?;
-        Ok(Self { reason: PortReason::from_wire(reason)?, desc })
+        Ok(status)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::PortStatus) -> Result<Self, DecodeError> {
+        let reason = PortReason::from_wire(wire.reason)?;
+        Ok(Self { reason, desc: PortDesc::from_v1_0(&wire.desc) })
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::PortStatus) -> Result<Self, DecodeError> {
+        let reason = PortReason::from_wire(wire.reason)?;
+        Ok(Self { reason, desc: PortDesc::from_v1_3(&wire.desc) })
     }
 
     /// Encodes the message for a version, as a switch would; returns its size.
@@ -434,7 +450,10 @@ mod tests {
         let copper_1_0 = 1 << 7;
         assert_eq!(PortFeatures::from_v1_0(copper_1_0), PortFeatures::COPPER);
         for bits in 0..0x1000 {
-            assert_eq!(PortFeatures::from_v1_0(bits).to_v1_0(), bits);
+            assert_eq!(PortFeatures::from_v1_0(bits).to_v1_0("curr"), Ok(bits));
+        }
+        for new in [PortFeatures::RATE_40GB_FD, PortFeatures::RATE_OTHER] {
+            assert!(new.to_v1_0("curr").is_err());
         }
     }
 

@@ -70,7 +70,7 @@ impl PortMod {
                 hw_addr: self.hw_addr,
                 config: self.config.0,
                 mask: self.mask.0,
-                advertise: self.advertise.to_v1_0(),
+                advertise: self.advertise.to_v1_0("port_mod.advertise")?,
                 pad: Pad::default(),
             }
             .write(&mut to),

@@ -1,6 +1,6 @@
 //! What is counted and described of groups and meters. Not in OpenFlow 1.0.
 
-use crate::flow_removed::{duration, seconds};
+use crate::flow_removed::{duration_if_kept, write_duration_if_kept};
 use crate::{Bucket, EncodeError, GroupKind, MeterBand, MeterFlags, Writer, v1_3};
 use core::time::Duration;
 
@@ -35,8 +35,8 @@ pub struct GroupStats {
     pub packet_count: u64,
     /// Bytes it handled.
     pub byte_count: u64,
-    /// How long it has been there.
-    pub duration: Duration,
+    /// How long it has been there, if the switch says.
+    pub duration: Option<Duration>,
     /// The counters of its buckets.
     pub buckets: Vec<Counter>,
 }
@@ -48,7 +48,7 @@ impl GroupStats {
             ref_count: wire.ref_count,
             packet_count: wire.packet_count,
             byte_count: wire.byte_count,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
             buckets: wire.buckets.iter().map(|counter| Counter::from_v1_3(&counter)).collect(),
         }
     }
@@ -61,8 +61,7 @@ impl GroupStats {
         to.zeros(4);
         to.u64(self.packet_count);
         to.u64(self.byte_count);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
+        write_duration_if_kept(self.duration, to);
         for counter in &self.buckets {
             counter.write(to);
         }
@@ -127,8 +126,8 @@ pub struct MeterStats {
     pub packet_in_count: u64,
     /// Bytes it saw.
     pub byte_in_count: u64,
-    /// How long it has been there.
-    pub duration: Duration,
+    /// How long it has been there, if the switch says.
+    pub duration: Option<Duration>,
     /// The counters of its bands.
     pub bands: Vec<Counter>,
 }
@@ -140,7 +139,7 @@ impl MeterStats {
             flow_count: wire.flow_count,
             packet_in_count: wire.packet_in_count,
             byte_in_count: wire.byte_in_count,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
             bands: wire.bands.iter().map(|counter| Counter::from_v1_3(&counter)).collect(),
         }
     }
@@ -153,8 +152,7 @@ impl MeterStats {
         to.u32(self.flow_count);
         to.u64(self.packet_in_count);
         to.u64(self.byte_in_count);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
+        write_duration_if_kept(self.duration, to);
         for counter in &self.bands {
             counter.write(to);
         }

@@ -1,7 +1,7 @@
 //! What is counted of flow entries, tables, ports and queues.
 
 use crate::action::Actions;
-use crate::flow_removed::{duration, seconds};
+use crate::flow_removed::{duration, duration_if_kept, seconds, write_duration_if_kept};
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::wire::{Pad, Wire};
@@ -236,8 +236,8 @@ pub struct PortStats {
     pub rx_crc_err: u64,
     /// Collisions.
     pub collisions: u64,
-    /// How long the port has been there; zero in OpenFlow 1.0.
-    pub duration: Duration,
+    /// How long the port has been there, if the switch says; not in OpenFlow 1.0.
+    pub duration: Option<Duration>,
 }
 
 impl PortStats {
@@ -256,7 +256,7 @@ impl PortStats {
             rx_over_err: wire.rx_over_err,
             rx_crc_err: wire.rx_crc_err,
             collisions: wire.collisions,
-            duration: Duration::ZERO,
+            duration: None,
         }
     }
 
@@ -275,7 +275,7 @@ impl PortStats {
             rx_over_err: wire.rx_over_err,
             rx_crc_err: wire.rx_crc_err,
             collisions: wire.collisions,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
         }
     }
 
@@ -298,6 +298,10 @@ impl PortStats {
     }
 
     pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.duration.is_some() {
+            let field = "port_stats.duration";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
         to.u16(v1_0::convert::port(self.port_no, "port_stats.port_no")?);
         to.zeros(6);
         self.counters().write(to);
@@ -308,8 +312,7 @@ impl PortStats {
         to.u32(self.port_no.0);
         to.zeros(4);
         self.counters().write(to);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
+        write_duration_if_kept(self.duration, to);
     }
 }
 
@@ -326,8 +329,8 @@ pub struct QueueStats {
     pub tx_packets: u64,
     /// Packets dropped because the queue was full.
     pub tx_errors: u64,
-    /// How long the queue has been there; zero in OpenFlow 1.0.
-    pub duration: Duration,
+    /// How long the queue has been there, if the switch says; not in OpenFlow 1.0.
+    pub duration: Option<Duration>,
 }
 
 impl QueueStats {
@@ -338,7 +341,7 @@ impl QueueStats {
             tx_bytes: wire.tx_bytes,
             tx_packets: wire.tx_packets,
             tx_errors: wire.tx_errors,
-            duration: Duration::ZERO,
+            duration: None,
         }
     }
 
@@ -349,11 +352,15 @@ impl QueueStats {
             tx_bytes: wire.tx_bytes,
             tx_packets: wire.tx_packets,
             tx_errors: wire.tx_errors,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
         }
     }
 
     pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.duration.is_some() {
+            let field = "queue_stats.duration";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
         to.u16(v1_0::convert::port(self.port_no, "queue_stats.port_no")?);
         to.zeros(2);
         to.u32(self.queue_id);
@@ -365,7 +372,6 @@ impl QueueStats {
         to.u32(self.port_no.0);
         to.u32(self.queue_id);
         [self.tx_bytes, self.tx_packets, self.tx_errors].write(to);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
+        write_duration_if_kept(self.duration, to);
     }
 }

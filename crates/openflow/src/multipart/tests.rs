@@ -24,7 +24,7 @@ fn flow(actions: &[Action]) -> FlowStats<'_> {
     }
 }
 
-fn port(duration: Duration) -> PortStats {
+fn port(duration: Option<Duration>) -> PortStats {
     PortStats {
         port_no: PortNo::LOCAL,
         rx_packets: 1,
@@ -59,7 +59,7 @@ fn replies_that_both_versions_have_survive_both() {
     let actions = [Action::output(PortNo(2)), Action::PopVlan];
     for version in [Version::V1_0, Version::V1_3] {
         let old = version == Version::V1_0;
-        let age = if old { Duration::ZERO } else { Duration::new(1, 2) };
+        let age = (!old).then(|| Duration::new(1, 2));
         holds(
             ReplyBody::Desc(DescText {
                 mfr_desc: "Nicira, Inc.".into(),
@@ -115,7 +115,7 @@ fn replies_of_1_3_survive_and_are_refused_in_1_0() {
             ref_count: 2,
             packet_count: 3,
             byte_count: 4,
-            duration: Duration::new(5, 6),
+            duration: Some(Duration::new(5, 6)),
             buckets: vec![counter, counter],
         }]),
         ReplyBody::GroupDesc(vec![GroupDesc {
@@ -134,7 +134,7 @@ fn replies_of_1_3_survive_and_are_refused_in_1_0() {
             flow_count: 2,
             packet_in_count: 3,
             byte_in_count: 4,
-            duration: Duration::new(5, 6),
+            duration: Some(Duration::new(5, 6)),
             bands: vec![counter],
         }]),
         ReplyBody::MeterConfig(vec![MeterConfig {
