@@ -1,6 +1,6 @@
 //! Echo: are you there? OpenFlow 1.3.5 §7.5.2, §7.5.3; OpenFlow 1.0.2 §5.5.2, §5.5.3.
 
-use crate::header::Header;
+use crate::header::{Header, check_version};
 use crate::{DecodeError, EncodeError, Kind, Version, Writer};
 
 /// An echo request or reply. Its payload is the requester's business and comes back unchanged.
@@ -21,8 +21,8 @@ impl<'a> Echo<'a> {
     /// [`DecodeError`] if the bytes are not exactly one of these.
     #[inline]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        check_version(message)?;
         let (header, mut body) = Header::split(message)?;
-        Version::from_wire(header.version)?;
         let is_reply = match header.kind {
             2 => false,
             3 => true,

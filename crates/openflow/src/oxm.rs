@@ -40,7 +40,7 @@ pub struct Oxm<'a> {
 }
 
 /// The size of the value of a field of class [`OPENFLOW_BASIC`], in bytes, if OpenFlow 1.3
-/// defines the field. OpenFlow 1.3.5 §7.2.3.7, table 12 on.
+/// defines the field. OpenFlow 1.3.5 §7.2.3.7.
 pub fn basic_size(field: u8) -> Option<usize> {
     Some(match field {
         0 | 1 | 11 | 12 | 22 | 23 | 28 | 34 => 4,

@@ -114,31 +114,39 @@ impl<'a> PacketIn<'a> {
         let (version, _, mut body) = open(message, Kind::PacketIn)?;
         match version {
             Version::V1_0 => {
-                let wire = v1_0::PacketIn::read(&mut body, "packet_in")?;
-                Ok(Self {
-                    buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-                    total_len: wire.total_len,
-                    reason: PacketInReason::from_wire(wire.reason),
-                    table_id: 0,
-                    cookie: Self::NO_COOKIE,
-                    in_port: v1_0::port_from_wire(wire.in_port),
-                    match_: PacketInMatch::default(),
-                    data: wire.data,
-                })
+                v1_0::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_0(&wire))
             }
             Version::V1_3 => {
-                let wire = v1_3::PacketIn::read(&mut body, "packet_in")?;
-                Ok(Self {
-                    buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-                    total_len: wire.total_len,
-                    reason: PacketInReason::from_wire(wire.reason),
-                    table_id: wire.table_id,
-                    cookie: wire.cookie,
-                    in_port: in_port(wire.match_.fields),
-                    match_: PacketInMatch { fields: wire.match_.fields },
-                    data: wire.data,
-                })
+                v1_3::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_3(&wire))
             }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_v1_0(wire: &v1_0::PacketIn<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            total_len: wire.total_len,
+            reason: PacketInReason::from_wire(wire.reason),
+            table_id: 0,
+            cookie: Self::NO_COOKIE,
+            in_port: v1_0::port_from_wire(wire.in_port),
+            match_: PacketInMatch::default(),
+            data: wire.data,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_v1_3(wire: &v1_3::PacketIn<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            total_len: wire.total_len,
+            reason: PacketInReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            cookie: wire.cookie,
+            in_port: in_port(wire.match_.fields),
+            match_: PacketInMatch { fields: wire.match_.fields },
+            data: wire.data,
         }
     }
 
@@ -151,6 +159,12 @@ impl<'a> PacketIn<'a> {
         let mut to = begin(Kind::PacketIn, version, xid, out)?;
         let buffer_id = self.buffer_id.unwrap_or(NO_BUFFER);
         let (total_len, data) = (self.total_len, self.data);
+        if version == Version::V1_0 && self.table_id != 0 {
+            return Err(EncodeError::Unsupported { field: "packet_in.table_id", version });
+        }
+        if version == Version::V1_0 && self.cookie != Self::NO_COOKIE {
+            return Err(EncodeError::Unsupported { field: "packet_in.cookie", version });
+        }
         match version {
             Version::V1_0 => v1_0::PacketIn {
                 buffer_id,

@@ -42,6 +42,31 @@ impl<T: fmt::Display> fmt::Display for Masked<T> {
     }
 }
 
+impl<T: fmt::LowerHex> Masked<T> {
+    /// `name=0x1/0xf`
+    fn hex(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name}={:#x}", self.value)?;
+        match &self.mask {
+            None => Ok(()),
+            Some(mask) => write!(f, "/{mask:#x}"),
+        }
+    }
+}
+
+/// A VLAN id as people know it: `7`, `none` without a tag, else in hexadecimal.
+struct Vid(Masked<u16>);
+
+impl fmt::Display for Vid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.value, self.0.mask) {
+            (0, None) => f.write_str("none"),
+            (vid, None) if vid & !0x0fff == VLAN_PRESENT => write!(f, "{}", vid & 0x0fff),
+            (vid, None) => write!(f, "{vid:#06x}"),
+            (vid, Some(mask)) => write!(f, "{vid:#06x}/{mask:#06x}"),
+        }
+    }
+}
+
 /// A field that this crate has no name for, as it stands on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpaqueField {
@@ -190,8 +215,14 @@ macro_rules! fields {
 
         impl fmt::Display for Field {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                if let Self::EthType(ethertype) = self {
-                    return write!(f, "{}={ethertype:#06x}", self.name());
+                let name = self.name();
+                match self {
+                    Self::EthType(ethertype) => return write!(f, "{name}={ethertype:#06x}"),
+                    Self::VlanVid(vid) => return write!(f, "{name}={}", Vid(*vid)),
+                    Self::Metadata(value) | Self::TunnelId(value) => return value.hex(name, f),
+                    Self::Ipv6Flabel(value) => return value.hex(name, f),
+                    Self::Ipv6Exthdr(value) => return value.hex(name, f),
+                    _ => {}
                 }
                 match self {
                     $( Self::$plain(value) => write!(f, "{}={value}", $pname), )*

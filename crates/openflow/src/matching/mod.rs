@@ -133,6 +133,11 @@ impl Match {
         Ok(Self { oxm })
     }
 
+    /// The match as OpenFlow 1.3 has it.
+    pub(crate) fn to_v1_3(&self) -> v1_3::Match<'_> {
+        v1_3::Match { fields: List::checked(&self.oxm), ..v1_3::Match::default() }
+    }
+
     /// The match that a match of OpenFlow 1.3 is.
     pub(crate) fn from_v1_3(wire: &v1_3::Match<'_>, at: usize) -> Result<Self, DecodeError> {
         Self::from_oxms(wire.fields, at)

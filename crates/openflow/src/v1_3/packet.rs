@@ -1,4 +1,4 @@
-//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.6.
+//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.7.
 //!
 //! A packet-in's body, with offsets in bytes:
 //!
