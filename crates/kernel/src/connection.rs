@@ -7,6 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
+use crate::held::Queue;
 use crate::query::SwitchStatus;
 use dal::drivers::openflow::{Session, SwitchInfo, Timing};
 
@@ -43,6 +44,8 @@ pub(crate) struct Switch {
     /// What each link's app was told: see [`Link::announce`](crate::link::Link::announce).
     pub(crate) announced: Vec<u32>,
     pub(crate) counters: Counters,
+    /// What of it waits for what apps say.
+    pub(crate) queue: Queue,
 }
 
 /// What happened on this connection.
@@ -50,6 +53,8 @@ pub(crate) struct Switch {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
     pub(crate) packet_outs: u64,
     pub(crate) refused: u64,
@@ -59,7 +64,7 @@ pub(crate) struct Counters {
 impl Switch {
     /// What operators are told about it.
     pub(crate) fn status(&self, address: SocketAddr) -> SwitchStatus {
-        let Counters { packet_ins, dropped, flow_mods, packet_outs, refused, errors } =
+        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
             self.counters;
         SwitchStatus {
             dpid: self.info.dpid.to_string(),
@@ -69,6 +74,7 @@ impl Switch {
             ports: self.info.ports.iter().filter(|port| port.port_no.is_physical()).count(),
             packet_ins,
             dropped,
+            guarded,
             flow_mods,
             packet_outs,
             refused,

@@ -15,17 +15,23 @@
 //! The rule that keeps it right: **no record about a switch before that switch is announced**
 //! ([`Link::announce`]), and what finds the ring full clears the announcement instead of queueing.
 
+mod tracked;
+
 use std::io;
 
 use sdk::Refusal;
 use sdk::abi::{self, Record, RecordKind};
 use sys::doorbell::Doorbell;
-use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
+use sys::ring::{Down, PeerFault, RingFds, Room};
 
 use crate::connection::Switch;
 use crate::control::AppId;
 use crate::dispatch::{port_record, refused_record, switch_record};
+use crate::held::Ticket;
 use crate::policy::Policy;
+
+use self::tracked::Tracked;
+pub(crate) use self::tracked::Verdict;
 
 /// A switch is wholly told: itself and all its ports.
 const TOLD: u32 = u32::MAX;
@@ -43,13 +49,13 @@ pub(crate) struct Link {
     slot: usize,
     phase: Phase,
     /// None while the app is down.
-    rings: Option<KernelEnd>,
+    rings: Option<Tracked>,
     /// Rung by us, when there is something in the up ring.
     up_bell: Doorbell,
     /// Rung by the zone, when there is something in the down ring.
     pub(crate) down_bell: Doorbell,
     /// Packet-ins that wait until the app is live; nobody reads this ring but we.
-    backlog: Option<KernelEnd>,
+    backlog: Option<Tracked>,
     /// How many of the backlog, from its front, a dead zone may have seen.
     maybe_seen: u32,
     /// Whether the backlog's front is in the up ring and not done.
@@ -100,7 +106,7 @@ impl Link {
 
     /// Makes rings for a new incarnation of the app's zone; the one before was detached.
     pub(crate) fn attach(&mut self) -> io::Result<Attached> {
-        let (rings, fds) = KernelEnd::create(self.capacity)?;
+        let (rings, fds) = Tracked::create(self.capacity)?;
         let (up_bell, down_bell) = (Doorbell::new()?, Doorbell::new()?);
         let attached =
             Attached { fds, up_bell: up_bell.try_clone()?, down_bell: down_bell.try_clone()? };
@@ -122,7 +128,7 @@ impl Link {
         }
         let backlog = self.backlog.as_mut().filter(|_| std::mem::take(&mut self.in_flight))?;
         let mut record = Vec::new();
-        let ended_it = outstanding > 0 && backlog.oldest(&mut record);
+        let ended_it = outstanding > 0 && backlog.oldest(&mut record).is_some();
         backlog.drop_oldest();
         self.maybe_seen = self.maybe_seen.saturating_sub(1);
         ended_it.then_some(record)
@@ -134,15 +140,28 @@ impl Link {
     }
 
     /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
-    pub(crate) fn packet_in(&mut self, switch: &mut Switch, record: &Record, body: &[u8]) -> bool {
-        if self.phase == Phase::Live {
-            return self.announce(switch) && self.push(&record.words(), body, Room::AllButReserve);
-        }
-        if self.backlog.is_none() {
-            self.backlog = KernelEnd::create(self.capacity).ok().map(|(ring, _)| ring);
-        }
-        let backlog = self.backlog.as_mut();
-        backlog.is_some_and(|ring| ring.push(&record.words(), body, Room::AllButReserve))
+    ///
+    /// What the app says of it will come with `ticket`.
+    pub(crate) fn packet_in(
+        &mut self,
+        switch: &mut Switch,
+        record: &Record,
+        body: &[u8],
+        ticket: Ticket,
+    ) -> bool {
+        let (words, room) = (record.words(), Room::AllButReserve);
+        let ring = if self.phase == Phase::Live {
+            if !self.announce(switch) {
+                return false;
+            }
+            &mut self.rings
+        } else {
+            if self.backlog.is_none() {
+                self.backlog = Tracked::create(self.capacity).ok().map(|(ring, _)| ring);
+            }
+            &mut self.backlog
+        };
+        ring.as_mut().is_some_and(|ring| ring.push(&words, body, room, ticket))
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -274,7 +293,7 @@ impl Link {
             self.maybe_seen = self.maybe_seen.saturating_sub(1);
         }
         let mut record = Vec::new();
-        while backlog.oldest(&mut record) {
+        while let Some(ticket) = backlog.oldest(&mut record) {
             let words = words(&record);
             let current = words
                 .filter(|words| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
@@ -283,7 +302,7 @@ impl Link {
                 if self.maybe_seen > 0 {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                 }
-                if rings.push(&words, &record[abi::RECORD_HEAD..], Room::All) {
+                if rings.push(&words, &record[abi::RECORD_HEAD..], Room::All, ticket) {
                     self.in_flight = true;
                 }
                 return;
@@ -298,37 +317,43 @@ impl Link {
 
     /// Shows the zone what was written, and wakes it if it sleeps.
     pub(crate) fn publish(&mut self) {
-        if self.rings.as_mut().is_some_and(KernelEnd::publish) {
+        if self.rings.as_mut().is_some_and(|rings| rings.ring().publish()) {
             self.up_bell.ring();
         }
     }
 
-    /// Takes the next thing that the zone said; see [`KernelEnd::take`].
-    pub(crate) fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Result<Option<Down<'o>>, PeerFault> {
-        self.rings.as_mut().map_or(Ok(None), |rings| rings.take(out))
+    /// Takes the next thing that the zone said; what it has now said about tickets is appended
+    /// to `verdicts`.
+    pub(crate) fn take<'o>(
+        &mut self,
+        out: &'o mut Vec<u8>,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Option<Down<'o>>, PeerFault> {
+        self.rings.as_mut().map_or(Ok(None), |rings| rings.take(out, verdicts))
     }
 
     /// Gives the zone the space of what was taken, and wakes it if it waits for that.
     pub(crate) fn release(&mut self) {
-        if self.rings.as_mut().is_some_and(KernelEnd::release) {
+        if self.rings.as_mut().is_some_and(|rings| rings.ring().release()) {
             self.up_bell.ring();
         }
     }
 
     /// Says that the worker is about to sleep. `true` if the zone has said something after all.
     pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        self.rings.as_mut().map_or(Ok(false), KernelEnd::prepare_to_sleep)
+        self.rings.as_mut().map_or(Ok(false), |rings| rings.ring().prepare_to_sleep())
     }
 
     /// Says that the worker is awake.
     pub(crate) fn awake(&mut self) {
         if let Some(rings) = &mut self.rings {
-            rings.awake();
+            rings.ring().awake();
         }
     }
 
     fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
-        self.rings.as_mut().is_some_and(|rings| rings.push(head, body, room))
+        let rings = self.rings.as_mut();
+        rings.is_some_and(|rings| rings.push(head, body, room, Ticket::NONE))
     }
 }
 

@@ -6,6 +6,7 @@ use sys::ring::{MAX_BATCH, ZoneEnd};
 
 use super::*;
 use crate::connection::Counters;
+use crate::held::Queue;
 
 const CAPACITY: u32 = 4096;
 
@@ -48,7 +49,7 @@ impl Bench {
     }
 
     fn pump(&mut self) {
-        while self.link.take(&mut Vec::new()).unwrap().is_some() {}
+        while self.link.take(&mut Vec::new(), &mut Vec::new()).unwrap().is_some() {}
         self.link.release();
         self.link.pump(self.switches.iter_mut(), |dpid, epoch| (dpid, epoch) != (9, 9));
         self.link.publish();
@@ -56,7 +57,7 @@ impl Bench {
 
     fn packet(&mut self, number: u8) -> bool {
         let record = switch_record(RecordKind::PacketIn, &self.switches[0].info, 1);
-        self.link.packet_in(&mut self.switches[0], &record, &[number; 8])
+        self.link.packet_in(&mut self.switches[0], &record, &[number; 8], Ticket::NONE)
     }
 
     /// Lets the zone see up to `most` records without being done with them.
@@ -78,7 +79,7 @@ impl Bench {
     /// Ends the zone.
     fn die(&mut self) -> Option<Vec<u8>> {
         self.zone = None;
-        while self.link.take(&mut Vec::new()).unwrap().is_some() {}
+        while self.link.take(&mut Vec::new(), &mut Vec::new()).unwrap().is_some() {}
         self.link.detach()
     }
 }
@@ -107,7 +108,13 @@ fn switch(dpid: u64, ports: u32) -> Switch {
         n_buffers: 0,
         ports: (1..=ports).map(port).collect(),
     };
-    Switch { info, epoch: 1, announced: Vec::new(), counters: Counters::default() }
+    Switch {
+        info,
+        epoch: 1,
+        announced: Vec::new(),
+        counters: Counters::default(),
+        queue: Queue::new(),
+    }
 }
 
 #[test]
@@ -209,7 +216,7 @@ fn packets_of_a_past_connection_are_not_delivered_again() {
     gone.epoch = 9;
     let mut bench = Bench::live(vec![switch(7, 0)]);
     let record = switch_record(RecordKind::PacketIn, &gone.info, 9);
-    assert!(bench.link.packet_in(&mut gone, &record, &[1; 8]));
+    assert!(bench.link.packet_in(&mut gone, &record, &[1; 8], Ticket::NONE));
     assert!(bench.packet(2));
     bench.peek(0);
     bench.die();

@@ -12,6 +12,7 @@ use super::{LINK, Notice, Worker};
 use crate::check::{Allowed, check};
 use crate::control::AppId;
 use crate::link::{Attached, Link};
+use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
@@ -20,7 +21,7 @@ const TAKES: usize = 4096;
 impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
     pub(super) fn hear_apps(&mut self, now: Instant) {
-        for index in 0..self.links.len() {
+        for index in 0..self.dispatch.links.len() {
             if let Err(fault) = self.hear(index, TAKES, now) {
                 self.fault(index, fault);
             }
@@ -29,15 +30,15 @@ impl Worker {
 
     fn hear(&mut self, index: usize, takes: usize, now: Instant) -> Result<(), PeerFault> {
         let mut copy = std::mem::take(&mut self.scratch);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
         let mut result = Ok(());
         for _ in 0..takes {
-            match self.links[index].take(&mut copy) {
+            match self.dispatch.links[index].take(&mut copy, &mut verdicts) {
                 Ok(Some(Down::Send { epoch, dpid, .. })) => {
                     if let Err(why) = self.send(dpid, epoch, &copy) {
                         self.refuse(index, dpid, epoch, why, &copy, now);
                     }
                 }
-                // With one app there is nobody behind it to keep a record from.
                 Ok(Some(Down::Stop(_) | Down::Done(_))) => {}
                 Ok(None) => break,
                 Err(fault) => {
@@ -46,8 +47,9 @@ impl Worker {
                 }
             }
         }
-        self.links[index].release();
-        self.scratch = copy;
+        self.dispatch.links[index].release();
+        self.dispatch.verdicts(index, &mut verdicts);
+        (self.scratch, self.verdicts) = (copy, verdicts);
         result
     }
 
@@ -93,7 +95,7 @@ impl Worker {
         if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
             switch.counters.refused += 1;
         }
-        let link = &mut self.links[index];
+        let link = &mut self.dispatch.links[index];
         link.refused(dpid, epoch, why, message);
         if let Some(suppressed) = self.rates.refused.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
@@ -103,7 +105,7 @@ impl Worker {
 
     /// An app's zone lied: nothing more is taken from it, and the monitor ends it.
     pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
-        let link = &self.links[index];
+        let link = &self.dispatch.links[index];
         warn!(app = link.name, %fault, "the app's zone broke the ring's contract");
         self.notify(Notice::Fault { app: link.app, fault: fault.to_string() });
         self.cut_off(index);
@@ -111,7 +113,7 @@ impl Worker {
 
     /// Forgets an app's rings; what it had not done waits for its next zone.
     fn cut_off(&mut self, index: usize) {
-        let link = &mut self.links[index];
+        let link = &mut self.dispatch.links[index];
         // Fails only for a doorbell that is not in the set; this one is.
         let _ = epoll::delete(&self.epoll, &link.down_bell);
         let app = link.app;
@@ -120,10 +122,20 @@ impl Worker {
         }
     }
 
+    /// Moves packets on whose apps have spoken, or have been silent for too long.
+    pub(super) fn move_on(&mut self, now: Instant) {
+        for key in self.dispatch.moved(now) {
+            let connection = self.connections.get_mut(key);
+            if let Some(switch) = connection.and_then(|connection| connection.switch.as_mut()) {
+                self.dispatch.advance(switch, now);
+            }
+        }
+    }
+
     /// Goes on with snapshots and replays, and shows the zones what was written.
     pub(super) fn pump(&mut self) {
-        for index in 0..self.links.len() {
-            let link = &mut self.links[index];
+        for index in 0..self.dispatch.links.len() {
+            let link = &mut self.dispatch.links[index];
             if link.has_work() {
                 let by_dpid = &self.by_dpid;
                 let epochs = &self.epochs;
@@ -146,13 +158,8 @@ impl Worker {
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
-        let known = self.links.iter().position(|link| link.app == app);
-        let index = known.unwrap_or(self.links.len());
-        if known.is_none() {
-            self.links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
-        }
-        self.links[index].policy = policy;
-        let link = &mut self.links[index];
+        let index = self.know(app, name, policy)?;
+        let link = &mut self.dispatch.links[index];
         let Attached { fds, up_bell, down_bell } = link.attach()?;
         let data = EventData::new_u64(LINK | index as u64);
         epoll::add(&self.epoll, &link.down_bell, data, EventFlags::IN)?;
@@ -161,10 +168,28 @@ impl Worker {
         Ok(())
     }
 
+    /// Makes sure that an app has a place, connected or not; returns which.
+    pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
+        let links = &mut self.dispatch.links;
+        let known = links.iter().position(|link| link.app == app);
+        let index = known.unwrap_or(links.len());
+        if index == MAX_LINKS {
+            return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
+        }
+        if known.is_none() {
+            links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
+        }
+        links[index].policy = policy;
+        self.dispatch.replan();
+        Ok(index)
+    }
+
     /// The app's zone is dead.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
-        let Some(index) = self.links.iter().position(|link| link.app == app) else { return };
-        if !self.links[index].is_attached() {
+        let Some(index) = self.dispatch.links.iter().position(|link| link.app == app) else {
+            return;
+        };
+        if !self.dispatch.links[index].is_attached() {
             return;
         }
         // All that it published before it died has happened.

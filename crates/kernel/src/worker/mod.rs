@@ -25,7 +25,8 @@ use slab::Slab;
 use tracing::{debug, info, warn};
 
 use crate::connection::{Connection, Input};
-use crate::link::Link;
+use crate::dispatch::Dispatch;
+use crate::link::Verdict;
 use crate::rate::Rate;
 
 pub use wires::{Command, Notice, Wires};
@@ -62,9 +63,10 @@ pub struct Worker {
     by_dpid: HashMap<u64, usize>,
     /// How often each datapath has been connected.
     epochs: HashMap<u64, u32>,
-    links: Vec<Link>,
+    dispatch: Dispatch,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
+    verdicts: Vec<Verdict>,
     next_tick: Instant,
     rates: Rates,
 }
@@ -102,9 +104,10 @@ impl Worker {
             connections: Slab::new(),
             by_dpid: HashMap::new(),
             epochs: HashMap::new(),
-            links: Vec::new(),
+            dispatch: Dispatch::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
+            verdicts: Vec::new(),
             next_tick: now + TICK,
             rates: Rates {
                 accepted: rate(),
@@ -130,7 +133,7 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            for link in &mut self.links {
+            for link in &mut self.dispatch.links {
                 link.awake();
             }
             let mut commands = false;
@@ -139,7 +142,7 @@ impl Worker {
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
                     LISTENER => self.accept(which, now),
-                    LINK => self.links[which].down_bell.silence(),
+                    LINK => self.dispatch.links[which].down_bell.silence(),
                     CONNECTION => self.serve(which, event.flags, &mut buffer, now),
                     _ => commands = true,
                 }
@@ -148,6 +151,7 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.move_on(now);
             self.pump();
             self.flush(now);
             if now >= self.next_tick {
@@ -159,13 +163,14 @@ impl Worker {
     /// How long epoll may wait.
     fn prepare_to_sleep(&mut self) -> Timespec {
         let mut work = false;
-        for index in 0..self.links.len() {
-            match self.links[index].prepare_to_sleep() {
+        for index in 0..self.dispatch.links.len() {
+            match self.dispatch.links[index].prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
                 Err(fault) => self.fault(index, fault),
             }
         }
-        let rest = self.next_tick.saturating_duration_since(Instant::now());
+        let due = self.dispatch.next_deadline().map_or(self.next_tick, |at| at.min(self.next_tick));
+        let rest = due.saturating_duration_since(Instant::now());
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -244,7 +249,7 @@ impl Worker {
         let mut connection = self.connections.remove(key);
         let _ = connection.flush(); // what we had to say about it
         let address = connection.address;
-        let Some(switch) = connection.switch else {
+        let Some(mut switch) = connection.switch else {
             if let Some(suppressed) = self.rates.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before it was a switch");
             }
@@ -252,9 +257,7 @@ impl Worker {
         };
         let dpid = switch.info.dpid;
         self.by_dpid.remove(&dpid.0);
-        for link in &mut self.links {
-            link.switch_down(&switch);
-        }
+        self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.closed.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }

@@ -10,8 +10,8 @@ use tracing::{debug, info, warn};
 
 use super::Worker;
 use crate::connection::{Counters, Switch};
-use crate::dispatch;
-use crate::link::Link;
+use crate::dispatch::Dispatch;
+use crate::held::Queue;
 use crate::query::{PAGE, SwitchStatus};
 
 impl Worker {
@@ -44,10 +44,10 @@ impl Worker {
         let Some(event) = event? else { return Ok(()) };
         match (event, &mut connection.switch) {
             (Event::PacketIn(view), Some(switch)) => {
-                dispatch::packet_in(&mut self.links, switch, &view, message);
+                self.dispatch.packet_in(key, switch, &view, message, now);
             }
             (Event::PortStatus(status), Some(switch)) => {
-                port_status(&mut self.links, switch, status);
+                port_status(&mut self.dispatch, key, switch, status, now);
             }
             (Event::Up(info), None) => return self.switch_up(key, info),
             (Event::Error(error), switch) => {
@@ -84,11 +84,14 @@ impl Worker {
         *epoch += 1;
         let ports = info.ports.len();
         let address = connection.address;
-        let counters = Counters::default();
-        let mut switch = Switch { info, epoch: *epoch, announced: Vec::new(), counters };
-        for link in &mut self.links {
-            link.announce(&mut switch);
-        }
+        let mut switch = Switch {
+            info,
+            epoch: *epoch,
+            announced: Vec::new(),
+            counters: Counters::default(),
+            queue: Queue::new(),
+        };
+        self.dispatch.switch_up(&mut switch);
         info!(%dpid, %version, %address, ports, epoch, "switch connected");
         connection.switch = Some(switch);
         self.by_dpid.insert(dpid.0, key);
@@ -123,7 +126,13 @@ impl Worker {
 }
 
 /// Takes in a change of a port and tells the apps.
-fn port_status(links: &mut [Link], switch: &mut Switch, status: PortStatus) {
+fn port_status(
+    dispatch: &mut Dispatch,
+    key: usize,
+    switch: &mut Switch,
+    status: PortStatus,
+    now: Instant,
+) {
     let PortStatus { reason, desc } = status;
     let ports = &mut switch.info.ports;
     let place = ports.iter().position(|port| port.port_no == desc.port_no);
@@ -142,9 +151,7 @@ fn port_status(links: &mut [Link], switch: &mut Switch, status: PortStatus) {
         PortReason::Delete => 1,
         PortReason::Modify => 2,
     };
-    for link in links {
-        link.port(switch, reason, &desc);
-    }
+    dispatch.port(key, switch, reason, &desc, now);
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
