@@ -17,7 +17,7 @@ use sys::doorbell::Doorbell;
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::control::{Answer, Request};
+use crate::control::{Answer, App, Request};
 use crate::query::{Query, Reply};
 use crate::worker::{Command, Notice, Wires, Worker};
 
@@ -73,7 +73,7 @@ struct Link {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = wait_for(&monitor)?;
-    let Request::Start { listeners, run_as } = request else {
+    let Request::Start { listeners, run_as, apps } = request else {
         return Err(ServerError::NotStarted);
     };
     let confined = match run_as {
@@ -83,7 +83,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     confined.map_err(system("giving up privileges"))?;
     sys::process::raise_descriptor_limit().map_err(system("raising the limit of descriptors"))?;
     let sockets: Vec<TcpListener> = fds.into_iter().map(TcpListener::from).collect();
-    let worker = Link::start(sockets).map_err(system("starting the worker"))?;
+    let worker = Link::start(sockets, apps).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
@@ -107,7 +107,7 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
 }
 
 impl Link {
-    fn start(listeners: Vec<TcpListener>) -> io::Result<Self> {
+    fn start(listeners: Vec<TcpListener>, apps: Vec<App>) -> io::Result<Self> {
         let (commands, to_obey) = channel();
         let (to_tell, notices) = channel();
         let commands_bell = Arc::new(Doorbell::new()?);
@@ -118,7 +118,7 @@ impl Link {
             notices: to_tell,
             notices_bell: Arc::clone(&notices_bell),
         };
-        let worker = Worker::new(listeners, wires)?;
+        let worker = Worker::new(listeners, apps, wires)?;
         let bell = Arc::clone(&notices_bell);
         let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
             let result = worker.run();

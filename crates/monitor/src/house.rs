@@ -129,6 +129,7 @@ impl House {
             let start = Request::Start {
                 listeners: self.listeners.iter().map(Listener::address).collect(),
                 run_as: self.users.for_kernel(),
+                apps: self.zones.iter().map(Zone::introduction).collect(),
             };
             let fds: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
             self.kernel.tell(&start, &fds);

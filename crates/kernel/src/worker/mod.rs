@@ -25,6 +25,7 @@ use slab::Slab;
 use tracing::{debug, info, warn};
 
 use crate::connection::{Connection, Input};
+use crate::control::App;
 use crate::dispatch::Dispatch;
 use crate::link::Verdict;
 use crate::rate::Rate;
@@ -82,11 +83,11 @@ struct Rates {
 }
 
 impl Worker {
-    /// A worker that accepts switches on `listeners`.
+    /// A worker that accepts switches on `listeners`, for these apps.
     ///
     /// # Errors
     /// The system is out of descriptors.
-    pub fn new(listeners: Vec<TcpListener>, wires: Wires) -> io::Result<Self> {
+    pub fn new(listeners: Vec<TcpListener>, apps: Vec<App>, wires: Wires) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &*wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         for (number, listener) in listeners.iter().enumerate() {
@@ -96,7 +97,7 @@ impl Worker {
         }
         let now = Instant::now();
         let rate = || Rate::new(now);
-        Ok(Self {
+        let mut worker = Self {
             epoll,
             wires,
             listeners,
@@ -116,7 +117,11 @@ impl Worker {
                 errors: rate(),
                 malformed: rate(),
             },
-        })
+        };
+        for App { app, name, policy } in apps {
+            worker.know(app, name, policy)?;
+        }
+        Ok(worker)
     }
 
     /// Works until told to stop.
