@@ -59,6 +59,10 @@ impl Dispatch {
     /// Makes the plan anew: an app was added, or its policy changed.
     pub(crate) fn replan(&mut self) {
         self.plan = Plan::of(&self.links);
+        let writers = self.links.iter().filter(|link| link.rights.writes_flows()).count();
+        for link in &mut self.links {
+            link.rights.alone = writers <= usize::from(link.rights.writes_flows());
+        }
     }
 
     /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch

@@ -15,21 +15,25 @@
 //! The rule that keeps it right: **no record about a switch before that switch is announced**
 //! ([`Link::announce`]), and what finds the ring full clears the announcement instead of queueing.
 
+mod spent;
 mod tracked;
 
 use std::io;
+use std::time::Instant;
 
 use sdk::Refusal;
 use sdk::abi::{self, Record, RecordKind};
 use sys::doorbell::Doorbell;
 use sys::ring::{Down, PeerFault, RingFds, Room};
 
+use crate::check::Rights;
 use crate::connection::Switch;
 use crate::control::AppId;
 use crate::dispatch::{port_record, refused_record, switch_record};
 use crate::held::Ticket;
 use crate::policy::Policy;
 
+use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
 
@@ -45,6 +49,9 @@ pub(crate) struct Link {
     pub(crate) app: AppId,
     pub(crate) name: String,
     pub(crate) policy: Policy,
+    pub(crate) rights: Rights,
+    pub(crate) spent: Spent,
+    pub(crate) given: Given,
     /// Place in [`Switch::announced`].
     slot: usize,
     phase: Phase,
@@ -87,10 +94,14 @@ pub(crate) struct Attached {
 impl Link {
     /// An app that was never attached.
     pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> io::Result<Self> {
+        let policy = Policy::default();
         Ok(Self {
             app,
             name,
-            policy: Policy::default(),
+            rights: Rights::of(app, &policy),
+            policy,
+            spent: Spent::new(Instant::now()),
+            given: Given::default(),
             slot,
             phase: Phase::Down,
             rings: None,
@@ -150,6 +161,9 @@ impl Link {
         ticket: Ticket,
     ) -> bool {
         let (words, room) = (record.words(), Room::AllButReserve);
+        if record.buffer_id != u32::MAX {
+            self.given.note(record.dpid, record.epoch, record.buffer_id);
+        }
         let ring = if self.phase == Phase::Live {
             if !self.announce(switch) {
                 return false;

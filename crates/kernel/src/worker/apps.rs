@@ -8,8 +8,9 @@ use sdk::Refusal;
 use sys::ring::{DEFAULT_CAPACITY, Down, PeerFault};
 use tracing::{debug, warn};
 
+use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
-use crate::check::{Allowed, check};
+use crate::check::{Allowed, Rights};
 use crate::control::AppId;
 use crate::link::{Attached, Link};
 use crate::plan::MAX_LINKS;
@@ -35,7 +36,7 @@ impl Worker {
         for _ in 0..takes {
             match self.dispatch.links[index].take(&mut copy, &mut verdicts) {
                 Ok(Some(Down::Send { epoch, dpid, .. })) => {
-                    if let Err(why) = self.send(dpid, epoch, &copy) {
+                    if let Err(why) = self.send(index, dpid, epoch, &mut copy, now) {
                         self.refuse(index, dpid, epoch, why, &copy, now);
                     }
                 }
@@ -54,7 +55,14 @@ impl Worker {
     }
 
     /// Checks a message of an app and appends it to what goes to its switch.
-    fn send(&mut self, dpid: u64, epoch: u32, message: &[u8]) -> Result<(), Refusal> {
+    fn send(
+        &mut self,
+        index: usize,
+        dpid: u64,
+        epoch: u32,
+        message: &mut [u8],
+        now: Instant,
+    ) -> Result<(), Refusal> {
         let key = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
         let connection = &mut self.connections[key];
         let full = connection.is_full();
@@ -62,19 +70,28 @@ impl Worker {
         if switch.epoch != epoch {
             return Err(Refusal::Epoch);
         }
-        let allowed = check(switch.info.version, message)?;
+        let version = switch.info.version;
+        let link = &mut self.dispatch.links[index];
+        let was_given = |buffer| link.given.has(dpid, epoch, buffer);
+        let allowed = link.rights.check(version, message, was_given)?;
         if full {
             return Err(Refusal::Full);
         }
+        if !link.spent.spend(allowed, link.policy.quota, now) {
+            return Err(Refusal::Quota);
+        }
         match allowed {
-            Allowed::FlowMod => switch.counters.flow_mods += 1,
+            Allowed::FlowMod { .. } | Allowed::GroupMod => switch.counters.flow_mods += 1,
             Allowed::PacketOut => switch.counters.packet_outs += 1,
         }
-        let start = connection.out.len();
-        connection.out.extend_from_slice(message);
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
-        connection.out[start + 4..start + 8].copy_from_slice(&xid.to_be_bytes());
+        message[4..8].copy_from_slice(&xid.to_be_bytes());
+        connection.out.extend_from_slice(message);
+        if allowed == (Allowed::FlowMod { sweeps: true }) {
+            let xid = connection.session.xid();
+            table_miss(version, xid, &mut connection.out);
+        }
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push(key);
@@ -179,6 +196,7 @@ impl Worker {
         if known.is_none() {
             links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
         }
+        links[index].rights = Rights::of(app, &policy);
         links[index].policy = policy;
         self.dispatch.replan();
         Ok(index)

@@ -156,7 +156,7 @@ fn port_status(
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
 /// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
-fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
+pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).apply(&to_us);
     openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");
