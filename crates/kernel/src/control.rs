@@ -69,6 +69,13 @@ pub enum Answer {
         /// Bytes of records that each ring holds.
         capacity: u32,
     },
+    /// No rings could be made, most likely for want of descriptors; to be tried again.
+    NotAttached {
+        /// Which app.
+        app: AppId,
+        /// Why.
+        why: String,
+    },
     /// The zone lied about its ring (design §5): its links are cut, its process must be ended.
     Fault {
         /// Which app.

@@ -5,8 +5,7 @@
 
 use std::time::Instant;
 
-use dal::drivers::openflow::SwitchInfo;
-use openflow::{PacketIn, PortDesc};
+use openflow::{PacketIn, PortDesc, PortReason, PortStatus};
 use sdk::Refusal;
 use sdk::abi::{Port, Record, RecordKind};
 
@@ -17,6 +16,9 @@ use crate::plan::{Plan, Set, Wanted};
 
 /// Bytes of a refused message that its app gets back.
 const REFUSED_SIZE: usize = 64;
+
+/// Most ports that a switch may have, those that it adds later included.
+const MAX_PORTS: usize = 65_536;
 
 /// Bytes of a port's body.
 #[expect(clippy::cast_possible_truncation, reason = "48")]
@@ -80,7 +82,7 @@ impl Dispatch {
             switch.counters.dropped += 1;
             return;
         };
-        let wanted = self.plan.wanted(switch.info.dpid.0, packet_in.data);
+        let wanted = self.plan.wanted(switch.dpid.0, packet_in.data);
         for observer in wanted.observers.iter() {
             let taken = self.links[observer].packet_in(switch, &record, message, Ticket::NONE);
             switch.counters.dropped += u64::from(!taken);
@@ -113,28 +115,44 @@ impl Dispatch {
         self.advance(switch, now);
     }
 
-    /// Takes in a change of a port, which `switch.info` contains already, and tells the apps:
-    /// those for which packets wait, behind the packets.
-    pub(crate) fn port(
+    /// Takes in a change of a port and tells the apps: those for which packets wait, behind the
+    /// packets.
+    pub(crate) fn port_status(
         &mut self,
         owner: usize,
         switch: &mut Switch,
-        reason: u8,
-        port: &PortDesc,
+        status: PortStatus,
         now: Instant,
     ) {
+        let PortStatus { reason, desc } = status;
+        let number = desc.port_no.0;
+        let reason = match reason {
+            PortReason::Add => 0,
+            PortReason::Delete => 1,
+            PortReason::Modify => 2,
+        };
+        let known = switch.ports.contains_key(&number);
+        if reason == 1 {
+            if switch.ports.remove(&number).is_none() {
+                return;
+            }
+        } else if known || switch.ports.len() < MAX_PORTS {
+            switch.ports.insert(number, desc);
+        } else {
+            return;
+        }
         let mut later = Set::EMPTY;
         if !switch.queue.is_empty() {
             let controls = self.plan.controls();
             let wanted = Wanted { guards: Set::EMPTY, controls, observers: Set::EMPTY };
-            let held = Held::Port(reason, *port);
+            let held = Held::Port(reason, desc);
             if self.holds.hold(&mut switch.queue, owner, held, wanted, now).is_some() {
                 later = controls;
             }
         }
         for (place, link) in self.links.iter_mut().enumerate() {
             if !later.has(place) {
-                link.port(switch, reason, port);
+                link.port(switch, reason, &desc);
             }
         }
         self.advance(switch, now);
@@ -201,19 +219,18 @@ fn packet_in_record(switch: &Switch, packet_in: &PacketIn<'_>, message: &[u8]) -
         table_id: packet_in.table_id,
         body_size: u16::try_from(message.len()).ok()?,
         total_len: packet_in.total_len,
-        ..switch_record(RecordKind::PacketIn, &switch.info, switch.epoch)
+        ..switch_record(RecordKind::PacketIn, switch)
     })
 }
 
 /// The head of a record about a switch.
-pub(crate) fn switch_record(kind: RecordKind, info: &SwitchInfo, epoch: u32) -> Record {
-    Record::new(kind, info.version.wire(), info.dpid.0, epoch)
+pub(crate) fn switch_record(kind: RecordKind, switch: &Switch) -> Record {
+    Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch)
 }
 
 /// A port and what happened to it, as head and body.
 pub(crate) fn port_record(
-    info: &SwitchInfo,
-    epoch: u32,
+    switch: &Switch,
     reason: u8,
     port: &PortDesc,
 ) -> (Record, [u8; sdk::abi::PORT_SIZE]) {
@@ -228,8 +245,7 @@ pub(crate) fn port_record(
         reserved2: [0; 2],
     }
     .to_bytes();
-    let record =
-        Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, info, epoch) };
+    let record = Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, switch) };
     (record, body)
 }
 

@@ -157,7 +157,7 @@ mod tests {
 
     fn link(place: usize, policy: Policy) -> Link {
         let app = AppId(u16::try_from(place).unwrap() + 1);
-        let mut link = Link::new(app, format!("app{place}"), place, 4096).unwrap();
+        let mut link = Link::new(app, format!("app{place}"), place, 4096);
         link.policy = policy;
         link
     }

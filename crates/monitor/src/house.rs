@@ -290,6 +290,9 @@ impl House {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
             }
+            Answer::NotAttached { app, why } => {
+                error!(app = app.0, why, "app could not be connected to the kernel");
+            }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
                     zone.fault(&why);

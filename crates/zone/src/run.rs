@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use sdk::abi::host::{Answer as Answered, Failed, HostedApp, LoadError};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::Doorbell;
+use sys::doorbell::{Doorbell, Ringer};
 use sys::object::Object;
 use sys::ring::{MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -86,7 +86,7 @@ struct Zone {
 struct Rings {
     records: UpReader,
     up_bell: Doorbell,
-    down_bell: Doorbell,
+    down_bell: Ringer,
 }
 
 /// What a turn of the loop came to.
@@ -230,7 +230,7 @@ impl Zone {
         let ZoneEnd { records, messages } =
             ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
         self.app.host().messages = Some(messages);
-        let (up_bell, down_bell) = (Doorbell::from_fd(up_bell), Doorbell::from_fd(down_bell));
+        let (up_bell, down_bell) = (Doorbell::from_fd(up_bell), Ringer::from_fd(down_bell));
         self.rings = Some(Rings { records, up_bell, down_bell });
         Ok(())
     }

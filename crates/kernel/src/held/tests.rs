@@ -68,8 +68,7 @@ impl Bench {
             .zip(stages)
             .map(|(place, stage)| {
                 let place_usize = usize::from(place);
-                let mut link =
-                    Link::new(AppId(place + 1), String::new(), place_usize, 4096).unwrap();
+                let mut link = Link::new(AppId(place + 1), String::new(), place_usize, 4096);
                 link.policy = Policy { stage, order: place, ..Policy::default() };
                 link
             })

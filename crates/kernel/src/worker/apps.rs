@@ -12,12 +12,15 @@ use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
 use crate::check::{Allowed, Rights};
 use crate::control::AppId;
-use crate::link::{Attached, Link};
+use crate::link::Link;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
+
+/// As many messages as a ring can hold: a process that the zone left behind may go on writing.
+const RING_FULL: usize = DEFAULT_CAPACITY as usize / 16;
 
 impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
@@ -63,14 +66,14 @@ impl Worker {
         message: &mut [u8],
         now: Instant,
     ) -> Result<(), Refusal> {
-        let key = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
+        let (key, _) = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
         let connection = &mut self.connections[key];
         let full = connection.is_full();
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
         if switch.epoch != epoch {
             return Err(Refusal::Epoch);
         }
-        let version = switch.info.version;
+        let version = switch.version;
         let link = &mut self.dispatch.links[index];
         let was_given = |buffer| link.given.has(dpid, epoch, buffer);
         let allowed = link.rights.check(version, message, was_given)?;
@@ -108,7 +111,7 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
-        let switch = self.by_dpid.get(&dpid).and_then(|key| self.connections.get_mut(*key));
+        let switch = self.by_dpid.get(&dpid).and_then(|(key, _)| self.connections.get_mut(*key));
         if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
             switch.counters.refused += 1;
         }
@@ -131,8 +134,10 @@ impl Worker {
     /// Forgets an app's rings; what it had not done waits for its next zone.
     fn cut_off(&mut self, index: usize) {
         let link = &mut self.dispatch.links[index];
-        // Fails only for a doorbell that is not in the set; this one is.
-        let _ = epoll::delete(&self.epoll, &link.down_bell);
+        if let Some(bell) = link.down_bell() {
+            // Fails only for a doorbell that is not in the set; this one is.
+            let _ = epoll::delete(&self.epoll, bell);
+        }
         let app = link.app;
         if let Some(record) = link.detach() {
             self.notify(Notice::SetAside { app, record });
@@ -155,11 +160,10 @@ impl Worker {
             let link = &mut self.dispatch.links[index];
             if link.has_work() {
                 let by_dpid = &self.by_dpid;
-                let epochs = &self.epochs;
                 let switches = self.connections.iter_mut();
                 link.pump(
                     switches.filter_map(|(_, connection)| connection.switch.as_mut()),
-                    |dpid, epoch| by_dpid.contains_key(&dpid) && epochs.get(&dpid) == Some(&epoch),
+                    |dpid, epoch| by_dpid.get(&dpid).is_some_and(|(_, current)| *current == epoch),
                 );
             }
             link.publish();
@@ -177,10 +181,11 @@ impl Worker {
         self.detach(app, now);
         let index = self.know(app, name, policy)?;
         let link = &mut self.dispatch.links[index];
-        let Attached { fds, up_bell, down_bell } = link.attach()?;
-        let data = EventData::new_u64(LINK | index as u64);
-        epoll::add(&self.epoll, &link.down_bell, data, EventFlags::IN)?;
-        let fds = vec![fds.up, fds.down, up_bell.into_fd(), down_bell.into_fd()];
+        let fds = link.attach()?;
+        if let Some(bell) = link.down_bell() {
+            let data = EventData::new_u64(LINK | index as u64);
+            epoll::add(&self.epoll, bell, data, EventFlags::IN)?;
+        }
         self.notify(Notice::Attached { app, capacity: DEFAULT_CAPACITY, fds });
         Ok(())
     }
@@ -194,7 +199,7 @@ impl Worker {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
         }
         if known.is_none() {
-            links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
+            links.push(Link::new(app, name, index, DEFAULT_CAPACITY));
         }
         links[index].rights = Rights::of(app, &policy);
         links[index].policy = policy;
@@ -211,7 +216,7 @@ impl Worker {
             return;
         }
         // All that it published before it died has happened.
-        if let Err(fault) = self.hear(index, usize::MAX, now) {
+        if let Err(fault) = self.hear(index, RING_FULL, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
         self.cut_off(index);
