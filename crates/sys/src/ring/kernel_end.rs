@@ -1,13 +1,13 @@
 //! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
 
 use std::io;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
     Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
-use crate::shm::{Shared, SharedView};
+use crate::shm::{Shared, SharedView, fence};
 
 /// How much of the ring a record may use (design §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,18 @@ impl KernelEnd {
     pub fn create(capacity: u32) -> io::Result<(Self, RingFds)> {
         let (up, up_fd) = Shared::written_by_us("rosemary-up", memory_size(capacity))?;
         let (down, down_fd) = SharedView::written_by_peer("rosemary-down", memory_size(capacity))?;
-        let end = Self {
+        Ok((Self::over(up, down, capacity), RingFds { up: up_fd, down: down_fd }))
+    }
+
+    /// The kernel's end of rings that hold `capacity` bytes each and lie in these two memories,
+    /// of which the zone has the other sides.
+    ///
+    /// # Panics
+    /// If the memories are not new ones of just that size.
+    pub fn over(up: Shared, down: SharedView, capacity: u32) -> Self {
+        let words = memory_size(capacity) / WORD;
+        assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
+        Self {
             up,
             down,
             capacity,
@@ -77,8 +88,7 @@ impl KernelEnd {
             next: 0,
             limit: 0,
             released: 0,
-        };
-        Ok((end, RingFds { up: up_fd, down: down_fd }))
+        }
     }
 
     /// Writes an up record: `head`, whose first word's low half is replaced by the size, then

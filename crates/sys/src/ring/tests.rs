@@ -5,15 +5,37 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::*;
-use crate::shm::Shared;
+use crate::shm::{Shared, on_heap};
 
 const CAPACITY: u32 = 4096;
 const HEAD: [u64; 2] = [6 << 32, 0xd1d];
 
+/// Both ends: of mappings, or under Miri, which knows no such thing, on the heap.
 fn pair() -> (KernelEnd, ZoneEnd) {
+    if cfg!(miri) {
+        let size = memory_size(CAPACITY);
+        let ((up, up_view), (down, down_view)) = (on_heap(size), on_heap(size));
+        let zone = ZoneEnd::over(up_view, down, CAPACITY);
+        return (KernelEnd::over(up, down_view, CAPACITY), zone);
+    }
     let (kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
     let zone = ZoneEnd::map(&fds, CAPACITY).unwrap();
     (kernel, zone)
+}
+
+/// A kernel's end, and the memory that a hostile zone writes.
+fn hostile_pair() -> (KernelEnd, Shared) {
+    let size = memory_size(CAPACITY);
+    let ((up, _), (down, down_view)) = (on_heap(size), on_heap(size));
+    (KernelEnd::over(up, down_view, CAPACITY), down)
+}
+
+/// Few cases, and no file to remember the failed ones, under Miri.
+fn cases() -> ProptestConfig {
+    if cfg!(miri) {
+        return ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() };
+    }
+    ProptestConfig::default()
 }
 
 fn push(kernel: &mut KernelEnd, body: &[u8]) -> bool {
@@ -179,6 +201,8 @@ fn zone_that_waits_for_room_is_rung_when_there_is_some() {
 }
 
 proptest! {
+    #![proptest_config(cases())]
+
     /// Any traffic, any interleaving: everything arrives once, in order, with its bytes.
     #[test]
     fn rings_deliver_everything_once_and_in_order(
@@ -244,10 +268,9 @@ proptest! {
             1..128,
         ),
     ) {
-        let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+        let (mut kernel, zone) = hostile_pair();
         push(&mut kernel, b"one");
         push(&mut kernel, b"two");
-        let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
         for (at, word) in words.iter().enumerate() {
             zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
         }
@@ -265,9 +288,8 @@ proptest! {
 
 /// A zone whose down ring holds `words` at its start and claims `produced`.
 fn lie(words: &[u64], produced: u64) -> PeerFault {
-    let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    let (mut kernel, zone) = hostile_pair();
     push(&mut kernel, b"one");
-    let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
     for (at, word) in words.iter().enumerate() {
         zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
     }
@@ -288,8 +310,7 @@ fn peer_that_claims_a_crooked_index_is_a_fault() {
 
 #[test]
 fn peer_that_moves_its_index_back_is_a_fault() {
-    let (mut kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
-    let zone = Shared::map(&fds.down, HEADER + CAPACITY as usize).unwrap();
+    let (mut kernel, zone) = hostile_pair();
     zone.words()[HEADER / WORD].store(First { size: 16, kind: DONE }.word(), Ordering::Relaxed);
     zone.words()[PRODUCED].store(16, Ordering::Release);
     let mut out = Vec::new();
@@ -325,6 +346,7 @@ fn peer_that_judges_records_it_was_never_given_is_a_fault() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "makes mappings")]
 fn descriptors_of_another_size_are_refused() {
     let (_kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
     assert!(ZoneEnd::map(&fds, 2 * CAPACITY).is_err());

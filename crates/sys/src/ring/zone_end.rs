@@ -5,13 +5,14 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::{
-    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, MAX_BATCH, PAD, PRODUCED,
-    PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, LEAST_CAPACITY, MAX_BATCH,
+    PAD, PRODUCED, PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size,
+    offset,
 };
-use crate::shm::{Shared, SharedView};
+use crate::shm::{Shared, SharedView, fence};
 
 /// Bytes kept free for the verdicts on a batch: a `Stop` for each record, `Done`, and padding
 /// of less than one of them.
@@ -32,12 +33,24 @@ impl ZoneEnd {
     /// # Errors
     /// The descriptors are not such a pair with this capacity, or the system refuses.
     pub fn map(fds: &RingFds, capacity: u32) -> io::Result<Self> {
-        if !capacity.is_power_of_two() || capacity < 4096 {
+        if !capacity.is_power_of_two() || capacity < LEAST_CAPACITY {
             let text = format!("a ring cannot have a capacity of {capacity} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let up = Arc::new(SharedView::map(&fds.up, memory_size(capacity))?);
+        let up = SharedView::map(&fds.up, memory_size(capacity))?;
         let down = Shared::map(&fds.down, memory_size(capacity))?;
+        Ok(Self::over(up, down, capacity))
+    }
+
+    /// The zone's end of rings that hold `capacity` bytes each and lie in these two memories, of
+    /// which the kernel has the other sides.
+    ///
+    /// # Panics
+    /// If the memories are not of just that size.
+    pub fn over(up: SharedView, down: Shared, capacity: u32) -> Self {
+        let words = memory_size(capacity) / WORD;
+        assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
+        let up = Arc::new(up);
         let records = UpReader {
             up: Arc::clone(&up),
             capacity,
@@ -45,7 +58,7 @@ impl ZoneEnd {
             ends: Vec::with_capacity(MAX_BATCH),
         };
         let messages = DownWriter { down, up, capacity, written: 0, published: 0, reserved: None };
-        Ok(Self { records, messages })
+        Self { records, messages }
     }
 }
 
@@ -100,11 +113,9 @@ impl UpReader {
             if kind == PAD {
                 continue;
             }
-            let start = self.up.byte_at(place);
-            // SAFETY: the range was just checked to lie inside the mapping, which `self` keeps
-            // alive; the kernel, whom the zone trusts, does not change a record before `Done`
+            // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done`
             // frees it, and `advance` needs `&mut self`.
-            batch.records[batch.len] = unsafe { std::slice::from_raw_parts(start, size as usize) };
+            batch.records[batch.len] = unsafe { self.up.bytes(place, size as usize) };
             batch.len += 1;
             self.ends.push(at);
         }
@@ -152,10 +163,9 @@ impl DownWriter {
         let at = self.place(record, VERDICTS)?;
         self.reserved = Some((at, size));
         let place = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
-        let start = self.down.byte_at(place);
-        // SAFETY: `place` found these bytes inside the mapping, behind the published index, where
-        // the kernel does not look; the borrow of `self` keeps anybody else here from writing.
-        Some(unsafe { std::slice::from_raw_parts_mut(start, size) })
+        // SAFETY: these bytes are behind the published index, where the kernel does not look; the
+        // borrow of `self` keeps anybody else here from writing.
+        Some(unsafe { self.down.bytes_mut(place, size) })
     }
 
     /// Makes the first `size` bytes of the room into a message for a switch; it goes out with
