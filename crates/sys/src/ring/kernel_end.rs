@@ -48,6 +48,8 @@ pub struct KernelEnd {
     /// Up: start of the oldest record that is not done, and how many there are from there.
     freed: u64,
     outstanding: u32,
+    /// How many of these the zone has been shown.
+    shown: u32,
     /// Down: start of the next record, and the checked end of what may be read.
     next: u64,
     limit: u64,
@@ -85,6 +87,7 @@ impl KernelEnd {
             published: 0,
             freed: 0,
             outstanding: 0,
+            shown: 0,
             next: 0,
             limit: 0,
             released: 0,
@@ -92,20 +95,23 @@ impl KernelEnd {
     }
 
     /// Writes an up record: `head`, whose first word's low half is replaced by the size, then
-    /// `body`. `false` if there is no room; the zone sees it after [`publish`](Self::publish).
+    /// `body`. The zone sees it after [`publish`](Self::publish).
+    ///
+    /// `false` if there is no room, or never will be: a record is at most half as long as the ring,
+    /// or as the part of it that `room` lets it use.
     ///
     /// # Panics
     /// If `head` is empty.
     pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
         let size = head.len() * WORD + body.len();
-        let Some(place) = Place::find(self.capacity, self.written, size) else {
-            return false;
-        };
-        let reserve = match room {
+        let keep = match room {
             Room::All => 0,
             Room::AllButReserve => self.capacity as usize / 4,
         };
-        if place.total() + reserve > self.free() {
+        let Some(place) = Place::find(self.capacity, keep, self.written, size) else {
+            return false;
+        };
+        if place.total() + keep > self.free() {
             return false;
         }
         if place.pad > 0 {
@@ -140,6 +146,7 @@ impl KernelEnd {
             return false;
         }
         self.published = self.written;
+        self.shown = self.outstanding;
         self.up.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
         self.down.load(ASLEEP) != AWAKE
@@ -186,7 +193,7 @@ impl KernelEnd {
                     check(VERDICT, to_u32(VERDICT).min(most))?;
                     self.next += VERDICT as u64;
                     let claimed = low_half(self.down.load(start + 1));
-                    let outstanding = self.outstanding;
+                    let outstanding = self.shown;
                     let stop = first.kind == STOP;
                     if claimed > outstanding || (stop && claimed == outstanding) {
                         return Err(PeerFault::Verdict { claimed, outstanding });
@@ -212,7 +219,7 @@ impl KernelEnd {
         }
         self.released = self.next;
         self.up.words()[CONSUMED].store(self.next, Ordering::Release);
-        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_wait_for_room`
         self.down.load(ASLEEP) == FOR_ROOM
     }
 
@@ -264,6 +271,7 @@ impl KernelEnd {
         }
         self.freed += u64::from(first.size.next_multiple_of(8));
         self.outstanding -= 1;
+        self.shown = self.shown.saturating_sub(1);
         if self.outstanding == 0 {
             self.freed = self.written; // so that an idle ring is an empty one
         }

@@ -120,7 +120,7 @@ pub enum PeerFault {
     Verdict {
         /// How many, or the number of which record.
         claimed: u32,
-        /// Delivered and not yet done.
+        /// Published and not yet done.
         outstanding: u32,
     },
 }
@@ -169,11 +169,14 @@ struct Place {
 }
 
 impl Place {
-    /// For a record of `size` bytes at `position`; `None` if no such record may be in the ring.
-    fn find(capacity: u32, position: u64, size: usize) -> Option<Self> {
+    /// For a record of `size` bytes at `position`, if `keep` bytes of the ring are not for it.
+    ///
+    /// `None` if it is longer than half of what is for it. One that is not fits into an empty
+    /// ring wherever it begins, since it is padded only where that takes less than itself.
+    fn find(capacity: u32, keep: usize, position: u64, size: usize) -> Option<Self> {
         let capacity = capacity as usize;
-        let rounded = size.next_multiple_of(WORD);
-        if rounded > capacity / 2 {
+        let rounded = size.checked_next_multiple_of(WORD)?;
+        if rounded > capacity.checked_sub(keep)? / 2 {
             return None;
         }
         let offset = offset(position, capacity);
