@@ -154,6 +154,10 @@ impl Zone {
     /// Calls the application if there is something for it.
     fn turn(&mut self) -> Result<Turn, ZoneError> {
         let Some(rings) = &mut self.rings else { return Ok(Turn::Idle) };
+        let messages = self.app.host().messages.as_ref();
+        if messages.is_some_and(|messages| messages.free() == 0) {
+            return Ok(Turn::NeedsRoom { had: 0 }); // a batch could not be closed
+        }
         let batch = rings.records.batch(MAX_BATCH)?;
         let now_ns = now_ns();
         if batch.is_empty() && self.wake_at_ns.is_none_or(|wake_at| now_ns < wake_at) {
@@ -173,10 +177,9 @@ impl Zone {
         if handled == 0 && count > 0 && !messages.is_open() {
             return Ok(Turn::NeedsRoom { had: messages.free() });
         }
-        if messages.done(handled) {
+        if messages.done(&mut rings.records, handled) {
             rings.down_bell.ring();
         }
-        rings.records.advance(handled);
         Ok(Turn::Worked)
     }
 
@@ -192,7 +195,9 @@ impl Zone {
             Turn::Worked | Turn::Idle => messages.prepare_to_sleep(&rings.records),
         };
         if !waiting {
-            let timeout = self.wake_at_ns.map(|wake_at| {
+            // Without any room the application would not be called when it is time, either.
+            let wake_at_ns = self.wake_at_ns.filter(|_| turn != Turn::NeedsRoom { had: 0 });
+            let timeout = wake_at_ns.map(|wake_at| {
                 let wait = Duration::from_nanos(wake_at.saturating_sub(now_ns()));
                 wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
             });

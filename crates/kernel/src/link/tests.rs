@@ -73,8 +73,7 @@ impl Bench {
     fn seen(&mut self) -> Vec<Seen> {
         let seen = self.peek(MAX_BATCH);
         let zone = self.zone.as_mut().unwrap();
-        zone.messages.done(seen.len());
-        zone.records.advance(seen.len());
+        zone.messages.done(&mut zone.records, seen.len());
         seen
     }
 
@@ -142,8 +141,7 @@ fn zone_that_dies_leaves_what_was_not_done_to_the_next_one_at_a_time() {
     (1..=3).for_each(|number| assert!(bench.packet(number)));
     assert_eq!(bench.peek(MAX_BATCH).len(), 3);
     let zone = bench.zone.as_mut().unwrap();
-    zone.messages.done(1);
-    zone.records.advance(1);
+    zone.messages.done(&mut zone.records, 1);
     assert_eq!(bench.die(), None);
     assert!(bench.packet(4), "comes while nobody is there");
 
@@ -197,7 +195,7 @@ fn replayed_record_that_was_done_before_the_death_is_not_set_aside() {
     bench.pump();
     let zone = bench.zone.as_mut().unwrap();
     assert_eq!(zone.records.batch(MAX_BATCH).unwrap().len(), 1);
-    zone.messages.done(1);
+    zone.messages.done(&mut zone.records, 1);
     assert_eq!(bench.die(), None);
     bench.attach();
     bench.seen();
@@ -247,8 +245,7 @@ fn change_of_a_port_that_finds_the_ring_full_has_its_switch_told_anew() {
         let count = batch.len();
         let news = batch.iter().filter(|record| record[4] != 2);
         told.extend(news.map(|record| seen(record)));
-        zone.messages.done(count);
-        zone.records.advance(count);
+        zone.messages.done(&mut zone.records, count);
     }
     assert_eq!(told, [Seen::Up(7), Seen::Port(1)]);
 }
