@@ -229,6 +229,7 @@ mod tests {
                 ports: 2,
                 packet_ins: 5,
                 dropped: 0,
+                guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
                 refused: 0,
@@ -247,7 +248,7 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","epoch":1,"ports":2,"packet_ins":5,"dropped":0,"#,
-            r#""flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
+            r#""guarded":0,"flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }
