@@ -46,6 +46,7 @@ impl<'a> Wire<'a> for DescBytes<'a> {
 
 /// What a switch says it is. Bytes that are not printable ASCII are escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DescText {
     /// Who made it; at most 255 bytes, as the others.
     pub mfr_desc: String,

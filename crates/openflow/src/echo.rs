@@ -5,12 +5,14 @@ use crate::{DecodeError, EncodeError, Kind, Version, Writer};
 
 /// An echo request or reply. Its payload is the requester's business and comes back unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Echo<'a> {
     /// Whether it is the reply.
     pub is_reply: bool,
     /// The transaction id; a reply has the request's.
     pub xid: u32,
     /// What the requester wants back.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

@@ -7,10 +7,12 @@ use crate::{DecodeError, EncodeError, Kind, Version};
 
 /// An experimenter message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Experimenter<'a> {
     /// Whose it is: a zero byte and an OUI, or a number given by the Open Networking Foundation.
     pub experimenter: u32,
     /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

@@ -48,6 +48,7 @@ impl Capabilities {
 
 /// A switch's identity and abilities: the features reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Features {
     /// Its identity.
     pub dpid: Dpid,
@@ -156,6 +157,7 @@ impl Features {
 
 /// How a switch treats what it sends to the controller: get-config reply and set-config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SwitchConfig {
     /// How IP fragments are handled: `ofp_config_flags`; 0 is nothing special.
     pub flags: u16,

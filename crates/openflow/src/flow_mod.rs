@@ -15,6 +15,7 @@ pub(crate) const NO_BUFFER: u32 = 0xffff_ffff;
 
 /// What a flow-mod does. The numbers are the same in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum FlowModCommand {
     /// Adds an entry; replaces one of the same match and priority.
     Add,
@@ -61,6 +62,7 @@ impl FlowModCommand {
 
 /// Flags of a flow-mod, with OpenFlow 1.3's numbers (`ofp_flow_mod_flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowModFlags(pub u16);
 
 impl FlowModFlags {
@@ -133,6 +135,7 @@ impl core::ops::BitOr for FlowModFlags {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowMod<'a> {
     /// What it does.
     pub command: FlowModCommand,
@@ -143,6 +146,7 @@ pub struct FlowMod<'a> {
     /// Which cookie bits an entry must share to be modified or deleted. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
     /// Which packets.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
     /// The higher goes first.
     pub priority: u16,

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 /// Why a flow entry went (`ofp_flow_removed_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum FlowRemovedReason {
     /// No packet for the idle timeout.
     IdleTimeout,
@@ -49,8 +50,10 @@ impl FlowRemovedReason {
 
 /// A flow entry is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowRemoved {
     /// Its match.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
     /// Its cookie.
     pub cookie: u64,

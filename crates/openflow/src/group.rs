@@ -9,6 +9,7 @@ use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_
 
 /// What a group-mod does (`ofp_group_mod_command`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum GroupModCommand {
     /// Adds a group.
     Add,
@@ -45,6 +46,7 @@ impl GroupModCommand {
 
 /// Which of a group's buckets a packet takes (`ofp_group_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum GroupKind {
     /// Every one: multicast.
     All,
@@ -84,6 +86,7 @@ impl GroupKind {
 
 /// A bucket of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Bucket {
     /// Its share of the traffic, in a select group; else 0.
     pub weight: u16,
@@ -149,6 +152,7 @@ impl Bucket {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupMod {
     /// What it does.
     pub command: GroupModCommand,

@@ -15,6 +15,7 @@ use core::fmt;
 
 /// The header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
     /// The version byte; 1 is OpenFlow 1.0, 4 is 1.3. Any value is possible before the hello.
     pub version: u8,

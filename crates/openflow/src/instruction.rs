@@ -11,6 +11,7 @@ use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
 ///
 /// OpenFlow 1.0 has only `apply`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instructions<'a> {
     /// Sends the packet through this meter.
     pub meter: Option<u32>,

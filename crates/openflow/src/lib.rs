@@ -32,6 +32,8 @@ mod group;
 mod header;
 mod hello;
 mod instruction;
+#[cfg(feature = "serde")]
+mod json;
 pub mod matching;
 mod message;
 mod message_enum;

@@ -18,14 +18,26 @@ macro_rules! message_enum {
 
         /// What a message of this version says.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize),
+            serde(rename_all = "snake_case")
+        )]
         #[non_exhaustive]
         pub enum Body<'a> {
-            $( $(#[$meta])* $variant($body), )*
+            $(
+                $(#[$meta])*
+                $variant(
+                    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                    $body,
+                ),
+            )*
             /// A type that is not in the specification, kept as it came.
             Unknown {
                 /// The type.
                 kind: u8,
                 /// What follows the header.
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
                 body: &'a [u8],
             },
         }
@@ -97,10 +109,15 @@ macro_rules! multipart_enum {
     ) => {
         $(#[$struct_meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name<'a> {
             /// Bit 0: more of these with the same xid follow.
             pub flags: u16,
             /// Padding.
+            #[cfg_attr(feature = "serde", serde(
+                serialize_with = "crate::json::field",
+                skip_serializing_if = "crate::json::nothing"
+            ))]
             pub pad: $crate::wire::Pad<$pad>,
             /// What is asked or told.
             pub body: $body<'a>,
@@ -108,17 +125,32 @@ macro_rules! multipart_enum {
 
         $(#[$enum_meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize),
+            serde(rename_all = "snake_case")
+        )]
         #[non_exhaustive]
         pub enum $body<'a> {
-            $( $(#[$meta])* $variant($type), )*
+            $(
+                $(#[$meta])*
+                $variant(
+                    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                    $type,
+                ),
+            )*
             /// A type that is not in the specification, kept as it came.
             Unknown {
                 /// The type.
                 kind: u16,
                 /// The body.
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
                 body: &'a [u8],
             },
         }
+
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
 
         impl $body<'_> {
             /// The type's number.

@@ -10,6 +10,7 @@ use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_3};
 
 /// What a meter-mod does (`ofp_meter_mod_command`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum MeterModCommand {
     /// Adds a meter.
     Add,
@@ -60,6 +61,7 @@ bits! {
 
 /// A band of a meter: what happens to packets above a rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MeterBand {
     /// Drops the packet.
@@ -87,6 +89,7 @@ pub enum MeterBand {
         /// Whose it is.
         experimenter: u32,
         /// What it says; zeros that make the length a multiple of 8 are added when sent.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: Box<[u8]>,
     },
     /// A type that the version does not define, as it stands on the wire.
@@ -94,6 +97,7 @@ pub enum MeterBand {
         /// The type.
         kind: u16,
         /// What follows the head.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         body: Box<[u8]>,
     },
 }
@@ -141,6 +145,7 @@ impl MeterBand {
 
 /// A meter-mod.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterMod {
     /// What it does.
     pub command: MeterModCommand,

@@ -12,6 +12,7 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// Why a packet was sent to the controller. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PacketInReason {
     /// No entry matched, or only the table-miss entry.
     NoMatch,
@@ -68,6 +69,7 @@ impl PacketInMatch<'_> {
 
 /// A packet-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketIn<'a> {
     /// The switch's own copy of the packet, if it kept one.
     pub buffer_id: Option<u32>,
@@ -82,8 +84,10 @@ pub struct PacketIn<'a> {
     /// Where it came in; [`PortNo::ANY`] if the switch did not say.
     pub in_port: PortNo,
     /// What else the pipeline knew. Empty for one made here; the in-port is then sent.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: PacketInMatch<'a>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

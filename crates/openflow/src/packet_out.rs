@@ -21,6 +21,7 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
     /// The switch's own copy to send; `None` sends `data`.
     pub buffer_id: Option<u32>,
@@ -30,6 +31,7 @@ pub struct PacketOut<'a> {
     /// What happens to it; none drops it.
     pub actions: Actions<'a>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

@@ -17,6 +17,7 @@ macro_rules! bits {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name(pub $int);
 
         impl $name {
@@ -133,6 +134,7 @@ impl PortFeatures {
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortDesc {
     /// Its number.
     pub port_no: PortNo,
@@ -252,6 +254,7 @@ impl PortDesc {
 
 /// What happened to a port (`ofp_port_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PortReason {
     /// It came.
     Add,
@@ -287,6 +290,7 @@ impl PortReason {
 
 /// A port came, went or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortStatus {
     /// What happened.
     pub reason: PortReason,

@@ -9,6 +9,7 @@ use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3
 
 /// A port-mod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortMod {
     /// Which port.
     pub port_no: PortNo,
@@ -92,6 +93,7 @@ impl PortMod {
 
 /// A table-mod. Not in OpenFlow 1.0, and without use in 1.3, where all its bits are deprecated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableMod {
     /// Which table; 0xff is every one.
     pub table_id: u8,

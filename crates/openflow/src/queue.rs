@@ -8,6 +8,7 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// A queue of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Queue {
     /// Its number at its port.
     pub queue_id: u32,
@@ -22,6 +23,7 @@ pub struct Queue {
 /// What a port's queues are: the queue configuration reply. Experimenters' properties are left
 /// out; [`v1_3::QueueGetConfigReply`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QueueConfig {
     /// Which port; [`PortNo::ANY`] if every one was asked for.
     pub port: PortNo,

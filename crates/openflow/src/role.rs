@@ -7,6 +7,7 @@ use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_3};
 
 /// What a controller is to a switch (`ofp_controller_role`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum ControllerRole {
     /// Whatever it was: only asks.
     NoChange,
@@ -20,6 +21,7 @@ pub enum ControllerRole {
 
 /// A role request or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Role {
     /// The role asked for, or had.
     pub role: ControllerRole,
@@ -119,6 +121,7 @@ impl Role {
 /// Which asynchronous messages a controller gets: a bit for each reason, first as master or
 /// equal, then as slave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AsyncConfig {
     /// Packet-ins, by [`crate::PacketInReason::wire`].
     pub packet_in_mask: [u32; 2],

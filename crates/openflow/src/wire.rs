@@ -106,6 +106,12 @@ impl fmt::Debug for Align8 {
 }
 
 impl Align8 {
+    /// All seven bytes it can have.
+    #[cfg(feature = "serde")]
+    pub(crate) fn as_bytes(&self) -> &[u8; 7] {
+        &self.0
+    }
+
     /// Reads the padding after `size` bytes.
     ///
     /// # Errors
@@ -341,8 +347,16 @@ macro_rules! wire_struct {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name $(<$life>)? {
-            $( $(#[$field_meta])* pub $field: $type, )*
+            $(
+                $(#[$field_meta])*
+                #[cfg_attr(feature = "serde", serde(
+                    serialize_with = "crate::json::field",
+                    skip_serializing_if = "crate::json::nothing"
+                ))]
+                pub $field: $type,
+            )*
         }
         $crate::wire::wire_impl!($name $(<$life>)? = $label { $($field: $type,)* });
     )*};
@@ -351,6 +365,8 @@ macro_rules! wire_struct {
 /// The [`Wire`] implementation that `wire_struct!` gives.
 macro_rules! wire_impl {
     ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name);
         impl<'a> $crate::wire::Wire<'a> for $name {
             #[inline]
             fn read(
@@ -367,6 +383,8 @@ macro_rules! wire_impl {
         }
     };
     ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
         impl<$life> $crate::wire::Wire<$life> for $name<$life> {
             #[inline]
             fn read(
@@ -419,10 +437,25 @@ macro_rules! sized_struct {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name<$life> {
-            $( $(#[$before_meta])* pub $before: $before_type, )*
-            $( $(#[$after_meta])* pub $after: $after_type, )*
+            $(
+                $(#[$before_meta])*
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                pub $before: $before_type,
+            )*
+            $(
+                $(#[$after_meta])*
+                #[cfg_attr(feature = "serde", serde(
+                    serialize_with = "crate::json::field",
+                    skip_serializing_if = "crate::json::nothing"
+                ))]
+                pub $after: $after_type,
+            )*
         }
+
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
 
         impl<$life> $crate::wire::Wire<$life> for $name<$life> {
             fn read(

@@ -91,3 +91,12 @@ fn vectors_of_other_versions_are_of_an_unsupported_version() {
         other => Some(format!("{other:?}")),
     });
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn valid_vectors_serialize_as_json() {
+    all(&["valid-of10.tsv", "valid-of13.tsv"], |bytes| {
+        let message = rosemary_openflow::Message::decode(bytes).unwrap();
+        serde_json::to_string(&message).err().map(|error| error.to_string())
+    });
+}

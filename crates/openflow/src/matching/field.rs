@@ -13,6 +13,7 @@ pub const VLAN_PRESENT: u16 = 0x1000;
 
 /// A value of which some bits may not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Masked<T> {
     /// The value.
     pub value: T,
@@ -69,6 +70,7 @@ impl fmt::Display for Vid {
 
 /// A field that this crate has no name for, as it stands on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OpaqueField {
     /// Who defined the field.
     pub class: u16,
@@ -127,6 +129,7 @@ value! {
 
 /// A PBB service instance id: 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Isid(pub u32);
 
 impl fmt::Display for Isid {
@@ -332,12 +335,18 @@ fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
 /// Where an OXM stands among others: fields of the specification first, by number, so that a
 /// field comes after those it depends on.
 #[inline]
-pub(crate) fn order(oxm: &Oxm<'_>) -> (bool, u16, u8, [u8; 4]) {
+pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
+    if oxm.class == OPENFLOW_BASIC {
+        return oxm.field.into();
+    }
     let experimenter = match oxm.class {
         EXPERIMENTER => oxm.payload.first_chunk().copied().unwrap_or_default(),
         _ => [0; 4],
     };
-    (oxm.class != OPENFLOW_BASIC, oxm.class, oxm.field, experimenter)
+    1 << 63
+        | u64::from(oxm.class) << 40
+        | u64::from(oxm.field) << 32
+        | u64::from(u32::from_be_bytes(experimenter))
 }
 
 /// An OXM in the one form a match keeps it in; `None` if it says nothing, as its mask is zero.

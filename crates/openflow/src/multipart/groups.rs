@@ -6,6 +6,7 @@ use core::time::Duration;
 
 /// Packets and bytes of a bucket or a meter band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counter {
     /// Packets.
     pub packet_count: u64,
@@ -26,6 +27,7 @@ impl Counter {
 
 /// The counters of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupStats {
     /// Which group.
     pub group_id: u32,
@@ -71,6 +73,7 @@ impl GroupStats {
 
 /// A group and its buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupDesc {
     /// Which of its buckets a packet takes.
     pub kind: GroupKind,
@@ -104,6 +107,7 @@ impl GroupDesc {
 /// What groups can do. Arrays have a place for each group type: all, select, indirect, fast
 /// failover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupFeatures {
     /// A bit for each group type.
     pub types: u32,
@@ -117,6 +121,7 @@ pub struct GroupFeatures {
 
 /// The counters of a meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterStats {
     /// Which meter.
     pub meter_id: u32,
@@ -162,6 +167,7 @@ impl MeterStats {
 
 /// A meter and its bands.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterConfig {
     /// How it counts.
     pub flags: MeterFlags,
@@ -193,6 +199,7 @@ impl MeterConfig {
 
 /// What meters can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterFeatures {
     /// How many meters there can be.
     pub max_meter: u32,

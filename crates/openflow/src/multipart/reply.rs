@@ -12,6 +12,7 @@ use crate::{
 
 /// One part of an answer to a [`crate::MultipartRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MultipartReply<'a> {
     /// Whether more parts with the same xid follow.
     pub more: bool,
@@ -21,6 +22,7 @@ pub struct MultipartReply<'a> {
 
 /// What a multipart reply tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ReplyBody<'a> {
     /// What the switch is.
@@ -56,6 +58,7 @@ pub enum ReplyBody<'a> {
         /// Whose it is.
         experimenter: u32,
         /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: &'a [u8],
     },
 }

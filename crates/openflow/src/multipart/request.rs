@@ -8,6 +8,7 @@ use crate::{DecodeError, EncodeError, FlowMod, Header, Kind, PortNo, Version, Wr
 
 /// Which flow entries are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowStatsRequest {
     /// Which table; [`FlowMod::ALL_TABLES`] is every one.
     pub table_id: u8,
@@ -20,6 +21,7 @@ pub struct FlowStatsRequest {
     /// Which bits of the cookie must agree. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
     /// Only entries that this covers.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
 }
 
@@ -101,6 +103,7 @@ impl FlowStatsRequest {
 /// # Ok::<(), rosemary_openflow::EncodeError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MultipartRequest<'a> {
     /// What the switch is.
@@ -141,6 +144,7 @@ pub enum MultipartRequest<'a> {
         /// Whose it is.
         experimenter: u32,
         /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: &'a [u8],
     },
 }

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 /// A flow entry and its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowStats<'a> {
     /// Its table.
     pub table_id: u8,
@@ -30,6 +31,7 @@ pub struct FlowStats<'a> {
     /// How many bytes it matched.
     pub byte_count: u64,
     /// Which packets.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
     /// What happens to them.
     pub instructions: Instructions<'a>,
@@ -122,6 +124,7 @@ impl<'a> FlowStats<'a> {
 
 /// The counters of several flow entries together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AggregateStats {
     /// Packets of all of them.
     pub packet_count: u64,
@@ -134,6 +137,7 @@ pub struct AggregateStats {
 /// The counters of a flow table. OpenFlow 1.0 also tells what the table is; later versions do so
 /// in table features, and have `None` and 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableStats {
     /// Which table.
     pub table_id: u8,
@@ -209,6 +213,7 @@ impl TableStats {
 
 /// The counters of a port. A counter of all ones is one that the switch does not keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortStats {
     /// Which port.
     pub port_no: PortNo,
@@ -318,6 +323,7 @@ impl PortStats {
 
 /// The counters of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QueueStats {
     /// Which port.
     pub port_no: PortNo,

@@ -7,6 +7,7 @@ wire_struct! {
     /// The body of a flow-mod (`ofp_flow_mod`).
     pub struct FlowMod<'a> = "flow_mod" {
         /// Which packets.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
         /// What the controller wants to know the entry by.
         cookie: u64,
@@ -31,6 +32,7 @@ wire_struct! {
     /// The body of a flow-removed message (`ofp_flow_removed`).
     pub struct FlowRemoved = "flow_removed" {
         /// The entry's match.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
         /// The entry's cookie.
         cookie: u64,

@@ -63,6 +63,7 @@ wire_struct! {
     /// `ofp_flow_stats_request`, `ofp_aggregate_stats_request`.
     pub struct FlowStatsRequest = "flow_stats_request" {
         /// Only entries that this covers.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
         /// Which table; `0xff` is every one, `0xfe` the emergency entries.
         table_id: u8,
@@ -202,6 +203,7 @@ sized_struct! {
             /// Padding.
             pad: Pad<1>,
             /// The entry's match.
+            #[cfg_attr(feature = "serde", serde(rename = "match"))]
             match_: Match,
             /// How long the entry has been there, in seconds.
             duration_sec: u32,

@@ -32,6 +32,7 @@ wire_struct! {
         /// Padding.
         pad: Pad<2>,
         /// Which packets.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
         /// What happens to them.
         instructions: List<'a, Instruction<'a>>,
@@ -60,6 +61,7 @@ wire_struct! {
         /// How many bytes it matched.
         byte_count: u64,
         /// Its match.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
     }
 }

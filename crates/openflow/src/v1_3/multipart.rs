@@ -113,6 +113,7 @@ wire_struct! {
         /// ... where this is 1.
         cookie_mask: u64,
         /// Only entries that this covers.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
     }
 
@@ -265,11 +266,13 @@ wire_struct! {
 
 /// `ofp_experimenter_multipart_header`; §7.3.5.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Experimenter<'a> {
     /// Whose it is.
     pub experimenter: u32,
     /// What it is, as the experimenter counts (4 bytes), and what it says; see
     /// [`Experimenter::exp_type`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub body: &'a [u8],
 }
 
@@ -332,6 +335,7 @@ sized_struct! {
             /// How many bytes it matched.
             byte_count: u64,
             /// Its match.
+            #[cfg_attr(feature = "serde", serde(rename = "match"))]
             match_: Match<'a>,
             /// Its instructions.
             instructions: List<'a, Instruction<'a>>,

@@ -98,10 +98,12 @@ const EXPERIMENTER_ID: u16 = 0xffff;
 
 /// The head of an instruction or action that a table can do, without its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FeatureId<'a> {
     /// The type of the instruction or action.
     pub kind: u16,
     /// Empty but for experimenters' ones: their id, and what they add.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
@@ -134,6 +136,7 @@ impl<'a> Wire<'a> for FeatureId<'a> {
 
 /// The head of a field that a table can match or set, without its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OxmId {
     /// Who defined the field.
     pub class: u16,
