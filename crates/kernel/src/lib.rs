@@ -8,6 +8,8 @@
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
 //! | `connection` | one switch: its socket, its session, its buffers |
+//! | [`tls`] | keys, certificates, and what they mean |
+//! | `door` | who may be in its handshake, and who gives way |
 //! | `dispatch` | which app gets what, and the record it gets |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what apps may send, and whether it is well-formed |
@@ -24,9 +26,11 @@ mod check;
 mod connection;
 pub mod control;
 mod dispatch;
+mod door;
 mod link;
 pub mod query;
 mod rate;
 pub mod server;
+pub mod tls;
 
 pub mod worker;
