@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
+
 /// An application, by the number it was given (design §10); 0 and 0xffff are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
@@ -81,6 +83,8 @@ pub enum Request {
         app: AppId,
         /// Its name, for messages.
         name: String,
+        /// Its rights, and its place among the apps.
+        policy: Policy,
     },
     /// The zone's process has ended and been reaped: what its rings hold is final.
     Detach {

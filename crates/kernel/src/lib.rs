@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`control`] | what the monitor asks and is told |
+//! | [`policy`] | what the operator lets an app do |
 //! | [`query`] | what an operator asks and is told |
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
@@ -28,6 +29,7 @@ pub mod control;
 mod dispatch;
 mod door;
 mod link;
+pub mod policy;
 pub mod query;
 mod rate;
 pub mod server;

@@ -193,7 +193,9 @@ impl Server {
 
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
         match request {
-            Request::Attach { app, name } => self.worker.command(Command::Attach { app, name }),
+            Request::Attach { app, name, policy } => {
+                self.worker.command(Command::Attach { app, name, policy });
+            }
             Request::Detach { app } => self.worker.command(Command::Detach { app }),
             Request::Operator => {
                 if self.operators.len() == OPERATORS {

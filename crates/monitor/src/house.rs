@@ -274,7 +274,8 @@ impl House {
         let Some(zone) = self.zones.get_mut(i) else { return };
         if zone.is_loaded() && self.kernel.supervision().state() == State::Running {
             zone.rings_asked();
-            self.kernel.tell(&Request::Attach { app: zone.app, name: zone.name.clone() }, &[]);
+            let (app, name, policy) = (zone.app, zone.name.clone(), zone.policy.clone());
+            self.kernel.tell(&Request::Attach { app, name, policy }, &[]);
         }
     }
 

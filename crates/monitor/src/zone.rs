@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use kernel::control::AppId;
+use kernel::policy::Policy;
 use tracing::{error, info};
 use zone::control::{Answer, Request};
 
@@ -25,6 +26,7 @@ pub(crate) struct Zone {
     pub(crate) program: Program,
     object: PathBuf,
     run_as: Option<u32>,
+    pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
 }
@@ -44,6 +46,7 @@ impl Zone {
             program: Program::new(format!("zone {name}"), host),
             object,
             run_as,
+            policy: Policy::default(),
             attachment: Attachment::default(),
             failed: false,
         }
@@ -57,7 +60,11 @@ impl Zone {
             Ok(object) => {
                 self.failed = false;
                 self.program.start(now);
-                let load = Request::Load { name: self.name.clone(), run_as: self.run_as };
+                let load = Request::Load {
+                    name: self.name.clone(),
+                    run_as: self.run_as,
+                    band: (self.policy.band.lowest, self.policy.band.highest),
+                };
                 self.program.tell(&load, &[object.as_fd()]);
             }
             Err(error) => {

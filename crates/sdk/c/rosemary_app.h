@@ -125,6 +125,11 @@ struct rosemary_host {
     uint32_t abi;
     uint32_t size;        /* sizeof(struct rosemary_host) */
     void    *context;
+    /* The band of priorities that the operator gave: on the switch, this app's lowest and highest.
+     * The kernel refuses a flow outside of it. The Rust SDK adds the lowest by itself. */
+    uint16_t lowest_priority;
+    uint16_t highest_priority;
+    uint32_t reserved;
     /* Room for a message of up to `size` bytes, or NULL if there is none now. */
     void    *(*reserve)(const struct rosemary_host *host, uint32_t size);
     /* Sends the first `size` bytes of that room, an OpenFlow message of the switch's version, to a

@@ -21,6 +21,14 @@ pub enum SendError {
     /// There is no room for it until the kernel has taken some of those sent before.
     #[error("no room for more messages in this batch")]
     Full,
+    /// A flow's priority is above what the operator gave to this application.
+    #[error("priority {is}: the operator gave this app 0 to {most}")]
+    Priority {
+        /// The flow's.
+        is: u16,
+        /// The highest there is.
+        most: u16,
+    },
     /// It cannot be said in the switch's OpenFlow version, or is too long for a message.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -55,11 +63,17 @@ impl<'h> Network<'h> {
         self.wake_at_ns = self.wake_at_ns.min(time_ns);
     }
 
-    /// Sends a flow-mod.
+    /// Sends a flow-mod. Its priority counts from the lowest that the operator gave to this
+    /// application: 0 is that.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn flow_mod(&mut self, to: Switch, flow_mod: &FlowMod<'_>) -> Result<(), SendError> {
+        let (lowest, highest) = self.host.band();
+        let priority = lowest.checked_add(flow_mod.priority).filter(|it| *it <= highest);
+        let most = highest.saturating_sub(lowest);
+        let priority = priority.ok_or(SendError::Priority { is: flow_mod.priority, most })?;
+        let flow_mod = FlowMod { priority, ..flow_mod.clone() };
         self.send(to, USUAL_MESSAGE, |room| flow_mod.encode(to.version, 0, room))
     }
 

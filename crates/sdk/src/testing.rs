@@ -44,6 +44,10 @@ impl Host for Recorder {
         self.left
     }
 
+    fn band(&self) -> (u16, u16) {
+        (1, u16::MAX)
+    }
+
     fn stop(&mut self, _number: usize) {}
 
     fn log(&mut self, level: Level, text: &str) {

@@ -15,6 +15,8 @@ pub enum Request {
         name: String,
         /// The user and group to become first, if the monitor is root.
         run_as: Option<u32>,
+        /// The priorities on the switch of the app's priority 0 and of its highest.
+        band: (u16, u16),
     },
     /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up memory, down
     /// memory, up doorbell, down doorbell.

@@ -9,14 +9,15 @@ use tracing::{debug, error, info, warn};
 #[derive(Debug)]
 pub struct ZoneHost {
     app: String,
+    band: (u16, u16),
     /// None until the kernel has given rings.
     pub messages: Option<DownWriter>,
 }
 
 impl ZoneHost {
-    /// For the application with this name, without rings.
-    pub fn new(app: String) -> Self {
-        Self { app, messages: None }
+    /// For the application with this name and these priorities, without rings.
+    pub fn new(app: String, band: (u16, u16)) -> Self {
+        Self { app, band, messages: None }
     }
 }
 
@@ -31,6 +32,10 @@ impl Host for ZoneHost {
 
     fn room(&self) -> usize {
         self.messages.as_ref().map_or(0, DownWriter::free)
+    }
+
+    fn band(&self) -> (u16, u16) {
+        self.band
     }
 
     fn stop(&mut self, number: usize) {

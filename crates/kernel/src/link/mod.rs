@@ -25,6 +25,7 @@ use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
 use crate::connection::Switch;
 use crate::control::AppId;
 use crate::dispatch::{port_record, refused_record, switch_record};
+use crate::policy::Policy;
 
 /// A switch is wholly told: itself and all its ports.
 const TOLD: u32 = u32::MAX;
@@ -37,6 +38,7 @@ const PORT_ADD: u8 = 0;
 pub(crate) struct Link {
     pub(crate) app: AppId,
     pub(crate) name: String,
+    pub(crate) policy: Policy,
     /// Place in [`Switch::announced`].
     slot: usize,
     phase: Phase,
@@ -82,6 +84,7 @@ impl Link {
         Ok(Self {
             app,
             name,
+            policy: Policy::default(),
             slot,
             phase: Phase::Down,
             rings: None,

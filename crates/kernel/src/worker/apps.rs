@@ -12,6 +12,7 @@ use super::{LINK, Notice, Worker};
 use crate::check::{Allowed, check};
 use crate::control::AppId;
 use crate::link::{Attached, Link};
+use crate::policy::Policy;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
@@ -137,13 +138,20 @@ impl Worker {
     }
 
     /// Makes rings for an app.
-    pub(super) fn attach(&mut self, app: AppId, name: String, now: Instant) -> io::Result<()> {
+    pub(super) fn attach(
+        &mut self,
+        app: AppId,
+        name: String,
+        policy: Policy,
+        now: Instant,
+    ) -> io::Result<()> {
         self.detach(app, now);
         let known = self.links.iter().position(|link| link.app == app);
         let index = known.unwrap_or(self.links.len());
         if known.is_none() {
             self.links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
         }
+        self.links[index].policy = policy;
         let link = &mut self.links[index];
         let Attached { fds, up_bell, down_bell } = link.attach()?;
         let data = EventData::new_u64(LINK | index as u64);

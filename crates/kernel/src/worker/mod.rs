@@ -362,8 +362,8 @@ impl Worker {
         self.wires.commands_bell.silence();
         while let Ok(command) = self.wires.commands.try_recv() {
             match command {
-                Command::Attach { app, name } => {
-                    if let Err(error) = self.attach(app, name, now) {
+                Command::Attach { app, name, policy } => {
+                    if let Err(error) = self.attach(app, name, policy, now) {
                         let fault = format!("could not make its rings: {error}");
                         self.notify(Notice::Fault { app, fault });
                     }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use sys::doorbell::Doorbell;
 
 use crate::control::AppId;
+use crate::policy::Policy;
 use crate::query::SwitchStatus;
 
 /// What the server's thread asks of a worker.
@@ -18,6 +19,8 @@ pub enum Command {
         app: AppId,
         /// Its name, for messages.
         name: String,
+        /// Its rights, and its place among the apps.
+        policy: Policy,
     },
     /// The app's zone is dead.
     Detach {

@@ -56,6 +56,11 @@ impl Host {
         unsafe { &*self.0 }
     }
 
+    /// The priorities on the switch that the application's flows may have.
+    pub(crate) fn band(self) -> (u16, u16) {
+        (self.table().lowest_priority, self.table().highest_priority)
+    }
+
     /// Room for a message, inside the ring; `None` if there is none now.
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         let size = u32::try_from(size).ok()?;

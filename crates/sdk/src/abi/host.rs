@@ -24,6 +24,8 @@ pub trait Host: 'static {
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool;
     /// Bytes of messages for which there is room.
     fn room(&self) -> usize;
+    /// The priorities, on the switch, that flows of the application may have.
+    fn band(&self) -> (u16, u16);
     /// Record `number` of the batch in hand is not for the applications behind; a number outside
     /// the batch never gets here.
     fn stop(&mut self, number: usize);
@@ -130,11 +132,15 @@ impl<H: Host> HostedApp<H> {
     fn create_from(table: &'static AppTable, host: H) -> Result<Self, LoadError> {
         let on_batch = table.on_batch.ok_or(LoadError::Member("on_batch"))?;
         let create = table.create.ok_or(LoadError::Member("create"))?;
+        let (lowest_priority, highest_priority) = host.band();
         let state = Box::new(State {
             table: HostTable {
                 abi: ABI,
                 size: u32::try_from(size_of::<HostTable>()).expect("a small structure"),
                 context: std::ptr::null_mut(),
+                lowest_priority,
+                highest_priority,
+                reserved: 0,
                 reserve: reserve::<H>,
                 commit: commit::<H>,
                 room: room::<H>,

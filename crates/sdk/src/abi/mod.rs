@@ -221,6 +221,9 @@ pub struct HostTable {
     pub abi: u32,
     pub size: u32,
     pub context: *mut c_void,
+    pub lowest_priority: u16,
+    pub highest_priority: u16,
+    pub reserved: u32,
     pub reserve: unsafe extern "C" fn(host: *const HostTable, size: u32) -> *mut c_void,
     pub commit:
         unsafe extern "C" fn(host: *const HostTable, dpid: u64, epoch: u32, size: u32) -> i32,
