@@ -56,6 +56,37 @@ fn plain_tcp_is_refused_where_it_never_may_be_spoken_and_nothing_is_said_to_it()
 }
 
 #[test]
+fn plain_tcp_from_elsewhere_is_refused_unless_it_is_allowed_and_tls_is_taken() {
+    in_a_lab(|lab| {
+        // Who connects to this address from here comes from it too, so not from loopback.
+        lab.run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"])?;
+        let pki = Pki::init(lab, "pki")?;
+        let start = |more: &[&str]| {
+            let args = [&["--listen", "0.0.0.0:6653"], more].concat();
+            Rosemary::start(lab, &rosemary_binary(), &args)
+        };
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        s1.connect_to("tcp:192.0.2.1:6653")?;
+
+        let mut rosemary = start(&[])?;
+        println!("{}", rosemary.wait_for_log(&["connection refused", "rosemary pki init"], SOON)?);
+        drop(rosemary);
+        let mut rosemary = start(&["--tls-dir", pki.dir()])?;
+        println!("{}", rosemary.wait_for_log(&["192.0.2.1", "use ssl: instead of tcp:"], SOON)?);
+        pki.switch("s1", &[])?.give_to(&s1)?;
+        s1.connect_to("ssl:192.0.2.1:6653")?;
+        assert!(rosemary.wait_for_switch(&s1)?.transport.starts_with("tls"));
+        drop(rosemary);
+
+        s1.connect_to("tcp:192.0.2.1:6653")?;
+        let mut rosemary = start(&["--plain", "any"])?;
+        assert_eq!(rosemary.wait_for_switch(&s1)?.transport, "tcp");
+        println!("{}", rosemary.wait_for_log(&["can be any switch"], SOON)?);
+        Ok(())
+    });
+}
+
+#[test]
 fn certificate_that_names_another_datapath_is_refused_and_the_right_one_taken() {
     in_a_lab(|lab| {
         let (pki, mut rosemary, s1) = start(lab)?;

@@ -36,7 +36,9 @@ const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.
 
 Starts the kernel, to which switches connect, and the learning switch in a zone. When root runs it, \
-the kernel and the app get users of their own. The environment variable ROSEMARY_LOG sets what is \
+the kernel and the app get users of their own. \
+Switches of this machine may speak plain TCP; others, and these too, TLS, at the same port, once \
+`rosemary pki init` has made keys. The environment variable ROSEMARY_LOG sets what is \
 logged to standard error: error, warn, info (the default) or debug.";
 
 #[derive(Debug, Subcommand)]

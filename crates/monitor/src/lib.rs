@@ -66,6 +66,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if options.plain == Plain::Never && keys.is_none() {
         return Err(StartError::NobodyCouldConnect);
     }
+    if options.plain == Plain::Any {
+        warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
+    }
     let listeners = listen::bind_all(&options.listen, runtime.took_over())?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
