@@ -240,6 +240,7 @@ mod tests {
             dpid: format!("00:00:00:00:00:00:00:{number:02x}"),
             version: "1.3".into(),
             address: "127.0.0.1:43210".into(),
+            transport: "tcp".into(),
             epoch: 1,
             ports: 2,
             packet_ins: 0,

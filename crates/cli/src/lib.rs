@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`up`] | `rosemary up`: becomes the resource monitor |
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
+//! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
 //! | [`ask`] | the client's side of the admin socket and of the kernel's |
@@ -19,6 +20,7 @@
 pub mod ask;
 pub mod demo;
 pub mod lab;
+pub mod pki;
 pub mod say;
 pub mod status;
 pub mod up;

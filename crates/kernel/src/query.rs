@@ -40,6 +40,8 @@ pub struct SwitchStatus {
     pub version: String,
     /// Its address and port.
     pub address: String,
+    /// What OpenFlow is carried over: `tcp`, or TLS with its version, as `tls 1.3`.
+    pub transport: String,
     /// Which connection of this datapath it is, counted by this kernel from 1.
     pub epoch: u32,
     /// Ports it has, without the local one.

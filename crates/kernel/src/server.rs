@@ -19,6 +19,10 @@ use tracing::{info, warn};
 
 use crate::control::{Answer, App, Request};
 use crate::query::{Query, Reply};
+use crate::tls::{
+    self, Entrance,
+    keys::{Keys, KeysError},
+};
 use crate::worker::{Command, Notice, Wires, Worker};
 
 /// Most operators at once; the oldest gives way.
@@ -36,6 +40,12 @@ pub enum ServerError {
     /// The first message was something else.
     #[error("the monitor's first message was not Start")]
     NotStarted,
+    /// Keys were announced and did not come.
+    #[error("the monitor's first message was without the keys that it announced")]
+    NoKeys,
+    /// The monitor has checked them, so this should not happen.
+    #[error("the keys for TLS: {0}")]
+    Keys(#[from] KeysError),
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
@@ -73,7 +83,7 @@ struct Link {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = wait_for(&monitor)?;
-    let Request::Start { listeners, run_as, apps } = request else {
+    let Request::Start { listeners, run_as, apps, plain, tls } = request else {
         return Err(ServerError::NotStarted);
     };
     let confined = match run_as {
@@ -82,12 +92,24 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     };
     confined.map_err(system("giving up privileges"))?;
     sys::process::raise_descriptor_limit().map_err(system("raising the limit of descriptors"))?;
-    let sockets: Vec<TcpListener> = fds.into_iter().map(TcpListener::from).collect();
-    let worker = Link::start(sockets, apps).map_err(system("starting the worker"))?;
+    let mut fds = fds.into_iter();
+    let sockets: Vec<TcpListener> =
+        fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
+    let tls = if tls { Some(take_keys(fds)?) } else { None };
+    let entrance = Entrance { plain, tls };
+    let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
     Server { monitor, operators: Vec::new(), worker }.serve()
+}
+
+/// Makes of the keys that came with `Start` what is needed to serve.
+fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
+    let fds: Vec<OwnedFd> = fds.collect();
+    let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
+    let keys = Keys::from_fds(fds).map_err(system("reading the keys"))?;
+    Ok(keys.check()?)
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
@@ -107,7 +129,7 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
 }
 
 impl Link {
-    fn start(listeners: Vec<TcpListener>, apps: Vec<App>) -> io::Result<Self> {
+    fn start(listeners: Vec<TcpListener>, apps: Vec<App>, entrance: Entrance) -> io::Result<Self> {
         let (commands, to_obey) = channel();
         let (to_tell, notices) = channel();
         let (commands_bell, hears) = Ringer::new()?;
@@ -119,7 +141,7 @@ impl Link {
             notices: to_tell,
             notices_bell: Ringer::from_fd(rings),
         };
-        let worker = Worker::new(listeners, apps, wires)?;
+        let worker = Worker::new(listeners, apps, entrance, wires)?;
         let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
             // A panic is one of ours; the server ends the process over it.
             let result = catch_unwind(AssertUnwindSafe(|| worker.run()));

@@ -27,8 +27,10 @@ use tracing::{debug, info, warn};
 use crate::connection::{Connection, Input};
 use crate::control::App;
 use crate::dispatch::Dispatch;
+use crate::door::Door;
 use crate::link::Verdict;
 use crate::rate::Rate;
+use crate::tls::Entrance;
 
 pub use wires::{Command, Notice, Wires};
 
@@ -46,6 +48,9 @@ const OTHER_DESCRIPTORS: u64 = 512;
 
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
+/// Reads per turn that may cost a signature (a tenth of a millisecond, or one for RSA), so that
+/// handshakes delay no switch that is connected.
+const HANDSHAKES: u32 = 4;
 
 /// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
 const ACCEPTS: usize = 64;
@@ -63,9 +68,14 @@ pub struct Worker {
     epoll: OwnedFd,
     wires: Wires,
     listeners: Vec<TcpListener>,
+    entrance: Entrance,
     /// Whether listeners are left alone until the next tick, after accepting failed.
     listeners_paused: bool,
     connections: Slab<Connection>,
+    /// Those of them that are not switches yet.
+    door: Door,
+    /// How many more handshakes may be gone on with in this turn.
+    handshakes: u32,
     /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
     by_dpid: HashMap<u64, (usize, u32)>,
     /// That of the connection which last became a switch.
@@ -97,7 +107,12 @@ impl Worker {
     ///
     /// # Errors
     /// The system is out of descriptors.
-    pub fn new(listeners: Vec<TcpListener>, apps: Vec<App>, wires: Wires) -> io::Result<Self> {
+    pub fn new(
+        listeners: Vec<TcpListener>,
+        apps: Vec<App>,
+        entrance: Entrance,
+        wires: Wires,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         for (number, listener) in listeners.iter().enumerate() {
@@ -111,8 +126,11 @@ impl Worker {
             epoll,
             wires,
             listeners,
+            entrance,
             listeners_paused: false,
             connections: Slab::new(),
+            door: Door::default(),
+            handshakes: HANDSHAKES,
             by_dpid: HashMap::new(),
             epoch: 0,
             dispatch: Dispatch::default(),
@@ -155,6 +173,7 @@ impl Worker {
             for link in &mut self.dispatch.links {
                 link.awake();
             }
+            self.handshakes = HANDSHAKES;
             let mut commands = false;
             for event in ready {
                 let data = event.data.u64();
@@ -215,8 +234,9 @@ impl Worker {
                     return;
                 }
             };
-            let why_not = if !address.ip().to_canonical().is_loopback() {
-                "plain TCP is accepted from loopback only"
+            let plain = self.entrance.plain.allows(address.ip());
+            let why_not = if !plain && self.entrance.tls.is_none() {
+                "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
             } else if self.connections.len() >= self.most_connections {
                 "there are too many connections"
             } else {
@@ -234,11 +254,16 @@ impl Worker {
     fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        if let Some(other) = self.door.who_gives_way(address.ip()) {
+            self.close(other, "too many connections that were no switches yet; it gave way", now);
+        }
         let entry = self.connections.vacant_entry();
         let data = EventData::new_u64(CONNECTION | entry.key() as u64);
         epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
         debug!(%address, "connection accepted");
-        entry.insert(Connection::new(socket, address, now));
+        let mut connection = Connection::new(socket, address, &self.entrance, now);
+        connection.ticket = Some(self.door.enter(address.ip(), entry.key()));
+        entry.insert(connection);
         Ok(())
     }
 
@@ -255,7 +280,22 @@ impl Worker {
         {
             return;
         }
-        match connection.read(buffer) {
+        if connection.is_laborious() {
+            if self.handshakes == 0 {
+                return; // it is still readable in the next turn
+            }
+            self.handshakes -= 1;
+        }
+        let input = connection.read(buffer);
+        let progress = connection.progress();
+        if let Some(ticket) = &mut connection.ticket {
+            self.door.advance(ticket, progress);
+        }
+        if connection.has_output() && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
                 if let Err(why) = self.messages(key, &buffer[..size], now) {
@@ -271,7 +311,10 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
-        let _ = connection.flush(); // what we had to say about it
+        connection.say_goodbye(); // and what we had to say about it
+        if let Some(ticket) = &connection.ticket {
+            self.door.leave(ticket);
+        }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
             if let Some(suppressed) = self.rates.closed.admit(now) {
@@ -322,10 +365,10 @@ impl Worker {
         }
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            if let Err(why) = connection.session.tick(now, &mut connection.out) {
+            if let Err(why) = connection.tick(now) {
                 over.push((key, why.to_string()));
             }
-            if !connection.out.is_empty() && !connection.dirty && !connection.blocked {
+            if connection.has_output() && !connection.dirty && !connection.blocked {
                 connection.dirty = true;
                 self.dirty.push(key);
             }

@@ -72,6 +72,7 @@ impl Worker {
     /// A switch has completed the handshake.
     fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
+        self.connections[key].check_claim(dpid)?;
         if let Some((other, _)) = self.by_dpid.get(&dpid.0) {
             let address = self.connections[*other].address;
             return Err(Closed::Duplicate { dpid, address: address.to_string() });
@@ -88,7 +89,11 @@ impl Worker {
         let mut switch = Switch::new(info, epoch);
         self.dispatch.switch_up(&mut switch);
         if let Some(suppressed) = self.rates.connected.admit(now) {
-            info!(%dpid, %version, %address, ports, epoch, suppressed, "switch connected");
+            let transport = connection.transport();
+            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+        }
+        if let Some(ticket) = connection.ticket.take() {
+            self.door.leave(&ticket);
         }
         connection.switch = Some(switch);
         self.by_dpid.insert(dpid.0, (key, epoch));
@@ -116,7 +121,10 @@ impl Worker {
         let more = dpids.len() > PAGE;
         let page = dpids.iter().take(PAGE).filter_map(|(_, key)| {
             let connection = self.connections.get(*key)?;
-            connection.switch.as_ref().map(|switch| switch.status(connection.address))
+            connection
+                .switch
+                .as_ref()
+                .map(|switch| switch.status(connection.address, connection.transport()))
         });
         (page.collect(), more)
     }
