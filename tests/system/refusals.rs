@@ -132,6 +132,7 @@ fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
     let mut command = lab.command("setpriv");
     // It does not die with this thread, as it changes its user.
     command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Ok(command)
 }
 

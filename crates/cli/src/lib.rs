@@ -21,4 +21,5 @@ pub mod demo;
 pub mod lab;
 pub mod say;
 pub mod status;
+mod table;
 pub mod up;

@@ -3,8 +3,6 @@
 //! The monitor says what it started; the kernel, asked over a connection of its own, says which
 //! switches it has. If only the kernel cannot be asked, the rest is shown all the same.
 
-use std::fmt::Write as _;
-
 use anyhow::Context as _;
 use clap::Args;
 use kernel::query::SwitchStatus;
@@ -14,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::Monitor;
 use crate::say;
+use crate::table::Table;
 
 /// The options of `rosemary status`.
 #[derive(Debug, Clone, Args)]
@@ -164,34 +163,6 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Columns as wide as what is in them.
-struct Table<const N: usize>(Vec<[String; N]>);
-
-impl<const N: usize> Table<N> {
-    fn new(head: [&str; N]) -> Self {
-        Self(vec![head.map(Into::into)])
-    }
-
-    fn row(&mut self, cells: [&str; N]) {
-        self.0.push(cells.map(Into::into));
-    }
-
-    fn text(&self) -> String {
-        let width = |i: usize| self.0.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(width);
-        let mut text = String::new();
-        for row in &self.0 {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                let _ = write!(line, "{cell:width$}  "); // a String takes everything
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use monitor::admin::{KernelStatus, MonitorStatus};
@@ -213,7 +184,12 @@ mod tests {
                 },
                 apps: vec![AppStatus {
                     name: "learning-switch".into(),
+                    number: 1,
+                    stage: "control".into(),
+                    band: Some([1, 65_535]),
                     host: "user".into(),
+                    version: None,
+                    sha256: None,
                     pid: None,
                     uid: 1_879_048_193,
                     state: State::Waiting,
@@ -243,7 +219,8 @@ mod tests {
             r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
             r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
             r#""listen":["127.0.0.1:6653"]},"#,
-            r#""apps":[{"name":"learning-switch","host":"user","pid":null,"uid":1879048193,"#,
+            r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
+            r#""host":"user","version":null,"sha256":null,"pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","epoch":1,"ports":2,"packet_ins":5,"dropped":0,"#,

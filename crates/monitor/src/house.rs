@@ -21,6 +21,7 @@ use sys::channel::{Channel, ChannelError};
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
+use crate::choice::App;
 use crate::listen::Listener;
 use crate::places::Places;
 use crate::program::{Program, shortened};
@@ -35,9 +36,6 @@ const MESSAGES_PER_TURN: usize = 64;
 
 /// From the request to stop to our own end, whatever happens.
 const STOP: Duration = Duration::from_millis(1_800);
-
-/// The number of the learning switch, the only app so far.
-const LEARNING_SWITCH: AppId = AppId(1);
 
 /// Everything that runs.
 #[derive(Debug)]
@@ -69,24 +67,20 @@ impl House {
     /// Puts it together; nothing is started yet.
     pub(crate) fn new(
         places: Places,
+        apps: impl Iterator<Item = (AppId, App)>,
         listeners: Vec<Listener>,
-        users: Users,
         reception: Reception,
         signals: Signals,
     ) -> Self {
-        let learning_switch = Zone::new(
-            LEARNING_SWITCH,
-            "learning-switch",
-            places.learning_switch,
-            places.zone,
-            users.for_app(LEARNING_SWITCH.0),
-        );
+        let users = Users::find();
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
+        let zones = apps.map(zone).collect();
         Self {
             started: Instant::now(),
             listeners,
             users,
             kernel: Program::new("kernel", places.kernel),
-            zones: vec![learning_switch],
+            zones,
             reception,
             signals,
             over_at: None,

@@ -3,20 +3,25 @@
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
+use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use kernel::control::AppId;
-use kernel::policy::Policy;
+use kernel::policy::{Band, Policy};
+use sha2::{Digest as _, Sha256};
 use tracing::{error, info};
 use zone::control::{Answer, Request};
 
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
+use crate::choice::App;
+use crate::config::{Host, NO_BAND, stage_name};
 use crate::places::read_object;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
+use crate::users::Users;
 
 /// An app that runs as a user app.
 #[derive(Debug)]
@@ -29,35 +34,36 @@ pub(crate) struct Zone {
     pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
+    /// The version that the object states, once it is loaded.
+    version: Option<String>,
+    /// Of the object that was given to the process, as hexadecimal digits.
+    sha256: Option<String>,
 }
 
 impl Zone {
-    /// App number `app`, called `name`, whose object is in `object`, hosted by the program `host`.
-    pub(crate) fn new(
-        app: AppId,
-        name: &str,
-        object: PathBuf,
-        host: PathBuf,
-        run_as: Option<u32>,
-    ) -> Self {
+    /// App number `app`, hosted by the program `host`.
+    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
         Self {
             app,
-            name: name.into(),
-            program: Program::new(format!("zone {name}"), host),
-            object,
-            run_as,
-            policy: Policy::default(),
+            program: Program::new(format!("zone {}", of.name), host),
+            name: of.name,
+            object: of.object,
+            run_as: users.for_app(app.0),
+            policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
+            version: None,
+            sha256: None,
         }
     }
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
-        let object =
-            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
+        (self.version, self.sha256) = (None, None);
+        let object = read_object(&self.object)
+            .and_then(|bytes| Ok((sys::shm::sealed_copy(&self.name, &bytes)?, bytes)));
         match object {
-            Ok(object) => {
+            Ok((object, bytes)) => {
                 self.failed = false;
                 self.program.start(now);
                 let load = Request::Load {
@@ -66,6 +72,8 @@ impl Zone {
                     band: (self.policy.band.lowest, self.policy.band.highest),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
+                // Behind the start: it takes as long as the object is big.
+                self.sha256 = Some(sha256(&bytes));
             }
             Err(error) => {
                 let why = format!("could not read {}: {error}", self.object.display());
@@ -86,6 +94,7 @@ impl Zone {
                 if self.program.ready() {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
+                    self.version = Some(version);
                     return true;
                 }
                 if self.program.supervision().state() != State::Stopping {
@@ -157,14 +166,39 @@ impl Zone {
     /// For the operator.
     pub(crate) fn status(&self) -> AppStatus {
         let supervision = self.program.supervision();
+        let Band { lowest, highest } = self.policy.band;
         AppStatus {
             name: self.name.clone(),
-            host: "user".into(),
+            number: self.app.0,
+            stage: stage_name(self.policy.stage).into(),
+            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            host: Host::User.name().into(),
+            version: self.version.clone(),
+            sha256: self.sha256.clone(),
             pid: self.program.pid(),
             uid: self.uid(),
             state: supervision.state(),
             restarts: supervision.restarts(),
             last_exit: supervision.last_exit().map(Into::into),
         }
+    }
+}
+
+/// The SHA-256 of `bytes` as hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_as_sha256sum_prints_it() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(sha256(b""), empty);
     }
 }
