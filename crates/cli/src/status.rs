@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::Monitor;
 use crate::say;
+use crate::switches;
 use crate::table::Table;
 
 /// The options of `rosemary status`.
@@ -114,35 +115,7 @@ fn text(report: &Report) -> String {
     match switches.as_deref() {
         None => text.push_str("The switches are not known.\n"),
         Some([]) => text.push_str("No switch is connected.\n"),
-        Some(switches) => {
-            let mut table = Table::new([
-                "SWITCH",
-                "OPENFLOW",
-                "ADDRESS",
-                "PORTS",
-                "PACKET-INS",
-                "DROPPED",
-                "FLOW-MODS",
-                "PACKET-OUTS",
-                "REFUSED",
-                "ERRORS",
-            ]);
-            for switch in switches {
-                table.row([
-                    &switch.dpid,
-                    &switch.version,
-                    &switch.address,
-                    &switch.ports.to_string(),
-                    &switch.packet_ins.to_string(),
-                    &switch.dropped.to_string(),
-                    &switch.flow_mods.to_string(),
-                    &switch.packet_outs.to_string(),
-                    &switch.refused.to_string(),
-                    &switch.errors.to_string(),
-                ]);
-            }
-            text.push_str(&table.text());
-        }
+        Some(connected) => text.push_str(&switches::table(connected)),
     }
     text
 }
@@ -241,8 +214,8 @@ monitor              running  1
 kernel               running  2                0         -
 app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  2      5           0        2          4            0        0
+SWITCH                   OPENFLOW  ADDRESS          EPOCH  PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  1      2      5           0        2          4            0        0
 "
         );
     }
