@@ -35,7 +35,15 @@ impl<'lab> Net<'lab> {
     /// # Errors
     /// What did not work.
     pub fn start(lab: &'lab Lab, of: Of) -> Result<Self, LabError> {
-        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        Self::start_with(lab, of, &[])
+    }
+
+    /// As [`Net::start`], with more arguments for `rosemary up`.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start_with(lab: &'lab Lab, of: Of, args: &[&str]) -> Result<Self, LabError> {
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
         let s1 = lab.switch("s1", of)?;
         let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
         let (h1, h2, h3) = (h1?, h2?, h3?);

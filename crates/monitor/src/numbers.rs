@@ -104,7 +104,8 @@ impl Book {
 }
 
 fn parse(text: &[u8]) -> Result<Book, String> {
-    let book: Book = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let book: Result<Book, _> = serde_json::from_slice(text);
+    let book = book.map_err(|error| format!("it is damaged: {error}"))?;
     if book.format != FORMAT {
         return Err(format!("its format is {}, this version knows {FORMAT}", book.format));
     }

@@ -26,8 +26,8 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// App to run, in this order, instead of those of the configuration; may be given several times
     ///
-    /// What the configuration says about an app of that name holds for it. USER or KERNEL says
-    /// what runs it: a zone of its own, or the kernel (which it cannot yet).
+    /// What the configuration says about an app of that name holds for it. Behind the colon stands
+    /// what runs it: `user`, a zone of its own, or `kernel`, which is not there yet.
     #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
     /// The directory of what outlives a run, if it is not the default.

@@ -24,7 +24,7 @@ pub const APP_KEYS: [&str; 12] = [
 ];
 
 /// Capabilities without a scope, by their names.
-const CAPABILITIES: [(&str, Capability); 8] = [
+pub(super) const CAPABILITIES: [(&str, Capability); 8] = [
     ("packet-out", Capability::PacketOut),
     ("flow.write", Capability::FlowWrite),
     ("flow.write.any", Capability::FlowWriteAny),

@@ -208,3 +208,41 @@ fn file_that_is_named_must_be_there_and_be_text() {
     let endless = Config::load(Some(Path::new("/dev/zero"))).unwrap_err();
     assert!(std::error::Error::source(&endless).unwrap().to_string().contains("longer than"));
 }
+
+/// The default file, with its keys switched on.
+fn default_file_switched_on() -> String {
+    let text = include_str!("../../../../etc/rosemary.toml");
+    let is_key = |line: &str| {
+        line.strip_prefix('#').is_some_and(|it| !it.is_empty() && !it.starts_with(' '))
+    };
+    text.lines()
+        .map(|line| if is_key(line) { &line[1..] } else { line })
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
+    let config = parse(include_str!("../../../../etc/rosemary.toml")).unwrap();
+    assert_eq!((config.listen.len(), config.apps), (0, None));
+    let text = default_file_switched_on();
+    let config = parse(&text).unwrap();
+    let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
+    assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
+    assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
+    for key in CONTROLLER_KEYS.iter().chain(&APP_KEYS) {
+        let given = text.lines().any(|line| line.starts_with(&format!("{key} = ")));
+        assert!(given, "{key} is not in etc/rosemary.toml");
+    }
+}
+
+#[test]
+fn every_key_and_every_capability_is_documented() {
+    let manual = include_str!("../../../../docs/configuration.md");
+    let keys = CONTROLLER_KEYS.iter().chain(&APP_KEYS).copied();
+    for name in keys.chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
+        assert!(
+            manual.contains(&format!("| `{name}` |")),
+            "{name} is not in docs/configuration.md"
+        );
+    }
+}
