@@ -299,7 +299,10 @@ impl House {
 
     fn answer(&mut self, id: OperatorId, ask: Ask, now: Instant) {
         match ask {
-            Ask::Status => self.reception.answer(id, &Tell::Status(self.status(now)), &[]),
+            Ask::Status => {
+                let status = self.status(now);
+                self.reception.answer(id, &Tell::Status(status), &[]);
+            }
             Ask::Kernel => match self.connect_to_kernel() {
                 Ok(operators_end) => {
                     self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
@@ -326,7 +329,7 @@ impl House {
         }
     }
 
-    fn status(&self, now: Instant) -> Status {
+    fn status(&mut self, now: Instant) -> Status {
         let kernel = self.kernel.supervision();
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
@@ -342,7 +345,7 @@ impl House {
                 last_exit: kernel.last_exit().map(Into::into),
                 listen: self.listeners.iter().map(|it| it.address().to_string()).collect(),
             },
-            apps: self.zones.iter().map(Zone::status).collect(),
+            apps: self.zones.iter_mut().map(Zone::status).collect(),
         }
     }
 

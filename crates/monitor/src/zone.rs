@@ -4,7 +4,10 @@
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -36,7 +39,10 @@ pub(crate) struct Zone {
     failed: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
-    /// Of the object that was given to the process, as hexadecimal digits.
+    /// The object that the process was given, until its digest is asked for: hashing it takes as
+    /// long as it is big, and a start has no time for that.
+    given: Option<OwnedFd>,
+    /// The digest of that object.
     sha256: Option<String>,
 }
 
@@ -53,17 +59,18 @@ impl Zone {
             attachment: Attachment::default(),
             failed: false,
             version: None,
+            given: None,
             sha256: None,
         }
     }
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
-        (self.version, self.sha256) = (None, None);
-        let object = read_object(&self.object)
-            .and_then(|bytes| Ok((sys::shm::sealed_copy(&self.name, &bytes)?, bytes)));
+        (self.version, self.given, self.sha256) = (None, None, None);
+        let object =
+            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
         match object {
-            Ok((object, bytes)) => {
+            Ok(object) => {
                 self.failed = false;
                 self.program.start(now);
                 let load = Request::Load {
@@ -72,8 +79,7 @@ impl Zone {
                     band: (self.policy.band.lowest, self.policy.band.highest),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
-                // Behind the start: it takes as long as the object is big.
-                self.sha256 = Some(sha256(&bytes));
+                self.given = Some(object);
             }
             Err(error) => {
                 let why = format!("could not read {}: {error}", self.object.display());
@@ -164,7 +170,10 @@ impl Zone {
     }
 
     /// For the operator.
-    pub(crate) fn status(&self) -> AppStatus {
+    pub(crate) fn status(&mut self) -> AppStatus {
+        if let Some(object) = self.given.take() {
+            self.sha256 = sha256(&File::from(object)).ok();
+        }
         let supervision = self.program.supervision();
         let Band { lowest, highest } = self.policy.band;
         AppStatus {
@@ -184,12 +193,22 @@ impl Zone {
     }
 }
 
-/// The SHA-256 of `bytes` as hexadecimal digits.
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
+fn sha256(file: &File) -> io::Result<String> {
+    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let size = file.read_at(&mut buffer, at)?;
+        if size == 0 {
+            break;
+        }
+        hash.update(buffer.get(..size).unwrap_or_default());
+        at += size as u64;
+    }
+    let digits = hash.finalize();
+    Ok(digits.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // a String takes everything
         text
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -198,7 +217,13 @@ mod tests {
 
     #[test]
     fn sha256_is_as_sha256sum_prints_it() {
+        let of = |bytes: &[u8]| {
+            let object = sys::shm::sealed_copy("object", bytes).unwrap();
+            sha256(&File::from(object)).unwrap()
+        };
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(sha256(b""), empty);
+        assert_eq!(of(b""), empty);
+        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
     }
 }
