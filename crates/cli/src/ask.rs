@@ -264,6 +264,7 @@ mod tests {
             ports: 2,
             packet_ins: 0,
             dropped: 0,
+            guarded: 0,
             flow_mods: 0,
             packet_outs: 0,
             refused: 0,

@@ -178,6 +178,7 @@ mod tests {
                 ports: 2,
                 packet_ins: 5,
                 dropped: 0,
+                guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
                 refused: 0,
@@ -197,7 +198,7 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","epoch":1,"ports":2,"packet_ins":5,"dropped":0,"#,
-            r#""flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
+            r#""guarded":0,"flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }
@@ -214,8 +215,8 @@ monitor              running  1
 kernel               running  2                0         -
 app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          EPOCH  PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  1      2      5           0        2          4            0        0
+SWITCH                   OPENFLOW  ADDRESS          EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  1      2      5           0        0        2          4            0        0
 "
         );
     }

@@ -3,10 +3,15 @@
 //! Input is read into a buffer that all connections of a worker share; only a message cut short
 //! is kept here. Output is gathered and written with one system call per loop (design §4).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
+use openflow::{Dpid, PortDesc, Version};
+
+use crate::held::Queue;
+use crate::link::Told;
 use crate::query::SwitchStatus;
 use dal::drivers::openflow::{Session, SwitchInfo, Timing};
 
@@ -38,11 +43,16 @@ pub(crate) struct Connection {
 /// A switch that can be used.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    pub(crate) info: SwitchInfo,
+    pub(crate) dpid: Dpid,
+    pub(crate) version: Version,
     pub(crate) epoch: u32,
-    /// What each link's app was told: see [`Link::announce`](crate::link::Link::announce).
-    pub(crate) announced: Vec<u32>,
+    /// By number.
+    pub(crate) ports: BTreeMap<u32, PortDesc>,
+    /// What each link's app was told, by the link's slot.
+    pub(crate) told: Vec<Told>,
     pub(crate) counters: Counters,
+    /// What of it waits for what apps say.
+    pub(crate) queue: Queue,
 }
 
 /// What happened on this connection.
@@ -50,6 +60,8 @@ pub(crate) struct Switch {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
     pub(crate) packet_outs: u64,
     pub(crate) refused: u64,
@@ -57,18 +69,32 @@ pub(crate) struct Counters {
 }
 
 impl Switch {
+    /// One that has completed the handshake.
+    pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
+        Self {
+            dpid: info.dpid,
+            version: info.version,
+            epoch,
+            ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
+            told: Vec::new(),
+            counters: Counters::default(),
+            queue: Queue::new(),
+        }
+    }
+
     /// What operators are told about it.
     pub(crate) fn status(&self, address: SocketAddr) -> SwitchStatus {
-        let Counters { packet_ins, dropped, flow_mods, packet_outs, refused, errors } =
+        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
             self.counters;
         SwitchStatus {
-            dpid: self.info.dpid.to_string(),
-            version: self.info.version.to_string(),
+            dpid: self.dpid.to_string(),
+            version: self.version.to_string(),
             address: address.to_string(),
             epoch: self.epoch,
-            ports: self.info.ports.iter().filter(|port| port.port_no.is_physical()).count(),
+            ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
             packet_ins,
             dropped,
+            guarded,
             flow_mods,
             packet_outs,
             refused,

@@ -13,6 +13,17 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
 
+/// An app, before its zone runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    /// Which.
+    pub app: AppId,
+    /// Its name, for messages.
+    pub name: String,
+    /// Its rights, and its place among the apps.
+    pub policy: Policy,
+}
+
 /// The monitor to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -22,6 +33,8 @@ pub enum Request {
         listeners: Vec<SocketAddr>,
         /// The user and group to become before anything else, if the monitor is root.
         run_as: Option<u32>,
+        /// The apps that there will be: until one is attached, a guard counts as silent.
+        apps: Vec<App>,
     },
     /// A zone's app is loaded and wants to be connected; answered by [`Answer::Attached`].
     Attach {
@@ -55,6 +68,13 @@ pub enum Answer {
         app: AppId,
         /// Bytes of records that each ring holds.
         capacity: u32,
+    },
+    /// No rings could be made, most likely for want of descriptors; to be tried again.
+    NotAttached {
+        /// Which app.
+        app: AppId,
+        /// Why.
+        why: String,
     },
     /// The zone lied about its ring (design §5): its links are cut, its process must be ended.
     Fault {

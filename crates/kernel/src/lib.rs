@@ -9,7 +9,7 @@
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
 //! | `connection` | one switch: its socket, its session, its buffers |
-//! | `dispatch` | which app gets what, and the record it gets |
+//! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what apps may send, and whether it is well-formed |
 //!
@@ -25,7 +25,9 @@ mod check;
 mod connection;
 pub mod control;
 mod dispatch;
+mod held;
 mod link;
+mod plan;
 pub mod policy;
 pub mod query;
 mod rate;

@@ -48,6 +48,9 @@ pub struct SwitchStatus {
     pub packet_ins: u64,
     /// Packet-ins that an app did not get because its ring was full.
     pub dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    #[serde(default)]
+    pub guarded: u64,
     /// Flow-mods sent to it for apps.
     pub flow_mods: u64,
     /// Packet-outs sent to it for apps.

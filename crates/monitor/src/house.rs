@@ -123,6 +123,7 @@ impl House {
             let start = Request::Start {
                 listeners: self.listeners.iter().map(Listener::address).collect(),
                 run_as: self.users.for_kernel(),
+                apps: self.zones.iter().map(Zone::introduction).collect(),
             };
             let fds: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
             self.kernel.tell(&start, &fds);
@@ -282,6 +283,9 @@ impl House {
                 if fds.len() != 4 || !zone.is_some_and(|zone| zone.rings_made(capacity, fds)) {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
+            }
+            Answer::NotAttached { app, why } => {
+                error!(app = app.0, why, "app could not be connected to the kernel");
             }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kernel::control::AppId;
+use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
 use tracing::{error, info};
@@ -114,6 +114,12 @@ impl Zone {
             }
         }
         false
+    }
+
+    /// What the kernel is told of it at its start.
+    pub(crate) fn introduction(&self) -> control::App {
+        let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
+        control::App { app, name, policy }
     }
 
     /// Whether its app is loaded and can be connected.

@@ -25,7 +25,9 @@ use slab::Slab;
 use tracing::{debug, info, warn};
 
 use crate::connection::{Connection, Input};
-use crate::link::Link;
+use crate::control::App;
+use crate::dispatch::Dispatch;
+use crate::link::Verdict;
 use crate::rate::Rate;
 
 pub use wires::{Command, Notice, Wires};
@@ -38,6 +40,12 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Most connections, handshaking ones included.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Descriptors that connections leave to the rest of the kernel: rings, doorbells, operators.
+const OTHER_DESCRIPTORS: u64 = 512;
+
+/// Events taken from epoll at once.
+const EVENTS: usize = 256;
 
 /// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
 const ACCEPTS: usize = 64;
@@ -58,13 +66,16 @@ pub struct Worker {
     /// Whether listeners are left alone until the next tick, after accepting failed.
     listeners_paused: bool,
     connections: Slab<Connection>,
-    /// Where the switch with a DPID is. Keys come from switches; the hash is keyed.
-    by_dpid: HashMap<u64, usize>,
-    /// How often each datapath has been connected.
-    epochs: HashMap<u64, u32>,
-    links: Vec<Link>,
+    /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
+    by_dpid: HashMap<u64, (usize, u32)>,
+    /// That of the connection which last became a switch.
+    epoch: u32,
+    dispatch: Dispatch,
+    /// As many as the descriptors allow.
+    most_connections: usize,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
+    verdicts: Vec<Verdict>,
     next_tick: Instant,
     rates: Rates,
 }
@@ -73,6 +84,8 @@ pub struct Worker {
 #[derive(Debug)]
 struct Rates {
     accepted: Rate,
+    connected: Rate,
+    ports: Rate,
     closed: Rate,
     refused: Rate,
     errors: Rate,
@@ -80,13 +93,13 @@ struct Rates {
 }
 
 impl Worker {
-    /// A worker that accepts switches on `listeners`.
+    /// A worker that accepts switches on `listeners`, for these apps.
     ///
     /// # Errors
     /// The system is out of descriptors.
-    pub fn new(listeners: Vec<TcpListener>, wires: Wires) -> io::Result<Self> {
+    pub fn new(listeners: Vec<TcpListener>, apps: Vec<App>, wires: Wires) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &*wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
+        epoll::add(&epoll, &wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         for (number, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking(true)?;
             let data = EventData::new_u64(LISTENER | number as u64);
@@ -94,26 +107,34 @@ impl Worker {
         }
         let now = Instant::now();
         let rate = || Rate::new(now);
-        Ok(Self {
+        let mut worker = Self {
             epoll,
             wires,
             listeners,
             listeners_paused: false,
             connections: Slab::new(),
             by_dpid: HashMap::new(),
-            epochs: HashMap::new(),
-            links: Vec::new(),
+            epoch: 0,
+            dispatch: Dispatch::default(),
+            most_connections: most_connections(),
             dirty: Vec::new(),
             scratch: Vec::new(),
+            verdicts: Vec::new(),
             next_tick: now + TICK,
             rates: Rates {
                 accepted: rate(),
+                connected: rate(),
+                ports: rate(),
                 closed: rate(),
                 refused: rate(),
                 errors: rate(),
                 malformed: rate(),
             },
-        })
+        };
+        for App { app, name, policy } in apps {
+            worker.know(app, name, policy)?;
+        }
+        Ok(worker)
     }
 
     /// Works until told to stop.
@@ -122,7 +143,7 @@ impl Worker {
     /// Epoll failed, which it does not on any supported system.
     pub fn run(mut self) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER].into_boxed_slice();
-        let mut events = [MaybeUninit::<epoll::Event>::uninit(); 256];
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
         loop {
             let timeout = self.prepare_to_sleep();
             let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
@@ -130,7 +151,8 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            for link in &mut self.links {
+            let crowded = ready.len() == EVENTS;
+            for link in &mut self.dispatch.links {
                 link.awake();
             }
             let mut commands = false;
@@ -139,7 +161,11 @@ impl Worker {
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
                     LISTENER => self.accept(which, now),
-                    LINK => self.links[which].down_bell.silence(),
+                    LINK => {
+                        if let Some(bell) = self.dispatch.links[which].down_bell() {
+                            bell.silence();
+                        }
+                    }
                     CONNECTION => self.serve(which, event.flags, &mut buffer, now),
                     _ => commands = true,
                 }
@@ -148,9 +174,11 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.move_on(now);
             self.pump();
             self.flush(now);
-            if now >= self.next_tick {
+            // A long absence of ours must not count as silence of those who are still to be read.
+            if now >= self.next_tick && !crowded {
                 self.tick(now);
             }
         }
@@ -159,13 +187,14 @@ impl Worker {
     /// How long epoll may wait.
     fn prepare_to_sleep(&mut self) -> Timespec {
         let mut work = false;
-        for index in 0..self.links.len() {
-            match self.links[index].prepare_to_sleep() {
+        for index in 0..self.dispatch.links.len() {
+            match self.dispatch.links[index].prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
                 Err(fault) => self.fault(index, fault),
             }
         }
-        let rest = self.next_tick.saturating_duration_since(Instant::now());
+        let due = self.dispatch.next_deadline().map_or(self.next_tick, |at| at.min(self.next_tick));
+        let rest = due.saturating_duration_since(Instant::now());
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -188,7 +217,7 @@ impl Worker {
             };
             let why_not = if !address.ip().to_canonical().is_loopback() {
                 "plain TCP is accepted from loopback only"
-            } else if self.connections.len() >= MAX_CONNECTIONS {
+            } else if self.connections.len() >= self.most_connections {
                 "there are too many connections"
             } else {
                 match self.admit(socket, address, now) {
@@ -244,17 +273,15 @@ impl Worker {
         let mut connection = self.connections.remove(key);
         let _ = connection.flush(); // what we had to say about it
         let address = connection.address;
-        let Some(switch) = connection.switch else {
+        let Some(mut switch) = connection.switch else {
             if let Some(suppressed) = self.rates.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before it was a switch");
             }
             return;
         };
-        let dpid = switch.info.dpid;
+        let dpid = switch.dpid;
         self.by_dpid.remove(&dpid.0);
-        for link in &mut self.links {
-            link.switch_down(&switch);
-        }
+        self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.closed.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }
@@ -325,8 +352,8 @@ impl Worker {
             match command {
                 Command::Attach { app, name, policy } => {
                     if let Err(error) = self.attach(app, name, policy, now) {
-                        let fault = format!("could not make its rings: {error}");
-                        self.notify(Notice::Fault { app, fault });
+                        let why = format!("could not make its rings: {error}");
+                        self.notify(Notice::NotAttached { app, why });
                     }
                 }
                 Command::Detach { app } => self.detach(app, now),
@@ -344,4 +371,11 @@ impl Worker {
         let _ = self.wires.notices.send(notice);
         self.wires.notices_bell.ring();
     }
+}
+
+/// As many connections as descriptors allow, half of them if they are few.
+fn most_connections() -> usize {
+    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
+    let for_connections = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2);
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
 }
