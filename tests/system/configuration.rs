@@ -26,6 +26,22 @@ fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_3() {
 }
 
 #[test]
+fn guard_lets_packets_on_and_the_flows_behind_it_are_in_the_band_of_their_app() {
+    in_a_lab(|lab| {
+        let guard = watcher(lab)?.replace("\"observe\"", "\"guard\"");
+        fs::write(CONFIG, [SWITCH, &guard].concat())?;
+        let mut net = Net::start(lab, Of::V1_0)?;
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        net.rosemary.wait_for_log(&["watcher", "saw a packet on port 1"], SOON)?;
+        let flows = net.flows_to(&net.h2)?;
+        println!("{}", flows.join("\n"));
+        // The first control app's slot, and the learning switch's own priority of 1.
+        assert!(flows.len() == 1 && flows[0].contains("priority=45057,"), "{flows:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn numbers_of_apps_survive_a_restart_in_another_order() {
     in_a_lab(|lab| {
         let watcher = watcher(lab)?;

@@ -35,9 +35,6 @@ pub(super) const CAPABILITIES: [(&str, Capability); 8] = [
     ("topology.probe", Capability::TopologyProbe),
 ];
 
-/// Most elements of a filter, so that what the kernel is told stays short.
-const MOST_FILTERED: usize = 1024;
-
 /// Letters of an app's name, at most.
 const LONGEST_NAME: usize = 40;
 
@@ -123,6 +120,11 @@ impl AppConfig {
     pub(super) fn writes_flows(&self) -> bool {
         let writes = [Capability::FlowWrite, Capability::FlowWriteAny];
         self.capabilities.iter().any(|capability| writes.contains(capability))
+    }
+
+    /// The elements of all its lists.
+    pub(super) fn elements(&self) -> usize {
+        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -227,13 +229,10 @@ fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
         ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
         ("dpids", dpids.as_ref().map_or(1, Vec::len)),
     ] {
-        let Some(list) = table.get(key).filter(|_| !(1..=MOST_FILTERED).contains(&len)) else {
-            continue;
-        };
-        let what = format!(
-            "{key} is a list of {len}; expected 1 to {MOST_FILTERED}, or no {key} for all there are"
-        );
-        return Err(Mistake::new(list.at, what));
+        if let Some(list) = table.get(key).filter(|_| len == 0) {
+            let what = format!("{key} is an empty list; leave it out for all there are");
+            return Err(Mistake::new(list.at, what));
+        }
     }
     Ok(Filter { ethertypes: ethertypes.unwrap_or_default(), dpids: dpids.unwrap_or_default() })
 }

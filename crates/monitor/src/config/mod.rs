@@ -29,6 +29,10 @@ use value::{Mistake, Table};
 /// Most apps.
 pub const MOST_APPS: usize = 64;
 
+/// Most elements of all apps' lists together: the kernel is told of all apps in one message, of at
+/// most [`MAX_MESSAGE`](sys::channel::MAX_MESSAGE) bytes.
+pub const MOST_ELEMENTS: usize = 3072;
+
 /// The app that runs where the operator names none.
 pub const DEFAULT_APP: &str = "learning-switch";
 
@@ -134,6 +138,14 @@ impl Config {
                         "there is an app {:?} already, in line {}; expected a name of its own",
                         app.name,
                         line_of(text, first.at)
+                    );
+                    return Err(Mistake::new(table.at, what));
+                }
+                let elements = app.elements() + apps.iter().map(AppConfig::elements).sum::<usize>();
+                if elements > MOST_ELEMENTS {
+                    let what = format!(
+                        "with this app ethertypes, dpids and capabilities are {elements} in all; \
+                         expected {MOST_ELEMENTS} at most"
                     );
                     return Err(Mistake::new(table.at, what));
                 }

@@ -120,7 +120,7 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
-        (app("ethertypes = []"), 4, "a list of 0", "no ethertypes for all"),
+        (app("ethertypes = []"), 4, "an empty list", "leave it out for all"),
         (app("dpids = [\"1\"]"), 4, "dpids is \"1\"", "00:00:00:00:00:00:00:01"),
         (app("dpids = [1]"), 4, "dpids is 1", "00:00:00:00:00:00:00:01"),
         (app("dpids = [\"0000:00:00:00:00:00:01a\"]"), 4, "dpids", "datapath identifiers"),
@@ -159,6 +159,26 @@ fn app_65_is_one_too_many() {
     assert_eq!(bands_of(&apps(&all[..64])).len(), 64);
     let error = parse(&apps(&all)).unwrap_err();
     assert!(error.contains("toml:193: this is app number 65; expected 64"), "{error}");
+}
+
+#[test]
+fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
+    let names: Vec<String> = (0..64).map(|i| format!("{i:0>39}").replacen('0', "a", 1)).collect();
+    let experimenters = ["\"experimenter:0xffffffff\""; 48].join(", ");
+    let keys = format!("capabilities = [{experimenters}]\n");
+    let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
+    let policies = policies(&apps(&all));
+    let app = |(name, policy): (&String, Policy)| kernel::control::App {
+        app: kernel::control::AppId(u16::MAX),
+        name: name.clone(),
+        policy,
+    };
+    let told: Vec<_> = names.iter().zip(policies).map(app).collect();
+    let size = serde_json::to_vec(&told).unwrap().len();
+    assert!(size + 8 * 1024 < sys::channel::MAX_MESSAGE, "{size}"); // addresses and the rest
+    let more =
+        format!("{}{}", apps(&all[1..]), apps(&[("a", &keys.replace(']', ", \"packet-out\"]"))]));
+    assert!(parse(&more).unwrap_err().contains("are 3073 in all; expected 3072"));
 }
 
 #[test]
