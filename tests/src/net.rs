@@ -53,17 +53,34 @@ impl<'lab> Net<'lab> {
     /// # Errors
     /// What did not work.
     pub fn start_over(lab: &'lab Lab, of: Of, over: Over) -> Result<Self, LabError> {
-        let (mut rosemary, s1) = match over {
-            Over::Tcp => (Rosemary::start(lab, &rosemary_binary(), &[])?, lab.switch("s1", of)?),
+        match over {
+            Over::Tcp => Self::start_with(lab, of, &[]),
             Over::Tls => {
                 let pki = Pki::init(lab, "pki")?;
                 let args = ["--tls-dir", pki.dir(), "--plain", "never"];
                 let rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
                 let s1 = lab.switch("s1", of)?;
                 pki.switch("s1", &["--dpid", &s1.dpid()])?.give_to(&s1)?;
-                (rosemary, s1)
+                Self::with_hosts(lab, rosemary, s1)
             }
-        };
+        }
+    }
+
+    /// As [`Net::start`], with more arguments for `rosemary up`.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start_with(lab: &'lab Lab, of: Of, args: &[&str]) -> Result<Self, LabError> {
+        let rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
+        let s1 = lab.switch("s1", of)?;
+        Self::with_hosts(lab, rosemary, s1)
+    }
+
+    fn with_hosts(
+        lab: &'lab Lab,
+        mut rosemary: Rosemary<'lab>,
+        s1: Switch<'lab>,
+    ) -> Result<Self, LabError> {
         let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
         let (h1, h2, h3) = (h1?, h2?, h3?);
         rosemary.wait_for_switch(&s1)?;

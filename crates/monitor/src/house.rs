@@ -15,12 +15,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, App, AppId, Plain, Request};
+use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
+use crate::choice::App;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::places::Places;
@@ -36,9 +37,6 @@ const MESSAGES_PER_TURN: usize = 64;
 
 /// From the request to stop to our own end, whatever happens.
 const STOP: Duration = Duration::from_millis(1_800);
-
-/// The number of the learning switch, the only app so far.
-const LEARNING_SWITCH: AppId = AppId(1);
 
 /// Everything that runs.
 #[derive(Debug)]
@@ -64,7 +62,11 @@ pub(crate) struct Entrance {
 
 impl Entrance {
     /// What tells a kernel, and the descriptors that go with it.
-    fn start(&self, run_as: Option<u32>, apps: Vec<App>) -> (Request, Vec<BorrowedFd<'_>>) {
+    fn start(
+        &self,
+        run_as: Option<u32>,
+        apps: Vec<control::App>,
+    ) -> (Request, Vec<BorrowedFd<'_>>) {
         let listeners = self.listeners.iter().map(Listener::address).collect();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
@@ -89,24 +91,20 @@ impl House {
     /// Puts it together; nothing is started yet.
     pub(crate) fn new(
         places: Places,
+        apps: impl Iterator<Item = (AppId, App)>,
         entrance: Entrance,
-        users: Users,
         reception: Reception,
         signals: Signals,
     ) -> Self {
-        let learning_switch = Zone::new(
-            LEARNING_SWITCH,
-            "learning-switch",
-            places.learning_switch,
-            places.zone,
-            users.for_app(LEARNING_SWITCH.0),
-        );
+        let users = Users::find();
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
+        let zones = apps.map(zone).collect();
         Self {
             started: Instant::now(),
             entrance,
             users,
             kernel: Program::new("kernel", places.kernel),
-            zones: vec![learning_switch],
+            zones,
             reception,
             signals,
             over_at: None,
@@ -325,7 +323,10 @@ impl House {
 
     fn answer(&mut self, id: OperatorId, ask: Ask, now: Instant) {
         match ask {
-            Ask::Status => self.reception.answer(id, &Tell::Status(self.status(now)), &[]),
+            Ask::Status => {
+                let status = self.status(now);
+                self.reception.answer(id, &Tell::Status(status), &[]);
+            }
             Ask::Kernel => match self.connect_to_kernel() {
                 Ok(operators_end) => {
                     self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
@@ -352,7 +353,7 @@ impl House {
         }
     }
 
-    fn status(&self, now: Instant) -> Status {
+    fn status(&mut self, now: Instant) -> Status {
         let kernel = self.kernel.supervision();
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
@@ -368,7 +369,7 @@ impl House {
                 last_exit: kernel.last_exit().map(Into::into),
                 listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
             },
-            apps: self.zones.iter().map(Zone::status).collect(),
+            apps: self.zones.iter_mut().map(Zone::status).collect(),
         }
     }
 
