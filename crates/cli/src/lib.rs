@@ -5,6 +5,7 @@
 //! | [`up`] | `rosemary up`: becomes the resource monitor |
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
+//! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
 //! | [`ask`] | the client's side of the admin socket and of the kernel's |
 //! | [`say`] | the only place that writes to standard output and standard error |
@@ -19,6 +20,7 @@
 pub mod ask;
 pub mod demo;
 pub mod lab;
+pub mod ofp;
 pub mod say;
 pub mod status;
 pub mod up;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use monitor::options::Options;
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::{say, up};
 
@@ -46,6 +47,8 @@ enum Command {
     Status(StatusArgs),
     /// Show Rosemary working on this machine, with switches and hosts of its own
     Demo(DemoArgs),
+    /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
+    Ofp(OfpArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Up(options) => up::run(options).map(|never| match never {}),
         Command::Status(args) => status::run(args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(args),
+        Command::Ofp(args) => ofp::run(args),
     };
     done.unwrap_or_else(|error| {
         say::error(&error);
