@@ -9,3 +9,4 @@ mod lab;
 mod refusals;
 mod stopping;
 mod switching;
+mod wire;
