@@ -55,7 +55,7 @@ hexdumps
   captures   pcap and pcapng: the TCP connections on ports 6653 and 6633, and those that begin with \
 a hello. Each line begins with the time (UTC), and who sent it to whom
 
-What does not decode is a line that begins with \"error:\" and says what stands where, and what was \
+What does not decode is a line with \"error:\" in place of a message, what stands where, and what was \
 expected; the rest is still decoded.";
 
 const AFTER_DECODE: &str = "\
