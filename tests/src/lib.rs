@@ -9,6 +9,7 @@
 
 pub mod controller;
 pub mod net;
+pub mod pki;
 pub mod traces;
 
 use std::env;

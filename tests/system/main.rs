@@ -9,4 +9,5 @@ mod lab;
 mod refusals;
 mod stopping;
 mod switching;
+mod tls;
 mod wire;

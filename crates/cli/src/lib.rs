@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`up`] | `rosemary up`: becomes the resource monitor |
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
+//! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
@@ -21,6 +22,7 @@ pub mod ask;
 pub mod demo;
 pub mod lab;
 pub mod ofp;
+pub mod pki;
 pub mod say;
 pub mod status;
 pub mod up;

@@ -120,6 +120,7 @@ fn text(report: &Report) -> String {
                 "SWITCH",
                 "OPENFLOW",
                 "ADDRESS",
+                "OVER",
                 "PORTS",
                 "PACKET-INS",
                 "DROPPED",
@@ -133,6 +134,7 @@ fn text(report: &Report) -> String {
                     &switch.dpid,
                     &switch.version,
                     &switch.address,
+                    &switch.transport,
                     &switch.ports.to_string(),
                     &switch.packet_ins.to_string(),
                     &switch.dropped.to_string(),
@@ -225,10 +227,12 @@ mod tests {
                 dpid: "00:00:00:00:00:00:00:01".into(),
                 version: "1.3".into(),
                 address: "127.0.0.1:43210".into(),
+                transport: "tls 1.3".into(),
                 epoch: 1,
                 ports: 2,
                 packet_ins: 5,
                 dropped: 0,
+                guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
                 refused: 0,
@@ -246,8 +250,9 @@ mod tests {
             r#""apps":[{"name":"learning-switch","host":"user","pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
-            r#""address":"127.0.0.1:43210","epoch":1,"ports":2,"packet_ins":5,"dropped":0,"#,
-            r#""flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
+            r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
+            r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
+            r#""refused":0,"errors":0}]}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }
@@ -264,8 +269,8 @@ monitor              running  1
 kernel               running  2                0         -
 app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  2      5           0        2          4            0        0
+SWITCH                   OPENFLOW  ADDRESS          OVER     PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  2      5           0        2          4            0        0
 "
         );
     }

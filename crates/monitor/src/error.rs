@@ -81,6 +81,20 @@ pub enum StartError {
         /// How to get it.
         hint: &'static str,
     },
+    /// Keys for TLS that cannot be used; without them switches would be served otherwise than meant.
+    #[error("the keys for TLS cannot be used: {path}: {why}")]
+    Keys {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// Plain TCP is forbidden, and there is nothing to speak TLS with.
+    #[error(
+        "no switch could connect: --plain never forbids plain TCP, and for TLS there are no keys; \
+         `rosemary pki init` makes some"
+    )]
+    NobodyCouldConnect,
     /// The system refused something with a path.
     #[error("cannot {what} {path}; {hint}")]
     Path {

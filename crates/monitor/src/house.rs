@@ -15,12 +15,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, AppId, Request};
+use kernel::control::{Answer, App, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
+use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::places::Places;
 use crate::program::{Program, shortened};
@@ -43,7 +44,7 @@ const LEARNING_SWITCH: AppId = AppId(1);
 #[derive(Debug)]
 pub(crate) struct House {
     started: Instant,
-    listeners: Vec<Listener>,
+    entrance: Entrance,
     users: Users,
     kernel: Program,
     zones: Vec<Zone>,
@@ -51,6 +52,25 @@ pub(crate) struct House {
     signals: Signals,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
+}
+
+/// How switches come in; every kernel gets the same.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) plain: Plain,
+    pub(crate) keys: Option<SealedKeys>,
+}
+
+impl Entrance {
+    /// What tells a kernel, and the descriptors that go with it.
+    fn start(&self, run_as: Option<u32>, apps: Vec<App>) -> (Request, Vec<BorrowedFd<'_>>) {
+        let listeners = self.listeners.iter().map(Listener::address).collect();
+        let tls = self.keys.is_some();
+        let sockets = self.listeners.iter().map(AsFd::as_fd);
+        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        (Request::Start { listeners, run_as, apps, plain: self.plain, tls }, fds)
+    }
 }
 
 /// What has become readable.
@@ -69,7 +89,7 @@ impl House {
     /// Puts it together; nothing is started yet.
     pub(crate) fn new(
         places: Places,
-        listeners: Vec<Listener>,
+        entrance: Entrance,
         users: Users,
         reception: Reception,
         signals: Signals,
@@ -83,7 +103,7 @@ impl House {
         );
         Self {
             started: Instant::now(),
-            listeners,
+            entrance,
             users,
             kernel: Program::new("kernel", places.kernel),
             zones: vec![learning_switch],
@@ -126,11 +146,8 @@ impl House {
     fn do_what_is_due(&mut self, now: Instant) {
         if self.kernel.is_start_due(now) {
             self.kernel.start(now);
-            let start = Request::Start {
-                listeners: self.listeners.iter().map(Listener::address).collect(),
-                run_as: self.users.for_kernel(),
-            };
-            let fds: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
+            let apps = self.zones.iter().map(Zone::introduction).collect();
+            let (start, fds) = self.entrance.start(self.users.for_kernel(), apps);
             self.kernel.tell(&start, &fds);
         }
         for zone in &mut self.zones {
@@ -289,6 +306,9 @@ impl House {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
             }
+            Answer::NotAttached { app, why } => {
+                error!(app = app.0, why, "app could not be connected to the kernel");
+            }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
                     zone.fault(&why);
@@ -346,7 +366,7 @@ impl House {
                 state: kernel.state(),
                 restarts: kernel.restarts(),
                 last_exit: kernel.last_exit().map(Into::into),
-                listen: self.listeners.iter().map(|it| it.address().to_string()).collect(),
+                listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
             },
             apps: self.zones.iter().map(Zone::status).collect(),
         }

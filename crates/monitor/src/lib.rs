@@ -12,7 +12,7 @@
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
-//! | `listen.rs`, `runtime.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
+//! | `listen.rs`, `keys.rs`, `runtime.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
 //!
 //! What it will never do: speak OpenFlow, parse packets, load code, wait on a child, or answer for
 //! the kernel.
@@ -23,6 +23,7 @@ pub mod admin;
 mod attachment;
 pub mod error;
 mod house;
+pub mod keys;
 mod listen;
 pub mod options;
 pub mod places;
@@ -34,10 +35,11 @@ pub mod supervise;
 mod users;
 mod zone;
 
+use kernel::control::Plain;
 use tracing::{info, warn};
 
 use crate::error::StartError;
-use crate::house::House;
+use crate::house::{Entrance, House};
 use crate::options::Options;
 use crate::places::Places;
 use crate::reception::{Admitted, Reception};
@@ -60,13 +62,21 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
+    let keys = keys::load(&options.tls)?;
+    if options.plain == Plain::Never && keys.is_none() {
+        return Err(StartError::NobodyCouldConnect);
+    }
+    if options.plain == Plain::Any {
+        warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
+    }
     let listeners = listen::bind_all(&options.listen, runtime.took_over())?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
     let reception = Reception::new(admin, admitted);
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
     info!(pid = std::process::id(), listen, dir = %dir.display(), "Rosemary started");
-    let mut house = House::new(places, listeners, Users::find(), reception, signals);
+    let entrance = Entrance { listeners, plain: options.plain, keys };
+    let mut house = House::new(places, entrance, Users::find(), reception, signals);
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use kernel::control::Plain;
 
 use crate::error::StartError;
 
@@ -19,6 +21,18 @@ pub struct Options {
         default_value = "127.0.0.1:6653"
     )]
     pub listen: Vec<SocketAddr>,
+    /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all.
+    #[arg(
+        long,
+        value_name = "WHO",
+        value_parser = PossibleValuesParser::new(["loopback", "any", "never"])
+            .try_map(|text| text.parse::<Plain>()),
+        default_value = "loopback"
+    )]
+    pub plain: Plain,
+    /// Where the keys for TLS are.
+    #[command(flatten)]
+    pub tls: TlsDir,
     /// Where the sockets are.
     #[command(flatten)]
     pub place: Place,
@@ -39,6 +53,42 @@ pub struct Place {
     pub runtime_dir: Option<PathBuf>,
 }
 
+/// The directory of the keys for TLS, for who makes them and for who uses them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TlsDir {
+    /// The directory, if it is not the default.
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Directory of the keys for TLS, as `rosemary pki init` makes it; used if it is \
+                there [default: /etc/rosemary/pki for root, $XDG_CONFIG_HOME/rosemary/pki for \
+                others]"
+    )]
+    pub tls_dir: Option<PathBuf>,
+}
+
+/// Where root's keys are.
+pub const SYSTEM_TLS_DIR: &str = "/etc/rosemary/pki";
+
+impl TlsDir {
+    /// The directory that is meant, as an absolute path; `None` if nothing says which it is.
+    pub fn resolve(&self) -> Option<PathBuf> {
+        let dir = match &self.tls_dir {
+            Some(dir) => dir.clone(),
+            None if sys::process::is_root() => SYSTEM_TLS_DIR.into(),
+            None => config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?,
+        };
+        Some(std::path::absolute(&dir).unwrap_or(dir))
+    }
+}
+
+/// As the XDG Base Directory Specification says: relative paths are to be taken as not set.
+fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
+    let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")))?;
+    Some(base.join("rosemary/pki"))
+}
+
 /// The directory of an instance that root started.
 pub const SYSTEM_RUNTIME_DIR: &str = "/run/rosemary";
 
@@ -54,6 +104,10 @@ impl Options {
         let mut args = Vec::new();
         for address in &self.listen {
             args.extend(["--listen".into(), address.to_string().into()]);
+        }
+        args.extend(["--plain".into(), self.plain.to_string().into()]);
+        if let Some(dir) = &self.tls.tls_dir {
+            args.extend(["--tls-dir".into(), dir.into()]);
         }
         if let Some(dir) = &self.place.runtime_dir {
             args.extend(["--runtime-dir".into(), dir.into()]);
@@ -121,9 +175,11 @@ mod tests {
 
     #[test]
     fn arguments_survive_being_passed_on() {
-        let args =
-            ["--listen", "127.0.0.1:6653", "--listen", "[::1]:6633", "--runtime-dir", "/tmp/r"];
+        let listen = ["--listen", "127.0.0.1:6653", "--listen", "[::1]:6633"];
+        let tls = ["--plain", "never", "--tls-dir", "/tmp/k", "--runtime-dir", "/tmp/r"];
+        let args = [&listen[..], &tls].concat();
         let options = parse(&args).unwrap();
+        assert_eq!(options.plain, Plain::Never);
         assert_eq!(options.listen.len(), 2);
         assert_eq!(options.to_args(), args);
     }
@@ -132,6 +188,22 @@ mod tests {
     fn address_without_a_port_is_refused_with_an_example() {
         let error = parse(&["--listen", "6653"]).unwrap_err();
         assert!(error.contains("as 127.0.0.1:6653"), "{error}");
+    }
+
+    #[test]
+    fn plain_tcp_is_for_this_machine_unless_said_otherwise() {
+        assert_eq!(parse(&[]).unwrap().plain, Plain::Loopback);
+        assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
+    }
+
+    #[test]
+    fn keys_of_a_user_are_with_the_users_configuration() {
+        let some = |dir: &str| Some(OsString::from(dir));
+        let dir = config_dir(some("/x"), some("/home/u"));
+        assert_eq!(dir.unwrap(), Path::new("/x/rosemary/pki"));
+        let dir = config_dir(some("x"), some("/home/u"));
+        assert_eq!(dir.unwrap(), Path::new("/home/u/.config/rosemary/pki"));
+        assert_eq!(config_dir(None, None), None);
     }
 
     #[test]

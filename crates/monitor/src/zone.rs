@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kernel::control::AppId;
+use kernel::control::{App, AppId};
 use kernel::policy::Policy;
 use tracing::{error, info};
 use zone::control::{Answer, Request};
@@ -99,6 +99,11 @@ impl Zone {
             }
         }
         false
+    }
+
+    /// What the kernel is told of it at its start.
+    pub(crate) fn introduction(&self) -> App {
+        App { app: self.app, name: self.name.clone(), policy: self.policy.clone() }
     }
 
     /// Whether its app is loaded and can be connected.
