@@ -37,7 +37,7 @@ impl Capabilities {
 
     fn from_v1_0(bits: u32) -> Self {
         let stp = if bits & Self::STP_1_0 == 0 { 0 } else { Self::STP.0 };
-        Self(bits & !Self::STP_1_0 | stp)
+        Self(bits & !(Self::STP_1_0 | Self::STP.0) | stp)
     }
 
     fn to_v1_0(self) -> u32 {

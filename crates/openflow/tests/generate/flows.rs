@@ -190,11 +190,8 @@ pub(super) fn action(version: Version) -> BoxedStrategy<Action> {
         ]
         .boxed();
     }
-    let set = field()
-        .prop_filter("a mask cannot be sent", |field| !field.to_string().contains('/'))
-        .prop_filter("a mask cannot be sent", |field| {
-            !matches!(field, Field::Opaque(OpaqueField { has_mask: true, .. }))
-        });
+    let set =
+        field().prop_filter("a mask cannot be sent", |field| !field.to_string().contains('/'));
     prop_oneof![
         output,
         set.prop_map(Action::SetField),
