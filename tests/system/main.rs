@@ -12,3 +12,4 @@ mod scaffold;
 mod stopping;
 mod switching;
 mod tls;
+mod wire;
