@@ -13,9 +13,10 @@
 //! | `door` | who may be in its handshake, and who gives way |
 //! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
-//! | `check` | what apps may send, and whether it is well-formed |
+//! | `check` | what an app may send, and whose it is then |
+//! | `rate` | how much outsiders can write into the log |
 //!
-//! The way of a packet-in through them is drawn in `ARCHITECTURE.md`.
+//! The way of a packet-in through them is drawn in `docs/packet-in.md`.
 //!
 //! What it will never do: execute programs, open files or sockets after its start, listen on
 //! addresses of its own choice, believe anything that stands in a ring's down memory, or wait for
