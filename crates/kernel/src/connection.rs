@@ -7,19 +7,16 @@
 //! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
 //! file there is no difference.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
-use openflow::{Dpid, PortDesc, Version};
+use openflow::Dpid;
 use thiserror::Error;
 
 use crate::door::{Progress, Ticket};
-use crate::held::Queue;
-use crate::link::Told;
-use crate::query::SwitchStatus;
+use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
 /// Output above which messages of apps are refused, in bytes.
@@ -97,70 +94,6 @@ pub(crate) struct Connection {
     /// It has completed the handshake as a datapath that is connected already: what it said, and
     /// when, until it is known which of the two lives.
     pub(crate) claim: Option<(SwitchInfo, Instant)>,
-}
-
-/// A switch that can be used.
-#[derive(Debug)]
-pub(crate) struct Switch {
-    pub(crate) dpid: Dpid,
-    pub(crate) version: Version,
-    pub(crate) epoch: u32,
-    /// By number.
-    pub(crate) ports: BTreeMap<u32, PortDesc>,
-    /// What each link's app was told, by the link's slot.
-    pub(crate) told: Vec<Told>,
-    pub(crate) counters: Counters,
-    /// What of it waits for what apps say.
-    pub(crate) queue: Queue,
-}
-
-/// What happened on this connection.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
-    pub(crate) packet_ins: u64,
-    pub(crate) dropped: u64,
-    /// Packet-ins that ended because a guard was silent or away.
-    pub(crate) guarded: u64,
-    pub(crate) flow_mods: u64,
-    pub(crate) packet_outs: u64,
-    pub(crate) refused: u64,
-    pub(crate) errors: u64,
-}
-
-impl Switch {
-    /// One that has completed the handshake.
-    pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
-        Self {
-            dpid: info.dpid,
-            version: info.version,
-            epoch,
-            ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
-            told: Vec::new(),
-            counters: Counters::default(),
-            queue: Queue::new(),
-        }
-    }
-
-    /// What operators are told about it.
-    pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
-        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
-            self.counters;
-        SwitchStatus {
-            dpid: self.dpid.to_string(),
-            version: self.version.to_string(),
-            address: address.to_string(),
-            transport: transport.to_owned(),
-            epoch: self.epoch,
-            ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
-            packet_ins,
-            dropped,
-            guarded,
-            flow_mods,
-            packet_outs,
-            refused,
-            errors,
-        }
-    }
 }
 
 /// What reading brought.

@@ -11,7 +11,9 @@
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
 //! | `door` | who may be in its handshake, and who gives way |
-//! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
+//! | `switch` | what is known of a switch that can be used |
+//! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
+//! | `record`, `frame` | the records that apps get; what must be known of packets |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
 //! | `rate` | how much outsiders can write into the log |
@@ -29,13 +31,16 @@ mod connection;
 pub mod control;
 mod dispatch;
 mod door;
+mod frame;
 mod held;
 mod link;
 mod plan;
 pub mod policy;
 pub mod query;
 mod rate;
+mod record;
 pub mod server;
+mod switch;
 pub mod tls;
 
 pub mod worker;

@@ -7,8 +7,8 @@ use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus,
 use tracing::{debug, info, warn};
 
 use super::Worker;
-use crate::connection::Switch;
 use crate::query::{PAGE, SwitchStatus};
+use crate::switch::Switch;
 
 /// How long the known connection of a datapath has to show that it lives, when another claims
 /// the same datapath.
