@@ -1,1 +1,40 @@
-//! Rosemary's kernel.
+//! The kernel: the process that owns the switch connections and moves messages, as thin as
+//! possible.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`control`] | what the monitor asks and is told |
+//! | [`policy`] | what the operator lets an app do |
+//! | [`query`] | what an operator asks and is told |
+//! | [`server`] | the main thread: serves the two |
+//! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
+//! | `connection` | one switch: its socket, its session, its buffers |
+//! | [`tls`] | keys, certificates, and what they mean |
+//! | `door` | who may be in its handshake, and who gives way |
+//! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
+//! | `link` | an app's rings: snapshot, replay after a death, live |
+//! | `check` | what apps may send, and whether it is well-formed |
+//!
+//! The way of a packet-in through them is drawn in `ARCHITECTURE.md`.
+//!
+//! What it will never do: execute programs, open files or sockets after its start, listen on
+//! addresses of its own choice, believe anything that stands in a ring's down memory, or wait for
+//! an application.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod connection;
+pub mod control;
+mod dispatch;
+mod door;
+mod held;
+mod link;
+mod plan;
+pub mod policy;
+pub mod query;
+mod rate;
+pub mod server;
+pub mod tls;
+
+pub mod worker;

@@ -1,1 +1,29 @@
-//! Rosemary's sys.
+//! The operating system as Rosemary needs it, behind safe functions.
+//!
+//! This is the only crate of the workspace that may contain `unsafe` (the C ABI's module in
+//! `sdk` aside): what must be proven by hand is proven here, once, and the crates above forbid it.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`shm`] | memfds, sealed against resizing and, for the reader's side, against writing |
+//! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
+//! | [`doorbell`] | an eventfd that wakes a peer that sleeps |
+//! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`named`] | control sockets with a name in the file system, and who connects to them |
+//! | [`process`] | children that die with their parent, pidfds, dropping privileges |
+//! | [`log`] | where our programs log to |
+//! | [`object`] | loading an application's shared object from a descriptor |
+//! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
+//!
+//! What it will never do: speak OpenFlow, know what an application is for, decide a policy, or
+//! open anything that its caller did not name.
+
+pub mod channel;
+pub mod doorbell;
+pub mod log;
+pub mod named;
+pub mod namespace;
+pub mod object;
+pub mod process;
+pub mod ring;
+pub mod shm;

@@ -1,0 +1,51 @@
+# One command each. They install with apt-get what is missing, and say so before (.ci/need).
+# What needs root (namespaces, interfaces) runs through sudo, where you are not root.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build demo check test man
+
+# Debian leaves the sbin directories out of an ordinary user's PATH.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
+LAB := ip ping ethtool tcpdump ovsdb-tool ovsdb-server ovs-vswitchd ovs-vsctl ovs-ofctl
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+OF ?= 1.3
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: ## compile the programs and the apps that ship, into target/debug
+	@.ci/need cargo cc
+	cargo build --workspace --bins --examples
+
+demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3)
+	@.ci/need $(LAB)
+	@$(SUDO) target/debug/rosemary demo --of $(OF)
+
+man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
+	@target/debug/rosemary man target/man
+
+check: ## format, lints and unit tests: minutes
+	@.ci/need cargo cc
+	@cargo fmt --version >/dev/null 2>&1 || { echo "make: rustfmt is missing; type: rustup component add rustfmt" >&2; exit 1; }
+	@cargo clippy --version >/dev/null 2>&1 || { echo "make: clippy is missing; type: rustup component add clippy" >&2; exit 1; }
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --exclude rosemary-tests
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
+	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
+
+# As root, because a system test makes a lab of its own (crates/cli/src/lab); one that has to skip
+# fails here. --show-output, because they print what they measured.
+RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
+SYSTEM_LOG := target/system-tests.log
+
+test: check build ## all of it: check, then the whole system against Open vSwitch
+	@.ci/need $(LAB) setpriv openssl ovs-pki
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
+	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
+	@echo
+	@echo "Passed: format, lints, unit tests, and system tests:"
+	@sed -n 's/^test result: ok. \([1-9][0-9]* passed\).*finished in \(.*\)/  \1 in \2/p' $(SYSTEM_LOG)

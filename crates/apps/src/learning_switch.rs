@@ -1,0 +1,262 @@
+//! A learning switch: remembers which port each host is behind, installs a flow for every pair of
+//! hosts that talk, floods when it does not know.
+//!
+//! The rule that keeps it right: a flow matches the port that its source was learned on, so a host
+//! that moves misses its old flows and is learned anew; and what was learned goes with the port or
+//! the switch that it was learned on.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use rosemary_sdk::{
+    Action, App, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port, PortChange, PortNo,
+    SendError, Switch, export_app,
+};
+
+/// Flows that no packet has used for so long go by themselves, in seconds.
+const IDLE_TIMEOUT: u16 = 60;
+
+/// Above the table-miss entry.
+const PRIORITY: u16 = 1;
+
+/// Hosts that each generation of a switch's table remembers: a bound on memory, whatever
+/// addresses somebody invents.
+const GENERATION: usize = 32 * 1024;
+
+/// See the description above.
+#[derive(Debug, Default)]
+struct LearningSwitch {
+    tables: HashMap<Dpid, Table>,
+}
+
+/// Which port a host is behind. The hash is keyed, so addresses cannot be chosen to collide.
+///
+/// Two generations: when the young one is full it becomes the old one, and what was the old one,
+/// whose hosts have been silent longest, is forgotten.
+#[derive(Debug, Default)]
+struct Table {
+    young: HashMap<MacAddr, PortNo>,
+    old: HashMap<MacAddr, PortNo>,
+}
+
+impl Table {
+    /// Remembers a host; the port it was behind before, if that was another.
+    fn learn(&mut self, host: MacAddr, port: PortNo) -> Option<PortNo> {
+        if self.young.len() >= GENERATION && !self.young.contains_key(&host) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        let before = self.young.insert(host, port).or_else(|| self.old.remove(&host));
+        before.filter(|before| *before != port)
+    }
+
+    fn port_of(&self, host: MacAddr) -> Option<PortNo> {
+        self.young.get(&host).or_else(|| self.old.get(&host)).copied()
+    }
+
+    fn forget(&mut self, port: PortNo) {
+        self.young.retain(|_, behind| *behind != port);
+        self.old.retain(|_, behind| *behind != port);
+    }
+}
+
+impl App for LearningSwitch {
+    fn create() -> Self {
+        Self::default()
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        let result = match event {
+            Event::SnapshotBegin => {
+                self.tables.clear();
+                Ok(())
+            }
+            Event::SwitchDown(switch) => {
+                self.tables.remove(&switch.dpid);
+                Ok(())
+            }
+            Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
+            Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            network.warn(&format!("could not answer: {error}"));
+        }
+    }
+}
+
+impl LearningSwitch {
+    fn on_packet(
+        &mut self,
+        packet_in: &PacketIn<'_>,
+        network: &mut Network<'_>,
+    ) -> Result<(), SendError> {
+        let Some((eth_dst, eth_src)) = packet_in.addresses() else { return Ok(()) };
+        if stays_on_its_link(eth_dst) {
+            return Ok(());
+        }
+        let (switch, in_port) = (packet_in.switch, packet_in.in_port);
+        let table = self.tables.entry(switch.dpid).or_default();
+        if !is_group(eth_src) && table.learn(eth_src, in_port).is_some() {
+            // It moved: flows towards it lead to where it was.
+            network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
+        }
+        match table.port_of(eth_dst) {
+            Some(port) if port == in_port => Ok(()), // it has heard it already
+            Some(port) => {
+                let forward = [Action::output(port)];
+                let pair = Match::new().in_port(in_port).eth_src(eth_src).eth_dst(eth_dst);
+                let flow_mod = FlowMod::add(pair)
+                    .priority(PRIORITY)
+                    .idle_timeout(IDLE_TIMEOUT)
+                    .apply(&forward);
+                network.flow_mod(switch, &flow_mod)?;
+                network.packet_out_for(packet_in, &forward)
+            }
+            None => network.packet_out_for(packet_in, &[Action::output(PortNo::FLOOD)]),
+        }
+    }
+
+    fn on_port(
+        &mut self,
+        switch: Switch,
+        change: PortChange,
+        port: Port,
+        network: &mut Network<'_>,
+    ) -> Result<(), SendError> {
+        if change != PortChange::Deleted && port.is_up() {
+            return Ok(());
+        }
+        let Some(table) = self.tables.get_mut(&switch.dpid) else { return Ok(()) };
+        table.forget(port.port_no);
+        network.flow_mod(switch, &FlowMod::delete(Match::new()).out_port(port.port_no))
+    }
+}
+
+/// Whether an address names many hosts (IEEE 802-2014 §8.2.2): never a source.
+fn is_group(address: MacAddr) -> bool {
+    address.0[0] & 1 == 1
+}
+
+/// Whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning
+/// tree, pause frames.
+fn stays_on_its_link(address: MacAddr) -> bool {
+    matches!(address.0, [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f])
+}
+
+export_app!(LearningSwitch, name = "learning-switch");
+
+#[cfg(test)]
+mod tests {
+    use openflow::{Header, Kind, PacketOut, Version};
+    use rosemary_sdk::abi::RecordKind;
+    use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
+
+    use super::*;
+
+    const ALICE: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+    const BOB: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
+    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+    fn packet(bench: &mut Bench, at: Switch, from: ([u8; 6], u32), to: [u8; 6]) -> Vec<Sent> {
+        let frame = [&to[..], &from.0, &[0x08, 0x00, 1, 2, 3, 4]].concat();
+        bench.event(AlignedRecord::packet_in(at, PortNo(from.1), &frame))
+    }
+
+    fn kinds(sent: &[Sent]) -> Vec<Kind> {
+        let kind = |sent: &Sent| {
+            let header = Header::decode(&sent.message).unwrap();
+            Kind::from_wire(Version::from_wire(header.version).unwrap(), header.kind).unwrap()
+        };
+        sent.iter().map(kind).collect()
+    }
+
+    fn flooded(sent: &[Sent]) -> bool {
+        let [sent] = sent else { return false };
+        let packet_out = PacketOut::decode(&sent.message).unwrap();
+        packet_out.actions.iter().eq([Action::output(PortNo::FLOOD)])
+    }
+
+    #[test]
+    fn unknown_destination_is_flooded() {
+        for version in VERSIONS {
+            let mut bench = Bench::new::<LearningSwitch>();
+            let sent = packet(&mut bench, Bench::switch(1, version), (ALICE, 1), BOB);
+            assert!(flooded(&sent), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn reply_to_a_known_host_installs_a_flow_and_sends_the_packet() {
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            packet(&mut bench, at, (ALICE, 1), BOB);
+            let sent = packet(&mut bench, at, (BOB, 2), ALICE);
+            assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut]);
+            let flow_mod = FlowMod::decode(&sent[0].message).unwrap();
+            let pair =
+                Match::new().in_port(PortNo(2)).eth_src(MacAddr(BOB)).eth_dst(MacAddr(ALICE));
+            assert_eq!(flow_mod.match_, pair);
+            assert_eq!(flow_mod.idle_timeout, IDLE_TIMEOUT);
+        }
+    }
+
+    #[test]
+    fn host_that_moves_is_learned_anew_and_its_flows_deleted() {
+        let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
+        packet(&mut bench, at, (ALICE, 1), BOB);
+        let sent = packet(&mut bench, at, (ALICE, 3), BOB);
+        assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut]);
+        assert!(FlowMod::decode(&sent[0].message).unwrap().command.is_delete());
+    }
+
+    #[test]
+    fn packet_back_to_the_port_it_came_from_is_dropped() {
+        let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
+        packet(&mut bench, at, (ALICE, 1), BOB);
+        assert_eq!(packet(&mut bench, at, (BOB, 1), ALICE), []);
+    }
+
+    #[test]
+    fn switch_down_and_port_down_forget_their_hosts() {
+        for gone in [
+            AlignedRecord::about(RecordKind::SwitchDown, Bench::switch(1, Version::V1_3)),
+            AlignedRecord::about(RecordKind::SnapshotBegin, Bench::switch(0, Version::V1_3)),
+            AlignedRecord::port(Bench::switch(1, Version::V1_3), 1, PortNo(1), 0),
+            AlignedRecord::port(Bench::switch(1, Version::V1_3), 2, PortNo(1), 1),
+        ] {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
+            packet(&mut bench, at, (ALICE, 1), BOB);
+            bench.event(gone);
+            assert!(flooded(&packet(&mut bench, at, (BOB, 2), ALICE)));
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_the_link_and_what_is_no_frame_is_left_alone() {
+        let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_0));
+        let lldp = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
+        assert_eq!(packet(&mut bench, at, (ALICE, 1), lldp), []);
+        assert_eq!(bench.event(AlignedRecord::packet_in(at, PortNo(1), &[0; 11])), []);
+    }
+
+    #[test]
+    fn flood_of_invented_addresses_stays_within_two_generations() {
+        let mut table = Table::default();
+        for number in 0..10 * GENERATION as u64 {
+            let [_, _, address @ ..] = number.to_be_bytes();
+            table.learn(MacAddr(address), PortNo(1));
+        }
+        assert!(table.young.len() + table.old.len() <= 2 * GENERATION);
+    }
+
+    #[test]
+    fn batch_without_room_for_answers_is_left_for_later() {
+        let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
+        let frame = [&BOB[..], &ALICE, &[0x08, 0x00]].concat();
+        let records = [(); 3].map(|()| AlignedRecord::packet_in(at, PortNo(1), &frame));
+        bench.room = 2200;
+        let (answer, sent) = bench.batch(&records).unwrap();
+        assert_eq!((answer.handled, sent.len()), (1, 1));
+    }
+}

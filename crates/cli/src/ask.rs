@@ -1,0 +1,318 @@
+//! Asking a running Rosemary: the client's side of the admin socket and of the kernel's.
+//!
+//! Every question has [`PATIENCE`] to be answered: a process that hangs is told as such, and does
+//! not hang the operator's terminal too.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kernel::query::{Query, Reply, SwitchStatus};
+use monitor::admin::{Ask, Status, Tell};
+use monitor::config::{Config, SYSTEM_CONFIG};
+use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sys::channel::{Channel, ChannelError};
+use thiserror::Error;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a question was not answered.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// There is no Rosemary.
+    #[error("nothing runs here (no {}); start it with `rosemary up`", list(.0))]
+    NothingRuns(Vec<PathBuf>),
+    /// There is one, or was, and it cannot be connected to.
+    #[error("cannot connect to {path}; {hint}")]
+    Connect {
+        /// The admin socket.
+        path: PathBuf,
+        /// What to do.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It did not answer.
+    #[error("{whom} did not answer; its log says why")]
+    Silent {
+        /// Who was asked.
+        whom: &'static str,
+        /// What happened to the connection.
+        source: ChannelError,
+    },
+    /// It hangs, or the machine does.
+    #[error("{whom} did not answer within {} s", PATIENCE.as_secs())]
+    Late {
+        /// Who was asked.
+        whom: &'static str,
+    },
+    /// It refused.
+    #[error("the monitor refused: {0}")]
+    Refused(String),
+    /// It cannot answer now.
+    #[error("cannot be asked now: {0}; try again in a moment")]
+    Unavailable(String),
+    /// It answered something else; the two programs are not of the same version.
+    #[error("{whom} answered another question; is it of another version than this command?")]
+    Unexpected {
+        /// Who was asked.
+        whom: &'static str,
+    },
+    /// Nothing says where to look.
+    #[error(transparent)]
+    Place(#[from] monitor::error::StartError),
+}
+
+/// A connection to the monitor of a running Rosemary.
+#[derive(Debug)]
+pub struct Monitor(Channel);
+
+impl Monitor {
+    /// Connects to the Rosemary at `place`.
+    ///
+    /// Where the place is not stated, a user's own is looked for first and then the system's,
+    /// which members of the group `rosemary` may ask.
+    ///
+    /// # Errors
+    /// [`AskError::NothingRuns`], [`AskError::Connect`] or [`AskError::Place`].
+    pub fn connect(place: &Place) -> Result<Self, AskError> {
+        let sockets = sockets(place)?;
+        for path in &sockets {
+            match connect(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => {
+                    let (path, hint) = (path.clone(), hint(&source));
+                    return Err(AskError::Connect { path, hint, source });
+                }
+                Ok(channel) => return Ok(Self(channel)),
+            }
+        }
+        Err(AskError::NothingRuns(sockets))
+    }
+
+    /// What runs.
+    ///
+    /// # Errors
+    /// It did not answer, or refused.
+    pub fn status(&self) -> Result<Status, AskError> {
+        match self.ask(Ask::Status)? {
+            (Tell::Status(status), _) => Ok(status),
+            (tell, _) => Err(refusal(tell)),
+        }
+    }
+
+    /// A connection to the kernel.
+    ///
+    /// # Errors
+    /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
+    pub fn kernel(&self) -> Result<Kernel, AskError> {
+        match self.ask(Ask::Kernel)? {
+            (Tell::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
+            (tell, _) => Err(refusal(tell)),
+        }
+    }
+
+    fn ask(&self, ask: Ask) -> Result<(Tell, Option<OwnedFd>), AskError> {
+        let (tell, fds) = exchange(&self.0, &ask, "the monitor")?;
+        Ok((tell, fds.into_iter().next()))
+    }
+}
+
+/// A connection to the kernel of a running Rosemary.
+#[derive(Debug)]
+pub struct Kernel(Channel);
+
+impl Kernel {
+    /// The switches that are connected, in the order of their DPIDs.
+    ///
+    /// # Errors
+    /// It did not answer.
+    pub fn switches(&self) -> Result<Vec<SwitchStatus>, AskError> {
+        const WHOM: &str = "the kernel";
+        let unexpected = || AskError::Unexpected { whom: WHOM };
+        let mut all: Vec<SwitchStatus> = Vec::new();
+        loop {
+            let after = match all.last() {
+                Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
+                None => None,
+            };
+            let (reply, _) = exchange(&self.0, &Query::Switches { after }, WHOM)?;
+            let Reply::Switches { switches, more } = reply;
+            if more && switches.is_empty() {
+                return Err(unexpected()); // would be asked for ever
+            }
+            all.extend(switches);
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// The admin sockets that may be meant, the likeliest first.
+fn sockets(place: &Place) -> Result<Vec<PathBuf>, AskError> {
+    let config = match Config::load(place.config.as_deref()) {
+        Err(error) if place.config.is_some() => return Err(error.into()),
+        // What runs was started before it was broken.
+        result => result.unwrap_or_default(),
+    };
+    let mut dirs = Vec::new();
+    match place.resolve(&config) {
+        Ok(dir) => dirs.push(dir),
+        Err(error) if place.runtime_dir.is_some() => return Err(error.into()),
+        Err(_) => {} // without a session there is still the system's
+    }
+    if place.runtime_dir.is_none() {
+        // Who is not root may not be allowed to read it.
+        let system = Config::load(Some(Path::new(SYSTEM_CONFIG))).unwrap_or_default();
+        dirs.extend(system.runtime_dir);
+        dirs.push(SYSTEM_RUNTIME_DIR.into());
+    }
+    let mut sockets: Vec<PathBuf> = Vec::new();
+    for socket in dirs.into_iter().map(|dir| dir.join(ADMIN_SOCKET)) {
+        if !sockets.contains(&socket) {
+            sockets.push(socket);
+        }
+    }
+    Ok(sockets)
+}
+
+/// The number of a DPID written as `00:00:00:00:00:00:00:01`.
+fn dpid(text: &str) -> Option<u64> {
+    u64::from_str_radix(&text.replace(':', ""), 16).ok()
+}
+
+/// Connects, patiently if as many wait there as may.
+fn connect(path: &Path) -> io::Result<Channel> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match sys::named::connect_to(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "only root, the user who started Rosemary and the group rosemary may ask"
+        }
+        io::ErrorKind::ConnectionRefused => {
+            "Rosemary was killed there; start it again with `rosemary up`"
+        }
+        io::ErrorKind::WouldBlock => "too many ask it at the same time; try again",
+        _ => "`rosemary up` starts Rosemary, --runtime-dir says where it is",
+    }
+}
+
+fn refusal(tell: Tell) -> AskError {
+    match tell {
+        Tell::Refused { why } => AskError::Refused(why),
+        Tell::Unavailable { why } => AskError::Unavailable(why),
+        Tell::Status(_) | Tell::Kernel => AskError::Unexpected { whom: "the monitor" },
+    }
+}
+
+/// Sends a question and waits for its answer.
+fn exchange<Q: Serialize, A: DeserializeOwned>(
+    channel: &Channel,
+    question: &Q,
+    whom: &'static str,
+) -> Result<(A, Vec<OwnedFd>), AskError> {
+    let silent = |source| AskError::Silent { whom, source };
+    channel.send(question, &[]).map_err(silent)?;
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match channel.receive() {
+            Err(ChannelError::WouldBlock) => {}
+            result => return result.map_err(silent),
+        }
+        let rest = give_up.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Err(AskError::Late { whom });
+        }
+        let rest = Timespec::try_from(rest).map_err(|_| AskError::Late { whom })?;
+        match poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&rest)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(silent(ChannelError::System(error.into()))),
+        }
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", no ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(number: u64) -> SwitchStatus {
+        SwitchStatus {
+            dpid: format!("00:00:00:00:00:00:00:{number:02x}"),
+            version: "1.3".into(),
+            address: "127.0.0.1:43210".into(),
+            transport: "tcp".into(),
+            epoch: 1,
+            ports: 2,
+            packet_ins: 0,
+            dropped: 0,
+            guarded: 0,
+            flow_mods: 0,
+            packet_outs: 0,
+            refused: 0,
+            errors: 0,
+        }
+    }
+
+    /// Answers queries with pages of two switches, from 1 to `last`.
+    fn kernel_with(last: u64) -> Kernel {
+        let (ours, theirs) = Channel::pair().unwrap();
+        std::thread::spawn(move || {
+            loop {
+                poll(&mut [PollFd::new(&theirs, PollFlags::IN)], None).unwrap();
+                let Ok((Query::Switches { after }, _)) = theirs.receive() else { return };
+                let first = after.map_or(1, |after| after + 1);
+                let switches = (first..=last).take(2).map(switch).collect();
+                let reply = Reply::Switches { switches, more: first + 1 < last };
+                theirs.send(&reply, &[]).unwrap();
+            }
+        });
+        Kernel(ours)
+    }
+
+    #[test]
+    fn switches_are_asked_for_page_by_page() {
+        for last in [0, 1, 2, 3, 5] {
+            let switches = kernel_with(last).switches().unwrap();
+            let numbers: Vec<_> = switches.iter().map(|it| dpid(&it.dpid).unwrap()).collect();
+            assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn place_where_nothing_runs_is_told_with_what_to_type() {
+        let place = Place { runtime_dir: Some("/nowhere".into()), config: None };
+        let error = Monitor::connect(&place).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "nothing runs here (no /nowhere/admin.sock); start it with `rosemary up`"
+        );
+    }
+
+    #[test]
+    fn peer_that_closes_without_an_answer_is_an_error() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        drop(theirs);
+        let error = Monitor(ours).status().unwrap_err().to_string();
+        assert_eq!(error, "the monitor did not answer; its log says why");
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a lab could not be built or did not do what was waited for.
+
+use std::fmt;
+use std::io;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// What went wrong, with what the operator can do about it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// Namespaces and interfaces are for root alone.
+    #[error("this makes network namespaces, which needs root; type: sudo {command}")]
+    NotRoot {
+        /// The command line of this process, to be typed again.
+        command: String,
+    },
+    /// Root, but not root enough.
+    #[error(
+        "root may not make namespaces here; in a container, start it with --privileged \
+         (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
+    )]
+    Namespace(#[from] sys::namespace::EnterError),
+    /// Programs the lab is made of are not installed.
+    #[error(
+        "not found in PATH: {}; type: {}apt-get install {}",
+        programs.join(", "), path_first(*in_sbin), packages.join(" ")
+    )]
+    Missing {
+        /// The programs.
+        programs: Vec<&'static str>,
+        /// The Debian packages they come in, each once.
+        packages: Vec<&'static str>,
+        /// Whether `/usr/sbin` has all of them, and is not in `PATH`.
+        in_sbin: bool,
+    },
+    /// A file, directory or process could not be had.
+    #[error("could not {what}")]
+    Io {
+        /// What was tried, after "could not".
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A command said no.
+    #[error("`{command}` failed ({status}): {stderr}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said.
+        stderr: String,
+    },
+    /// A program that should run ended by itself.
+    #[error("{name} ended by itself ({status}); its last lines:\n{log}")]
+    Ended {
+        /// The program.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it wrote.
+        log: String,
+    },
+    /// What was waited for did not happen.
+    #[error("{what}: not within {limit:?}{evidence}")]
+    TooLate {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        limit: Duration,
+        /// What there was instead: nothing, or a new line and more.
+        evidence: Evidence,
+    },
+    /// A program's output could not be understood.
+    #[error("the output of {program} makes no sense ({reason}):\n{output}")]
+    Output {
+        /// The program.
+        program: &'static str,
+        /// What was expected.
+        reason: String,
+        /// What it wrote.
+        output: String,
+    },
+    /// The operator asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl LabError {
+    /// For `map_err`: `what` reads on from "could not".
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// Whether this machine lacks something the lab needs: the case for skipping a test.
+    pub fn is_about_the_machine(&self) -> bool {
+        matches!(self, Self::NotRoot { .. } | Self::Namespace(_) | Self::Missing { .. })
+    }
+}
+
+/// What may help before anything is installed.
+fn path_first(in_sbin: bool) -> &'static str {
+    if in_sbin { "export PATH=$PATH:/usr/sbin, or: " } else { "" }
+}
+
+/// The end of a log or a report, shown below an error if there is any.
+#[derive(Debug, Default)]
+pub struct Evidence(pub String);
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.trim().is_empty() { Ok(()) } else { write!(f, "; seen instead:\n{}", self.0) }
+    }
+}

@@ -1,0 +1,163 @@
+//! Hosts: a network namespace each, with one interface, plugged into a switch.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Lab, LabError, PingReport, Pinging, Running, Switch};
+
+/// A host of the lab.
+#[derive(Debug)]
+pub struct Host<'lab> {
+    lab: &'lab Lab,
+    name: String,
+    number: u8,
+    port: u16,
+}
+
+impl<'lab> Host<'lab> {
+    pub(super) fn add(
+        lab: &'lab Lab,
+        name: &str,
+        switch: &Switch<'lab>,
+        number: u8,
+    ) -> Result<Self, LabError> {
+        let mut host = Self { lab, name: name.to_owned(), number, port: 0 };
+        let plug = format!("{}-{name}", switch.name());
+        lab.run("ip", &["netns", "add", name])?;
+        let veth = ["link", "add", &plug, "type", "veth", "peer", "name", "eth0", "netns", name];
+        lab.run("ip", &veth)?;
+        for quiet in [&["-n", name, "link", "set", "eth0"][..], &["link", "set", &plug]] {
+            // Without a link-local address IPv6 has nothing to say by itself. Where the kernel
+            // has no IPv6 this fails, and there is nothing to quieten.
+            let _ = lab.run("ip", &[quiet, &["addrgenmode", "none"]].concat());
+        }
+        host.ip(&["link", "set", "lo", "up"])?;
+        host.ip(&["link", "set", "eth0", "address", &host.mac(), "up"])?;
+        host.ip(&["address", "add", &format!("{}/24", host.address()), "dev", "eth0"])?;
+        // The userspace datapath forwards packets as they are: an unfinished checksum would stay.
+        host.run("ethtool", &["-K", "eth0", "tx", "off"])?;
+        lab.run("ip", &["link", "set", &plug, "up"])?;
+        host.port = switch.plug(&plug)?;
+        Ok(host)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its IPv4 address.
+    pub fn address(&self) -> String {
+        format!("10.0.0.{}", self.number)
+    }
+
+    /// Its Ethernet address, in the form Linux and Open vSwitch print.
+    pub fn mac(&self) -> String {
+        format!("02:00:00:00:00:{:02x}", self.number)
+    }
+
+    /// The number of the switch's port it is behind.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A command that runs on this host.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = self.lab.command("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    /// Runs a short command on this host to its end and returns what it wrote.
+    ///
+    /// # Errors
+    /// [`LabError::Command`] if it says no.
+    pub fn run(&self, program: &str, args: &[&str]) -> Result<String, LabError> {
+        self.lab.run("ip", &[&["netns", "exec", &self.name, program], args].concat())
+    }
+
+    /// Tells this host the other's Ethernet address, so that it need not ask, and its first
+    /// packet to it is not an ARP request (which would be repeated once a second only).
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn knows(&self, other: &Host<'_>) -> Result<(), LabError> {
+        let (address, mac) = (other.address(), other.mac());
+        self.ip(&["neighbour", "replace", &address, "lladdr", &mac, "dev", "eth0"]).map(drop)
+    }
+
+    /// Sends `count` echo requests to `other`, one every `interval`, and waits for the replies:
+    /// one second after the last request at most.
+    ///
+    /// # Errors
+    /// If `ping` cannot be run or understood. Lost replies are no error: see the report.
+    pub fn ping(
+        &self,
+        other: &Host<'_>,
+        count: u32,
+        interval: Duration,
+    ) -> Result<PingReport, LabError> {
+        self.ping_in_background(other, count, interval)?.finish()
+    }
+
+    /// As [`Host::ping`], while the caller does something else.
+    ///
+    /// # Errors
+    /// If `ping` cannot be started.
+    pub fn ping_in_background(
+        &self,
+        other: &Host<'_>,
+        count: u32,
+        interval: Duration,
+    ) -> Result<Pinging<'lab>, LabError> {
+        Pinging::start(self.lab, self.command("ping"), &other.address(), count, interval)
+    }
+
+    /// Watches what arrives at this host, from when this returns.
+    ///
+    /// # Errors
+    /// If `tcpdump` cannot be started or does not begin to listen.
+    pub fn watch(&self) -> Result<Watch<'lab>, LabError> {
+        let mut command = self.command("tcpdump");
+        // -Z root: it would become another user, and so outlive the lab (see `die_with_parent`).
+        command.args(["-Z", "root", "-l", "-n", "-e", "-t", "-Q", "in", "-i", "eth0"]);
+        let mut tcpdump = self.lab.start(&format!("tcpdump-{}", self.name), command)?;
+        self.lab.wait_for("tcpdump listens", Duration::from_secs(10), |_| {
+            tcpdump.must_run()?;
+            Ok(tcpdump.stderr().contains("listening on").then_some(()))
+        })?;
+        Ok(Watch { lab: self.lab, tcpdump })
+    }
+
+    fn ip(&self, args: &[&str]) -> Result<String, LabError> {
+        self.lab.run("ip", &[&["-n", &self.name], args].concat())
+    }
+}
+
+/// What arrives at a host, as `tcpdump` shows it, a packet per line.
+#[derive(Debug)]
+pub struct Watch<'lab> {
+    lab: &'lab Lab,
+    tcpdump: Running,
+}
+
+impl Watch<'_> {
+    /// The packets so far that have all of `words` in their line.
+    pub fn seen(&self, words: &[&str]) -> Vec<String> {
+        let text = self.tcpdump.stdout();
+        let fits = |line: &&str| words.iter().all(|word| line.contains(word));
+        text.lines().filter(fits).map(Into::into).collect()
+    }
+
+    /// Waits for a packet with all of `words` in its line.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] with what was seen instead.
+    pub fn wait_for(&self, words: &[&str], limit: Duration) -> Result<String, LabError> {
+        let what = format!("a packet with {} arrives", words.join(", "));
+        self.lab.wait_for(what, limit, |evidence| {
+            evidence.0 = self.tcpdump.stdout();
+            Ok(self.seen(words).into_iter().next())
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! A machine in miniature: real switches, real hosts, Rosemary on its default paths and ports,
+//! and nothing of it on the machine it runs on.
+//!
+//! ```text
+//!  a thread, in a network and a mount namespace of its own (/run is empty in there)
+//!  |
+//!  |-- ovsdb-server, ovs-vswitchd   Open vSwitch in user space; bridges s1, s2, ...
+//!  |-- rosemary up                  127.0.0.1:6653 and /run/rosemary, as on any machine
+//!  `-- ping, tcpdump                each in the network namespace of a host
+//!
+//!   h1 (10.0.0.1) ----veth---- port 1 \
+//!   h2 (10.0.0.2) ----veth---- port 2 -- s1
+//!   h3 (10.0.0.3) ----veth---- port 3 /
+//! ```
+//!
+//! Two rules keep it clean. Everything the lab makes is a process, a file in a directory of its own
+//! (`/run`, `/etc/rosemary`, `/var/lib/rosemary`), or an interface, all inside the namespaces; and
+//! every process dies with the thread that entered. So when that thread is gone, by whatever means,
+//! the kernel removes the rest.
+//!
+//! `rosemary demo` and the system tests stand on this.
+
+mod child;
+mod error;
+mod host;
+mod ovs;
+mod ping;
+pub mod processes;
+mod programs;
+mod rosemary;
+
+use std::cell::{Cell, OnceCell};
+use std::env;
+use std::fs;
+use std::marker::PhantomData;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use child::Running;
+pub use error::{Evidence, LabError};
+pub use host::{Host, Watch};
+pub use ovs::{Of, Switch};
+pub use ping::{PingReport, Pinging, Reply};
+pub use rosemary::{Rosemary, Stopped};
+
+use ovs::OpenVSwitch;
+
+/// Directories that Rosemary and Open vSwitch write to by default: empty ones of the lab's own,
+/// whether the machine has them or not.
+const COVERED: [&str; 3] = ["/run", "/var/lib/rosemary", "/etc/rosemary"];
+
+/// Where the lab's own files are: below a covered directory.
+const FILES: &str = "/run/lab";
+
+/// Set by a signal handler or another thread to end every wait in a lab.
+pub type Interrupt = Arc<AtomicBool>;
+
+/// The calling thread's machine in miniature.
+///
+/// It cannot be sent to another thread: the namespaces are those of the thread that entered, and
+/// the processes die with it. There is no way out but the thread's end.
+#[derive(Debug)]
+pub struct Lab {
+    ovs: OnceCell<OpenVSwitch>,
+    switches: Cell<u16>,
+    hosts: Cell<u8>,
+    files: Cell<u32>,
+    interrupt: Interrupt,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Lab {
+    /// Moves the calling thread into a new lab that has nothing but `lo`.
+    ///
+    /// # Errors
+    /// [`LabError::NotRoot`], [`LabError::Missing`], [`LabError::Namespace`].
+    pub fn enter() -> Result<Self, LabError> {
+        Self::enter_until(Interrupt::default())
+    }
+
+    /// As [`Lab::enter`]; once `interrupt` is true every wait ends with [`LabError::Interrupted`].
+    ///
+    /// # Errors
+    /// As [`Lab::enter`].
+    pub fn enter_until(interrupt: Interrupt) -> Result<Self, LabError> {
+        if !sys::process::is_root() {
+            return Err(LabError::NotRoot { command: this_command() });
+        }
+        programs::check()?;
+        sys::namespace::enter_private(&COVERED.map(Path::new))?;
+        fs::create_dir_all(FILES).map_err(LabError::io(format!("make {FILES}")))?;
+        let lab = Self {
+            ovs: OnceCell::new(),
+            switches: Cell::new(0),
+            hosts: Cell::new(0),
+            files: Cell::new(0),
+            interrupt,
+            stays_on_its_thread: PhantomData,
+        };
+        lab.run("ip", &["link", "set", "lo", "up"])?;
+        Ok(lab)
+    }
+
+    /// Adds a switch that speaks `of` and wants a controller on `127.0.0.1:6653`. Its DPID is 1
+    /// for the lab's first switch, then 2, and so on.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn switch(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
+        if self.ovs.get().is_none() {
+            let started = OpenVSwitch::start(self)?;
+            self.ovs.get_or_init(|| started);
+        }
+        self.switches.set(self.switches.get() + 1);
+        Switch::add(self, name, of, self.switches.get())
+    }
+
+    /// Adds a host behind the next port of `switch`: `10.0.0.1` for the lab's first, and so on.
+    ///
+    /// # Errors
+    /// What `ip` or Open vSwitch said.
+    pub fn host<'lab>(
+        &'lab self,
+        name: &str,
+        switch: &Switch<'lab>,
+    ) -> Result<Host<'lab>, LabError> {
+        self.hosts.set(self.hosts.get() + 1);
+        Host::add(self, name, switch, self.hosts.get())
+    }
+
+    /// A command that runs in the lab, finds the lab's Open vSwitch and dies with this thread.
+    ///
+    /// In a process group of its own, so that Ctrl-C reaches this process alone and things stop in
+    /// the order it chooses.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env("LC_ALL", "C").env("TMPDIR", FILES).process_group(0);
+        for variable in ovs::DIRECTORIES {
+            command.env(variable, FILES);
+        }
+        for variable in ["ROSEMARY_CONFIG", "ROSEMARY_STATE_DIR", "ROSEMARY_RUNTIME_DIR"] {
+            command.env_remove(variable); // they are about the machine
+        }
+        sys::process::die_with_parent(&mut command);
+        command
+    }
+
+    /// Runs a short command of the lab to its end and returns what it wrote.
+    ///
+    /// # Errors
+    /// [`LabError::Command`] if it says no.
+    pub fn run(&self, program: &str, args: &[&str]) -> Result<String, LabError> {
+        let mut command = self.command(program);
+        command.args(args).stdin(Stdio::null());
+        let output = command.output().map_err(LabError::io(format!("start {program}")))?;
+        if !output.status.success() {
+            return Err(LabError::Command {
+                command: [&[program], args].concat().join(" "),
+                status: output.status,
+                stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            });
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Starts a program that runs on until the returned value is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be started at all.
+    pub fn start(&self, name: &str, command: Command) -> Result<Running, LabError> {
+        Running::start(self, name, command)
+    }
+
+    /// Asks `look` again and again until it has an answer.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] after `limit`, with what `look` last said it saw instead;
+    /// [`LabError::Interrupted`]; or `look`'s own.
+    pub fn wait_for<T>(
+        &self,
+        what: impl Into<String>,
+        limit: Duration,
+        mut look: impl FnMut(&mut Evidence) -> Result<Option<T>, LabError>,
+    ) -> Result<T, LabError> {
+        let start = Instant::now();
+        let mut evidence = Evidence::default();
+        loop {
+            self.check_interrupt()?;
+            if let Some(answer) = look(&mut evidence)? {
+                return Ok(answer);
+            }
+            if start.elapsed() >= limit {
+                return Err(LabError::TooLate { what: what.into(), limit, evidence });
+            }
+            thread::sleep(child::POLL);
+        }
+    }
+
+    /// Waits, but not longer than the operator does.
+    ///
+    /// # Errors
+    /// [`LabError::Interrupted`].
+    pub fn pause(&self, time: Duration) -> Result<(), LabError> {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            self.check_interrupt()?;
+            thread::sleep(child::POLL);
+        }
+        self.check_interrupt()
+    }
+
+    /// # Errors
+    /// [`LabError::Interrupted`] if the operator asked to stop.
+    pub fn check_interrupt(&self) -> Result<(), LabError> {
+        if self.interrupt.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The version of Open vSwitch, as it states it (`3.1.0`); empty before the first switch.
+    pub fn open_vswitch_version(&self) -> &str {
+        self.ovs.get().map_or("", OpenVSwitch::version)
+    }
+
+    /// The directory for the lab's own files, which are gone when the lab is.
+    pub fn files(&self) -> &Path {
+        Path::new(FILES)
+    }
+
+    /// A path for a new file of the lab.
+    fn new_file(&self, name: &str) -> PathBuf {
+        self.files.set(self.files.get() + 1);
+        self.files().join(format!("{:03}-{name}", self.files.get()))
+    }
+}
+
+/// The command line of this process, as it can be typed again.
+fn this_command() -> String {
+    let program = env::current_exe().map_or("rosemary".into(), |path| path.display().to_string());
+    env::args().skip(1).fold(program, |line, arg| line + " " + &arg)
+}

@@ -1,0 +1,175 @@
+//! Pings, and what came of them.
+
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Lab, LabError, Running};
+
+/// One answered echo request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reply {
+    /// Which request it answers, from 1.
+    pub seq: u32,
+    /// When it arrived.
+    pub at: SystemTime,
+    /// How long it took.
+    pub rtt: Duration,
+}
+
+/// What came of a series of pings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PingReport {
+    /// Requests sent.
+    pub sent: u32,
+    /// Requests answered.
+    pub received: u32,
+    /// The answers in the order they came; an answer that came twice is here once.
+    pub replies: Vec<Reply>,
+}
+
+impl PingReport {
+    /// Requests without an answer.
+    pub fn lost(&self) -> u32 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    /// The round-trip times, in the order the answers came.
+    pub fn rtts(&self) -> Vec<Duration> {
+        self.replies.iter().map(|reply| reply.rtt).collect()
+    }
+
+    /// The middle one of the round-trip times; zero if nothing was answered.
+    pub fn median_rtt(&self) -> Duration {
+        let mut rtts = self.rtts();
+        rtts.sort_unstable();
+        rtts.get(rtts.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// How long after `since` the first answer came; `None` if none did.
+    pub fn first_reply_after(&self, since: SystemTime) -> Option<Duration> {
+        self.replies.iter().find_map(|reply| reply.at.duration_since(since).ok())
+    }
+
+    /// Reads what `ping -D` of iputils writes.
+    fn parse(output: &str) -> Result<Self, LabError> {
+        let nonsense = |reason: &str| LabError::Output {
+            program: "ping",
+            reason: reason.to_owned(),
+            output: output.to_owned(),
+        };
+        let replies: Vec<Reply> = output.lines().filter_map(reply).collect();
+        // "3 packets transmitted, 2 received, +1 duplicates, 33% packet loss, time 2003ms"
+        let summary = output.lines().find(|line| line.contains("packets transmitted"));
+        let mut counts = summary
+            .ok_or_else(|| nonsense("no summary"))?
+            .split(", ")
+            .map(|part| part.split(' ').next().and_then(|count| count.parse::<u32>().ok()));
+        let sent = counts.next().flatten().ok_or_else(|| nonsense("how many were sent?"))?;
+        let received = counts.next().flatten().ok_or_else(|| nonsense("how many came back?"))?;
+        Ok(Self { sent, received, replies })
+    }
+}
+
+/// A line such as `[1700000000.123456] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.123 ms`;
+/// `None` for any other, and for a second answer to the same request.
+fn reply(line: &str) -> Option<Reply> {
+    if line.ends_with("(DUP!)") {
+        return None;
+    }
+    let after = |key: &str| line.split_once(key)?.1.split([' ', ']']).next();
+    let at = after("[")?.parse().ok().and_then(|at| Duration::try_from_secs_f64(at).ok())?;
+    let seq = after("icmp_seq=")?.parse().ok()?;
+    let ms: f64 = after("time=")?.parse().ok()?;
+    let rtt = Duration::try_from_secs_f64(ms / 1000.0).ok()?;
+    Some(Reply { seq, at: UNIX_EPOCH + at, rtt })
+}
+
+/// A `ping` in the background.
+#[derive(Debug)]
+pub struct Pinging<'lab> {
+    lab: &'lab Lab,
+    ping: Running,
+    /// When it ends by itself at the latest.
+    limit: Duration,
+}
+
+impl<'lab> Pinging<'lab> {
+    pub(super) fn start(
+        lab: &'lab Lab,
+        mut command: Command,
+        address: &str,
+        count: u32,
+        interval: Duration,
+    ) -> Result<Self, LabError> {
+        let seconds = format!("{:.3}", interval.as_secs_f64());
+        // -W 1: after the last request it waits a second for what is missing, then ends.
+        command.args(["-n", "-D", "-W", "1", "-c", &count.to_string(), "-i", &seconds, address]);
+        let ping = lab.start("ping", command)?;
+        Ok(Self { lab, ping, limit: interval * count + Duration::from_secs(15) })
+    }
+
+    /// How many requests have been answered so far.
+    pub fn received_so_far(&self) -> usize {
+        self.ping.stdout().lines().filter_map(reply).count()
+    }
+
+    /// Waits until `n` requests have been answered.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] with what `ping` wrote.
+    pub fn wait_for(&mut self, n: usize, limit: Duration) -> Result<(), LabError> {
+        self.lab.wait_for(format!("{n} pings are answered"), limit, |evidence| {
+            evidence.0 = super::child::last_lines(&self.ping.stdout(), 5);
+            Ok((self.received_so_far() >= n).then_some(()))
+        })
+    }
+
+    /// Waits until `ping` ends and says what came of it.
+    ///
+    /// # Errors
+    /// If `ping` says it could not send, or its output makes no sense.
+    pub fn finish(mut self) -> Result<PingReport, LabError> {
+        let limit = self.limit;
+        let status = self.lab.wait_for("ping ends", limit, |_| Ok(self.ping.ended()))?;
+        // 1 is "no answer at all", which the report says better.
+        if !matches!(status.code(), Some(0 | 1)) {
+            let (command, stderr) = ("ping".to_owned(), self.ping.stderr());
+            return Err(LabError::Command { command, status, stderr });
+        }
+        PingReport::parse(&self.ping.stdout())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.
+[1700000000.500000] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=3.25 ms
+[1700000000.510000] 64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=0.125 ms
+[1700000000.510100] 64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=0.225 ms (DUP!)
+From 10.0.0.1 icmp_seq=3 Destination Host Unreachable
+
+--- 10.0.0.2 ping statistics ---
+3 packets transmitted, 2 received, +1 duplicates, +1 errors, 33.3333% packet loss, time 20ms
+rtt min/avg/max/mdev = 0.125/1.687/3.250/1.563 ms
+";
+
+    #[test]
+    fn output_of_ping_is_read_with_its_losses_and_without_its_duplicates() {
+        let report = PingReport::parse(OUTPUT).unwrap();
+        assert_eq!((report.sent, report.received, report.lost()), (3, 2, 1));
+        assert_eq!(report.rtts(), [Duration::from_micros(3250), Duration::from_micros(125)]);
+        assert_eq!(report.replies[1].seq, 2);
+        let since = UNIX_EPOCH + Duration::from_millis(1_700_000_000_505);
+        let first = report.first_reply_after(since).unwrap();
+        assert!(first.abs_diff(Duration::from_millis(5)) < Duration::from_micros(10), "{first:?}");
+    }
+
+    #[test]
+    fn output_without_a_summary_is_an_error_that_shows_it() {
+        let error = PingReport::parse("ping: 10.0.0.2: no route\n").unwrap_err();
+        assert!(error.to_string().contains("no route"), "{error}");
+    }
+}

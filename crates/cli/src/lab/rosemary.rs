@@ -1,0 +1,149 @@
+//! Rosemary itself in the lab: the real binary, started, asked and stopped as an operator would.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use monitor::supervise::State;
+use rustix::process::Signal;
+
+use kernel::query::SwitchStatus;
+
+use super::{Lab, LabError, Running, Switch, child};
+use crate::status::Report;
+
+/// How [`Rosemary::stop`] went.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopped {
+    /// How `rosemary up` ended.
+    pub status: ExitStatus,
+    /// How long after the signal.
+    pub took: Duration,
+}
+
+/// A `rosemary up` in the lab, killed when this is dropped.
+#[derive(Debug)]
+pub struct Rosemary<'lab> {
+    lab: &'lab Lab,
+    up: Running,
+    binary: PathBuf,
+}
+
+impl<'lab> Rosemary<'lab> {
+    /// Starts `binary up ARGS...` and waits until it answers and all it starts is running.
+    ///
+    /// # Errors
+    /// [`LabError::Ended`] with the end of its log if it gave up.
+    pub fn start(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
+        let mut command = lab.command(binary);
+        command.arg("up").args(args);
+        let up = lab.start("rosemary", command)?;
+        let mut rosemary = Self { lab, up, binary: binary.to_owned() };
+        rosemary.wait_for("Rosemary is up", Duration::from_secs(10), |status| {
+            let running = status.programs.kernel.state == State::Running
+                && status.programs.apps.iter().all(|app| app.state == State::Running);
+            running.then_some(())
+        })?;
+        Ok(rosemary)
+    }
+
+    /// The process id of `rosemary up`.
+    pub fn pid(&self) -> u32 {
+        self.up.pid()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.up.stderr()
+    }
+
+    /// Asks it for its status; `None` if it does not answer with one.
+    ///
+    /// # Errors
+    /// [`LabError::Output`] if the answer is not the JSON it should be.
+    pub fn status(&self) -> Result<Option<Report>, LabError> {
+        let mut command = self.lab.command(&self.binary);
+        command.args(["status", "--json"]).stdin(Stdio::null());
+        let output = command.output().map_err(LabError::io("start rosemary status"))?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let status = serde_json::from_slice(&output.stdout).map_err(|error| LabError::Output {
+            program: "rosemary status --json",
+            reason: error.to_string(),
+            output: String::from_utf8_lossy(&output.stdout).into_owned(),
+        })?;
+        Ok(Some(status))
+    }
+
+    /// Asks for its status until `look` finds in it what it looks for.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] with the end of its log; [`LabError::Ended`].
+    pub fn wait_for<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut look: impl FnMut(&Report) -> Option<T>,
+    ) -> Result<T, LabError> {
+        self.lab.wait_for(what, limit, |evidence| {
+            self.up.must_run()?;
+            let status = self.status()?;
+            evidence.0 =
+                format!("{status:?}\nits log:\n{}", child::last_lines(&self.up.stderr(), 12));
+            Ok(status.as_ref().and_then(&mut look))
+        })
+    }
+
+    /// Waits until `switch` is connected and says what Rosemary knows about it.
+    ///
+    /// # Errors
+    /// As [`Rosemary::wait_for`].
+    pub fn wait_for_switch(&mut self, switch: &Switch<'_>) -> Result<SwitchStatus, LabError> {
+        let dpid = switch.dpid();
+        // Open vSwitch tries again after a second; the rest is slack for a busy machine.
+        self.wait_for(&format!("{} connects", switch.name()), Duration::from_secs(15), |status| {
+            status.switch(&dpid).cloned()
+        })
+    }
+
+    /// Waits until its log has a line with all of `words`.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] with the end of the log.
+    pub fn wait_for_log(&mut self, words: &[&str], limit: Duration) -> Result<String, LabError> {
+        let what = format!("a line with {} is logged", words.join(", "));
+        self.lab.wait_for(what, limit, |evidence| {
+            let log = self.up.stderr();
+            let line = log.lines().find(|line| words.iter().all(|word| line.contains(word)));
+            let line = line.map(ToOwned::to_owned);
+            evidence.0 = child::last_lines(&log, 12);
+            Ok(line)
+        })
+    }
+
+    /// Sends it `signal` and waits until it has ended.
+    ///
+    /// # Errors
+    /// [`LabError::TooLate`] with the end of its log; it is then killed.
+    pub fn stop(mut self, signal: Signal) -> Result<Stopped, LabError> {
+        let start = Instant::now();
+        self.up.signal(signal);
+        // Not `wait_for` of the lab: an interrupted lab still stops in good order.
+        let limit = Duration::from_secs(10);
+        let status = self.up.wait(limit).ok_or_else(|| LabError::TooLate {
+            what: "Rosemary stops".to_owned(),
+            limit,
+            evidence: super::Evidence(child::last_lines(&self.up.stderr(), 12)),
+        })?;
+        Ok(Stopped { status, took: start.elapsed() })
+    }
+}
+
+impl Drop for Rosemary<'_> {
+    fn drop(&mut self) {
+        // Gently first, as it knows best what it has started; `Running` kills what is left.
+        self.up.signal(Signal::TERM);
+        self.up.wait(Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,240 @@
+//! `rosemary status`: what runs, as a table or as JSON.
+//!
+//! The monitor says what it started; the kernel, asked over a connection of its own, says which
+//! switches it has. If only the kernel cannot be asked, the rest is shown all the same.
+
+use anyhow::Context as _;
+use clap::Args;
+use kernel::query::SwitchStatus;
+use monitor::admin::{AppStatus, Status};
+use monitor::options::Place;
+use serde::{Deserialize, Serialize};
+
+use crate::ask::Monitor;
+use crate::say;
+use crate::switches;
+use crate::table::Table;
+
+/// The options of `rosemary status`.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArgs {
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+    /// Where it runs.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// What is printed; its JSON is a promise to programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What the monitor started.
+    #[serde(flatten)]
+    pub programs: Status,
+    /// The connected switches; `None` if the kernel could not be asked.
+    pub switches: Option<Vec<SwitchStatus>>,
+}
+
+impl Report {
+    /// The app of that name.
+    pub fn app(&self, name: &str) -> Option<&AppStatus> {
+        self.programs.apps.iter().find(|app| app.name == name)
+    }
+
+    /// The connected switch of that identifier.
+    pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
+        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
+    }
+
+    /// The processes it names.
+    pub fn pids(&self) -> Vec<u32> {
+        let apps = self.programs.apps.iter().filter_map(|app| app.pid);
+        let kernel = self.programs.kernel.pid;
+        [self.programs.monitor.pid].into_iter().chain(kernel).chain(apps).collect()
+    }
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// Nothing runs, or it does not answer.
+pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
+    let monitor = Monitor::connect(&args.place)?;
+    let programs = monitor.status()?;
+    let switches = match monitor.kernel().and_then(|kernel| kernel.switches()) {
+        Ok(switches) => Some(switches),
+        Err(error) => {
+            say::error(&anyhow::Error::from(error).context("the switches are not known"));
+            None
+        }
+    };
+    let report = Report { programs, switches };
+    if args.json {
+        let json = serde_json::to_string(&report).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"));
+    } else {
+        say::data(text(&report));
+    }
+    Ok(())
+}
+
+fn text(report: &Report) -> String {
+    let Report { programs: status, switches } = report;
+    let kernel = &status.kernel;
+    let mut text = format!(
+        "Rosemary {}, up for {}, listens on {}\n\n",
+        status.version,
+        duration(status.monitor.uptime_seconds),
+        kernel.listen.join(" and ")
+    );
+
+    let mut programs = Table::new(["PROGRAM", "STATE", "PID", "USER", "RESTARTS", "LAST EXIT"]);
+    programs.row(["monitor", "running", &status.monitor.pid.to_string(), "", "", ""]);
+    programs.row([
+        "kernel",
+        &kernel.state.to_string(),
+        &pid(kernel.pid),
+        "",
+        &kernel.restarts.to_string(),
+        kernel.last_exit.as_deref().unwrap_or("-"),
+    ]);
+    for app in &status.apps {
+        programs.row([
+            &format!("app {}", app.name),
+            &app.state.to_string(),
+            &pid(app.pid),
+            &app.uid.to_string(),
+            &app.restarts.to_string(),
+            app.last_exit.as_deref().unwrap_or("-"),
+        ]);
+    }
+    text.push_str(&programs.text());
+    text.push('\n');
+
+    match switches.as_deref() {
+        None => text.push_str("The switches are not known.\n"),
+        Some([]) => text.push_str("No switch is connected.\n"),
+        Some(connected) => text.push_str(&switches::table(connected)),
+    }
+    text
+}
+
+fn pid(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "-".into(), |pid| pid.to_string())
+}
+
+/// A time as people say it: `3.2 s`, `5 min`, `7 h 4 min`, `12 d 3 h`.
+fn duration(seconds: f64) -> String {
+    let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
+    let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds:.1} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monitor::admin::{KernelStatus, MonitorStatus};
+    use monitor::supervise::State;
+
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            programs: Status {
+                version: "0.1.0".into(),
+                monitor: MonitorStatus { pid: 1, uptime_seconds: 3.2 },
+                kernel: KernelStatus {
+                    pid: Some(2),
+                    state: State::Running,
+                    restarts: 0,
+                    last_exit: None,
+                    listen: vec!["127.0.0.1:6653".into()],
+                },
+                apps: vec![AppStatus {
+                    name: "learning-switch".into(),
+                    number: 1,
+                    stage: "control".into(),
+                    band: Some([1, 65_535]),
+                    host: "user".into(),
+                    version: None,
+                    sha256: None,
+                    pid: None,
+                    uid: 1_879_048_193,
+                    state: State::Waiting,
+                    restarts: 1,
+                    last_exit: Some("killed by SIGKILL".into()),
+                }],
+            },
+            switches: Some(vec![SwitchStatus {
+                dpid: "00:00:00:00:00:00:00:01".into(),
+                version: "1.3".into(),
+                address: "127.0.0.1:43210".into(),
+                transport: "tls 1.3".into(),
+                epoch: 1,
+                ports: 2,
+                packet_ins: 5,
+                dropped: 0,
+                guarded: 0,
+                flow_mods: 2,
+                packet_outs: 4,
+                refused: 0,
+                errors: 0,
+            }]),
+        }
+    }
+
+    #[test]
+    fn json_has_the_promised_form() {
+        let expected = concat!(
+            r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
+            r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
+            r#""listen":["127.0.0.1:6653"]},"#,
+            r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
+            r#""host":"user","version":null,"sha256":null,"pid":null,"uid":1879048193,"#,
+            r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
+            r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
+            r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
+            r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
+            r#""refused":0,"errors":0}]}"#
+        );
+        assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
+    }
+
+    #[test]
+    fn table_shows_programs_and_switches_in_columns() {
+        assert_eq!(
+            text(&report()),
+            "\
+Rosemary 0.1.0, up for 3.2 s, listens on 127.0.0.1:6653
+
+PROGRAM              STATE    PID  USER        RESTARTS  LAST EXIT
+monitor              running  1
+kernel               running  2                0         -
+app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
+
+SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0
+"
+        );
+    }
+
+    #[test]
+    fn no_switch_and_no_kernel_are_told_apart() {
+        let mut report = report();
+        report.switches = Some(Vec::new());
+        assert!(text(&report).ends_with("No switch is connected.\n"));
+        report.switches = None;
+        assert!(text(&report).ends_with("The switches are not known.\n"));
+    }
+
+    #[test]
+    fn times_are_written_as_people_say_them() {
+        let said = [3.21, 60.0, 3_600.0 * 7.0 + 240.0, 86_400.0 * 12.5].map(duration);
+        assert_eq!(said, ["3.2 s", "1 min", "7 h 4 min", "12 d 12 h"]);
+    }
+}

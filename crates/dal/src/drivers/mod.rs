@@ -1,0 +1,3 @@
+//! A folder per southbound protocol.
+
+pub mod openflow;

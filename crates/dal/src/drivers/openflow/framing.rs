@@ -1,0 +1,51 @@
+//! Cuts a stream of bytes into OpenFlow messages (OpenFlow 1.3.5 §7.1.1: the length field counts
+//! the header).
+
+use openflow::{DecodeError, Header};
+
+/// A whole message, and the bytes that follow it.
+pub type Cut<'b> = (&'b [u8], &'b [u8]);
+
+/// The first whole message of `bytes` and what follows it; `None` if it is not whole yet.
+///
+/// # Errors
+/// The length field is less than the header's own 8 bytes: where the next message would begin
+/// cannot be known, so the stream is finished.
+pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
+    if bytes.len() < Header::SIZE {
+        return Ok(None);
+    }
+    let header = Header::decode(bytes)?;
+    Ok(bytes.split_at_checked(usize::from(header.length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_where_their_length_says() {
+        let stream = [1, 0, 0, 8, 0, 0, 0, 1, 1, 2, 0, 9, 0, 0, 0, 2, 0xff, 1];
+        let (first, rest) = cut(&stream).unwrap().unwrap();
+        assert_eq!(first.len(), 8);
+        let (second, rest) = cut(rest).unwrap().unwrap();
+        assert_eq!(second.last(), Some(&0xff));
+        assert_eq!(rest, [1]);
+        assert_eq!(cut(rest), Ok(None));
+    }
+
+    #[test]
+    fn message_cut_anywhere_is_waited_for() {
+        let message = [1, 2, 0, 12, 0, 0, 0, 2, 1, 2, 3, 4];
+        for len in 0..message.len() {
+            assert_eq!(cut(&message[..len]), Ok(None), "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn length_below_the_header_ends_the_stream() {
+        for length in 0..8 {
+            assert!(cut(&[1, 0, 0, length, 0, 0, 0, 0]).is_err());
+        }
+    }
+}

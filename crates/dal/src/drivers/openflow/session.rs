@@ -1,0 +1,437 @@
+//! The conversation with one switch: handshake, liveness, and what comes after.
+//!
+//! ```text
+//!  AwaitHello ---hello---> AwaitFeatures ---1.3---> AwaitPorts ---last part---> Up
+//!                                 \----------------1.0--------------------------/
+//! ```
+//!
+//! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
+//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4.
+//!
+//! The rule that keeps it right: every byte received counts as a sign of life, every state but
+//! `Up` has a deadline, and nothing that a switch sends makes us keep more than [`MAX_PORTS`].
+
+use std::time::{Duration, Instant};
+
+use openflow::{
+    DecodeError, Dpid, EncodeError, ErrorMessage, Features, Header, Hello, Kind, PacketIn,
+    PortDesc, PortDescReply, PortStatus, SwitchConfig, Version,
+};
+use thiserror::Error;
+
+/// The versions we speak, best last.
+const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+/// Most ports that a switch may describe: more than its 16-bit predecessors could number.
+const MAX_PORTS: usize = 65_536;
+
+/// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
+const WHOLE_PACKET: u16 = 0xffff;
+
+// Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
+const INCOMPATIBLE: u16 = 0;
+pub(super) const BAD_VERSION: u16 = 0;
+pub(super) const BAD_TYPE: u16 = 1;
+
+/// When a session loses patience.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// We say hello if the switch has not by then; it may be waiting for us.
+    pub hello: Duration,
+    /// The handshake must be complete.
+    pub handshake: Duration,
+    /// Silence after which we send an echo request.
+    pub probe: Duration,
+    /// Silence after which the switch is gone.
+    pub gone: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            hello: Duration::from_millis(300),
+            handshake: Duration::from_secs(10),
+            probe: Duration::from_secs(5),
+            gone: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A switch that completed the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchInfo {
+    /// The version that was agreed on.
+    pub version: Version,
+    /// Its datapath identifier.
+    pub dpid: Dpid,
+    /// Flow tables it has.
+    pub n_tables: u8,
+    /// Packets it can keep for us.
+    pub n_buffers: u32,
+    /// Its ports.
+    pub ports: Vec<PortDesc>,
+}
+
+/// What a message of the switch means to those above.
+#[derive(Debug)]
+pub enum Event<'m> {
+    /// The handshake is complete; the first event of a session.
+    Up(SwitchInfo),
+    /// A packet-in; the view borrows the message.
+    PacketIn(PacketIn<'m>),
+    /// A port appeared, changed or went.
+    PortStatus(PortStatus),
+    /// The switch refused something.
+    Error(ErrorMessage<'m>),
+    /// A message that nobody here asked for.
+    Unasked(Kind),
+    /// A message that is not what its type says; it was left out.
+    Malformed(DecodeError),
+}
+
+/// Why a session is over. Always somebody else's doing, and for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Closed {
+    /// The first byte is not an OpenFlow version.
+    #[error("{0}")]
+    NotOpenFlow(String),
+    /// A version that we do not speak, or none in common.
+    #[error(
+        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
+    )]
+    Incompatible {
+        /// What it offered.
+        theirs: String,
+    },
+    /// Something else than a hello came first.
+    #[error("the first message was of type {kind}, not a hello")]
+    BeforeHello {
+        /// Its type on the wire.
+        kind: u8,
+    },
+    /// A message in another version than was agreed on.
+    #[error("a message in version {theirs:#04x} after {agreed} was agreed on")]
+    WrongVersion {
+        /// Its version on the wire.
+        theirs: u8,
+        /// What was agreed on.
+        agreed: Version,
+    },
+    /// A message of the handshake is broken, or a length field makes the rest unreadable.
+    #[error("a malformed message: {0}")]
+    Malformed(#[from] DecodeError),
+    /// It describes more ports than there can be.
+    #[error("more than {MAX_PORTS} ports")]
+    TooManyPorts,
+    /// An auxiliary connection, which we do not use.
+    #[error("auxiliary connection {id}: this controller uses main connections only")]
+    Auxiliary {
+        /// Its number.
+        id: u8,
+    },
+    /// The datapath is connected already.
+    #[error(
+        "{dpid} is connected already, from {address}; two switches must not have the same datapath-id"
+    )]
+    Duplicate {
+        /// The datapath.
+        dpid: Dpid,
+        /// Where the connection that stays comes from.
+        address: String,
+    },
+    /// The certificate that the switch showed speaks for other datapaths.
+    #[error(
+        "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
+    )]
+    Impostor {
+        /// What the switch calls itself.
+        dpid: Dpid,
+        /// What its certificate says.
+        named: String,
+    },
+    /// The handshake took too long.
+    #[error("the handshake was not complete after {}", seconds(*.0))]
+    Handshake(Duration),
+    /// It said nothing for too long, not even to an echo request.
+    #[error("silent for {}", seconds(*.0))]
+    Silent(Duration),
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f32())
+}
+
+/// The conversation with one switch.
+#[derive(Debug)]
+pub struct Session {
+    state: State,
+    timing: Timing,
+    opened: Instant,
+    heard: Instant,
+    probed: bool,
+    said_hello: bool,
+    next_xid: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    AwaitHello,
+    AwaitFeatures(Version),
+    AwaitPorts(SwitchInfo),
+    Up(Version),
+}
+
+impl Session {
+    /// A session whose connection was opened at `now`.
+    pub fn new(now: Instant, timing: Timing) -> Self {
+        Self {
+            state: State::AwaitHello,
+            timing,
+            opened: now,
+            heard: now,
+            probed: false,
+            said_hello: false,
+            next_xid: 1,
+        }
+    }
+
+    /// Whether the handshake is complete.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Whether nothing was received yet.
+    pub fn is_new(&self) -> bool {
+        matches!(self.state, State::AwaitHello)
+    }
+
+    /// Bytes have come, whole messages or not.
+    pub fn heard(&mut self, now: Instant) {
+        self.heard = now;
+        self.probed = false;
+    }
+
+    /// A transaction id that this session has not used for a while.
+    pub fn xid(&mut self) -> u32 {
+        let xid = self.next_xid;
+        self.next_xid = self.next_xid.wrapping_add(1);
+        xid
+    }
+
+    /// Takes in one whole message; what we have to say is appended to `out`.
+    ///
+    /// # Errors
+    /// [`Closed`]: send `out`, then close the connection.
+    pub fn receive<'m>(
+        &mut self,
+        message: &'m [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event<'m>>, Closed> {
+        let header = Header::decode(message)?;
+        let (State::AwaitFeatures(version)
+        | State::AwaitPorts(SwitchInfo { version, .. })
+        | State::Up(version)) = self.state
+        else {
+            return self.hello(header, message, out).map(|()| None);
+        };
+        if header.version != version.wire() {
+            error(version, ErrorMessage::BAD_REQUEST, BAD_VERSION, message, header.xid, out);
+            return Err(Closed::WrongVersion { theirs: header.version, agreed: version });
+        }
+        let Ok(kind) = Kind::from_wire(version, header.kind) else {
+            error(version, ErrorMessage::BAD_REQUEST, BAD_TYPE, message, header.xid, out);
+            return Ok(None);
+        };
+        match (&self.state, kind) {
+            (State::Up(_), Kind::PacketIn) => {
+                Ok(Some(PacketIn::decode(message).map_or_else(Event::Malformed, Event::PacketIn)))
+            }
+            (_, Kind::EchoRequest) => {
+                say(out, |out| openflow::echo_reply(message, out));
+                Ok(None)
+            }
+            (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
+            (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
+            (State::Up(_), Kind::PortStatus) => Ok(Some(
+                PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
+            )),
+            (_, Kind::Error) => {
+                Ok(Some(ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)))
+            }
+            // Nothing to answer; and what a switch tells before the handshake is complete stands
+            // in the replies still to come.
+            (_, Kind::EchoReply | Kind::Hello | Kind::BarrierReply)
+            | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
+            (_, kind) => Ok(Some(Event::Unasked(kind))),
+        }
+    }
+
+    /// Lets time pass; to be called some ten times a second.
+    ///
+    /// # Errors
+    /// [`Closed`]: it took too long.
+    pub fn tick(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Closed> {
+        let age = now.saturating_duration_since(self.opened);
+        let silence = now.saturating_duration_since(self.heard);
+        let State::Up(version) = self.state else {
+            self.check_deadline(now)?;
+            if age >= self.timing.hello {
+                self.say_hello(out);
+            }
+            return Ok(());
+        };
+        if silence >= self.timing.gone {
+            return Err(Closed::Silent(self.timing.gone));
+        }
+        if silence >= self.timing.probe && !self.probed {
+            self.probed = true;
+            let xid = self.xid();
+            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+        }
+        Ok(())
+    }
+
+    /// Whether the handshake has taken too long: for a connection on which nothing may be said
+    /// yet, [`tick`](Self::tick) for all others.
+    ///
+    /// # Errors
+    /// [`Closed::Handshake`].
+    pub fn check_deadline(&self, now: Instant) -> Result<(), Closed> {
+        let age = now.saturating_duration_since(self.opened);
+        if !self.is_up() && age >= self.timing.handshake {
+            return Err(Closed::Handshake(self.timing.handshake));
+        }
+        Ok(())
+    }
+
+    /// Whether we have said hello.
+    pub fn has_said_hello(&self) -> bool {
+        self.said_hello
+    }
+
+    /// The first message: agrees on a version and asks for the features.
+    fn hello(&mut self, header: Header, message: &[u8], out: &mut Vec<u8>) -> Result<(), Closed> {
+        if header.kind != 0 {
+            return Err(Closed::BeforeHello { kind: header.kind });
+        }
+        self.say_hello(out);
+        let hello = Hello::decode(message)?;
+        let Ok(version) = hello.negotiate(&OURS) else {
+            let theirs = offered(&hello);
+            let spoken =
+                if header.version >= Version::V1_3.wire() { Version::V1_3 } else { Version::V1_0 };
+            error(spoken, ErrorMessage::HELLO_FAILED, INCOMPATIBLE, message, header.xid, out);
+            return Err(Closed::Incompatible { theirs });
+        };
+        let xid = self.xid();
+        say(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
+        self.state = State::AwaitFeatures(version);
+        Ok(())
+    }
+
+    fn features<'m>(
+        &mut self,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event<'m>>, Closed> {
+        let State::AwaitFeatures(version) = self.state else { return Ok(None) };
+        let features = Features::decode(message)?;
+        if features.auxiliary_id != 0 {
+            return Err(Closed::Auxiliary { id: features.auxiliary_id });
+        }
+        let info = SwitchInfo {
+            version,
+            dpid: features.dpid,
+            n_tables: features.n_tables,
+            n_buffers: features.n_buffers,
+            ports: features.ports,
+        };
+        if version < Version::V1_3 {
+            return Ok(Some(self.up(info, out)));
+        }
+        let xid = self.xid();
+        say(out, |out| openflow::port_desc_request(version, xid, out));
+        self.state = State::AwaitPorts(info);
+        Ok(None)
+    }
+
+    fn ports<'m>(
+        &mut self,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event<'m>>, Closed> {
+        let State::AwaitPorts(info) = &mut self.state else { return Ok(None) };
+        let (ports, more) = PortDescReply::decode(message)?;
+        info.ports.extend(ports);
+        if info.ports.len() > MAX_PORTS {
+            return Err(Closed::TooManyPorts);
+        }
+        if more {
+            return Ok(None);
+        }
+        let info = SwitchInfo { ports: std::mem::take(&mut info.ports), ..*info };
+        Ok(Some(self.up(info, out)))
+    }
+
+    /// The last step of the handshake: packets are to be sent to us whole.
+    fn up<'m>(&mut self, info: SwitchInfo, out: &mut Vec<u8>) -> Event<'m> {
+        let config = SwitchConfig { flags: 0, miss_send_len: WHOLE_PACKET };
+        let xid = self.xid();
+        say(out, |out| config.encode_set(info.version, xid, out));
+        self.state = State::Up(info.version);
+        Event::Up(info)
+    }
+
+    fn say_hello(&mut self, out: &mut Vec<u8>) {
+        if !self.said_hello {
+            self.said_hello = true;
+            let xid = self.xid();
+            say(out, |out| Hello::new(&OURS).encode(xid, out));
+        }
+    }
+}
+
+/// Tells a conversation in another protocol from a hello by its first byte, which in OpenFlow is a
+/// version (OpenFlow 1.3.5 §7.1.1), so that the record says what knocked.
+///
+/// # Errors
+/// [`Closed::NotOpenFlow`].
+pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
+    let what = match bytes {
+        [] | [0x01..=0x06, ..] => return Ok(()),
+        [0x16, 0x03, ..] => {
+            "it began to speak TLS too late, when it had been greeted in plain TCP".to_owned()
+        }
+        [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
+        [first, ..] => format!("its first byte is {first:#04x}, which is no OpenFlow version"),
+    };
+    Err(Closed::NotOpenFlow(what))
+}
+
+/// What a hello offers, for people.
+fn offered(hello: &Hello) -> String {
+    let name = |wire: u32| match wire {
+        1..=6 => format!("1.{}", wire - 1),
+        other => format!("version {other:#04x}"),
+    };
+    match hello.bitmap {
+        Some(bitmap) => {
+            let offered: Vec<String> =
+                (0..32).filter(|bit| bitmap & 1 << bit != 0).map(name).collect();
+            if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") }
+        }
+        None => format!("up to {}", name(hello.version.into())),
+    }
+}
+
+/// Appends an error about `cause`, of which 64 bytes at least are to be sent back
+/// (OpenFlow 1.3.5 §7.4.4).
+fn error(version: Version, kind: u16, code: u16, cause: &[u8], xid: u32, out: &mut Vec<u8>) {
+    let data = cause.get(..64).unwrap_or(cause);
+    say(out, |out| ErrorMessage { version, kind, code, data }.encode(xid, out));
+}
+
+/// Appends a message of our own.
+fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
+    openflow::append(out, encode).expect("our own messages can be said in every version we speak");
+}

@@ -1,0 +1,426 @@
+//! An app's rings, from attach to death and back: snapshot, replay, live.
+//!
+//! ```text
+//!            attach                 all told             backlog empty
+//!   Down ------------> Snapshot --------------> Replay ---------------> Live
+//!     ^                  |  ^                      |                    |  |
+//!     |                  |  \----- a switch went, and the ring was full /  |
+//!     \--- the zone dies +-------------------------+-----------------------/
+//!          and its up ring becomes the front of the backlog
+//! ```
+//!
+//! Why: `docs/decisions/0001-ring-commit-protocol.md`, "After a death". In short: packet-ins that
+//! were not done are delivered again behind a snapshot, those that may have ended the zone one at
+//! a time; state (switches and ports) is always told from what it is now, never from what was
+//! queued.
+//!
+//! The rule that keeps it right: **no record about a switch before that switch is told**
+//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
+
+mod backlog;
+mod spent;
+mod tracked;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use sdk::Refusal;
+use sdk::abi::{self, Record, RecordKind};
+use sys::doorbell::{Doorbell, Ringer};
+use sys::ring::{Down, PeerFault, Room};
+
+use crate::check::Rights;
+use crate::connection::Switch;
+use crate::control::AppId;
+use crate::dispatch::{port_record, refused_record, switch_record};
+use crate::held::Ticket;
+use crate::policy::Policy;
+
+use self::backlog::Backlog;
+use self::spent::{Given, Spent};
+use self::tracked::Tracked;
+pub(crate) use self::tracked::Verdict;
+
+/// `reason` of a port record that an announcement gives (`OFPPR_ADD`).
+const PORT_ADD: u8 = 0;
+
+/// What an app was told of a switch's present connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// That it is there, and its ports below this number.
+    PortsBelow(u32),
+    /// Everything.
+    All,
+    /// Something that has changed since: it is to be told anew.
+    Stale,
+}
+
+/// One app, as the worker knows it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) app: AppId,
+    pub(crate) name: String,
+    pub(crate) policy: Policy,
+    pub(crate) rights: Rights,
+    pub(crate) spent: Spent,
+    pub(crate) given: Given,
+    /// Place in [`Switch::told`].
+    slot: usize,
+    phase: Phase,
+    /// None while the app is down.
+    rings: Option<Rings>,
+    backlog: Backlog,
+    /// Whether switches wait to be told.
+    to_announce: bool,
+    capacity: u32,
+}
+
+/// What a zone and the kernel share.
+#[derive(Debug)]
+struct Rings {
+    ring: Tracked,
+    /// Rung by us, when there is something in the up ring.
+    up_bell: Ringer,
+    /// Rung by the zone, when there is something in the down ring.
+    down_bell: Doorbell,
+    /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
+    in_flight: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No zone holds the rings.
+    Down,
+    /// Switches are being told; `begun` once the snapshot's first record is in the ring.
+    Snapshot { begun: bool },
+    /// The backlog is being delivered.
+    Replay,
+    /// Packet-ins go straight into the ring.
+    Live,
+}
+
+impl Link {
+    /// An app that was never attached.
+    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> Self {
+        let policy = Policy::default();
+        Self {
+            app,
+            name,
+            rights: Rights::of(app, &policy),
+            policy,
+            spent: Spent::new(Instant::now()),
+            given: Given::default(),
+            slot,
+            phase: Phase::Down,
+            rings: None,
+            backlog: Backlog::default(),
+            to_announce: true,
+            capacity,
+        }
+    }
+
+    /// Makes rings for a new incarnation of the app's zone; the one before was detached. Returns
+    /// the zone's descriptors, in the order of
+    /// [`Answer::Attached`](crate::control::Answer::Attached).
+    pub(crate) fn attach(&mut self) -> io::Result<[OwnedFd; 4]> {
+        let (ring, fds) = Tracked::create(self.capacity)?;
+        let (up_bell, hears) = Ringer::new()?;
+        let (down_bell, rings) = Doorbell::new()?;
+        self.rings = Some(Rings { ring, up_bell, down_bell, in_flight: false });
+        self.begin_snapshot();
+        Ok([fds.up, fds.down, hears, rings])
+    }
+
+    /// The doorbell by which the zone wakes us, while there is one.
+    pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
+        self.rings.as_ref().map(|rings| &rings.down_bell)
+    }
+
+    /// The zone is dead and its down ring was taken to the end. Returns the record that has now
+    /// ended it twice, if there is one; it is not delivered again.
+    pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
+        self.phase = Phase::Down;
+        let rings = self.rings.take()?;
+        if !rings.in_flight {
+            self.backlog.put_first(rings.ring);
+            return None;
+        }
+        let mut record = Vec::new();
+        let ended_it = self.backlog.oldest(&mut record);
+        self.backlog.drop_oldest();
+        ended_it.map(|_| record)
+    }
+
+    /// Whether a zone holds the rings.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.phase != Phase::Down
+    }
+
+    /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
+    ///
+    /// What the app says of it will come with `ticket`.
+    pub(crate) fn packet_in(
+        &mut self,
+        switch: &mut Switch,
+        record: &Record,
+        body: &[u8],
+        ticket: Ticket,
+    ) -> bool {
+        let words = record.words();
+        if record.buffer_id != u32::MAX {
+            self.given.note(record.dpid, record.epoch, record.buffer_id);
+        }
+        if self.phase != Phase::Live {
+            return self.backlog.push(&words, body, ticket, self.capacity);
+        }
+        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
+    }
+
+    /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
+    /// told wholly. Continues where it stopped.
+    pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
+        if switch.told.len() <= self.slot {
+            switch.told.resize(self.slot + 1, Told::Nothing);
+        }
+        let mut told = switch.told[self.slot];
+        if told == Told::All {
+            return true;
+        }
+        if !self.is_attached() || self.phase == (Phase::Snapshot { begun: false }) {
+            return false;
+        }
+        if matches!(told, Told::Nothing | Told::Stale) {
+            let record = switch_record(RecordKind::SwitchUp, switch);
+            if self.push(&record.words(), &[], Room::All) {
+                told = Told::PortsBelow(0);
+            }
+        }
+        if let Told::PortsBelow(first) = told {
+            told = Told::All;
+            for (number, port) in switch.ports.range(first..) {
+                let (record, body) = port_record(switch, PORT_ADD, port);
+                if !self.push(&record.words(), &body, Room::All) {
+                    told = Told::PortsBelow(*number);
+                    break;
+                }
+            }
+        }
+        switch.told[self.slot] = told;
+        self.to_announce |= told != Told::All;
+        told == Told::All
+    }
+
+    /// Tells the app of a change of a port, which `switch.ports` contains already.
+    pub(crate) fn port(&mut self, switch: &mut Switch, reason: u8, port: &openflow::PortDesc) {
+        match switch.told.get(self.slot) {
+            Some(Told::All) => {}
+            Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
+            _ => return, // it will be told as it is then
+        }
+        let (record, body) = port_record(switch, reason, port);
+        if !self.push(&record.words(), &body, Room::All) {
+            switch.told[self.slot] = Told::Stale;
+            self.to_announce = true;
+        }
+    }
+
+    /// Tells the app that a switch is gone.
+    pub(crate) fn switch_down(&mut self, switch: &Switch) {
+        if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
+            return; // it never heard of this connection
+        }
+        let record = switch_record(RecordKind::SwitchDown, switch);
+        if self.is_attached() && !self.push(&record.words(), &[], Room::All) {
+            self.begin_snapshot(); // what is gone is not in it
+        }
+    }
+
+    /// Tells the app that a message of its was refused, if there is room for it.
+    pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) {
+        let version = message.first().copied().unwrap_or(0);
+        let (record, body) = refused_record(version, dpid, epoch, why, message);
+        self.push(&record.words(), body, Room::AllButReserve);
+    }
+
+    /// Whether [`pump`](Self::pump) has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+    }
+
+    /// Does what could not be done before: goes on with announcements, then with the backlog.
+    /// `is_current` says whether a datapath is connected with this epoch.
+    pub(crate) fn pump<'s>(
+        &mut self,
+        switches: impl Iterator<Item = &'s mut Switch>,
+        is_current: impl Fn(u64, u32) -> bool,
+    ) {
+        if self.to_announce && self.is_attached() {
+            self.tell_all(switches);
+        }
+        if self.phase == Phase::Replay {
+            self.replay(is_current);
+        }
+    }
+
+    fn begin_snapshot(&mut self) {
+        self.phase = Phase::Snapshot { begun: false };
+        self.to_announce = true;
+    }
+
+    fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
+        let anew = self.phase == (Phase::Snapshot { begun: false });
+        if anew {
+            if !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
+                return;
+            }
+            self.phase = Phase::Snapshot { begun: true };
+        }
+        let snapshot = self.phase == (Phase::Snapshot { begun: true });
+        let (mut complete, mut stale) = (true, false);
+        for switch in switches {
+            let told = switch.told.get_mut(self.slot);
+            if anew && let Some(told) = told {
+                *told = Told::Nothing;
+            } else if snapshot && told.is_some_and(|told| *told == Told::Stale) {
+                // After the snapshot: what keeps changing must not keep it from ending.
+                stale = true;
+                continue;
+            }
+            complete = complete && self.announce(switch);
+        }
+        if !complete {
+            return;
+        }
+        if snapshot {
+            if !self.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {
+                return;
+            }
+            self.phase = Phase::Replay;
+        }
+        self.to_announce = stale;
+    }
+
+    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
+    /// that ends the app is known, and the rest as it fits.
+    fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
+        let mut record = Vec::new();
+        while let Some(rings) = self.rings.as_mut().filter(|rings| !rings.in_flight) {
+            let Some((ticket, seen)) = self.backlog.oldest(&mut record) else {
+                self.phase = Phase::Live;
+                return;
+            };
+            let current = words(&record)
+                .filter(|words| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
+                .filter(|words| is_current(words[1], low_half(words[2])));
+            let body = record.get(abi::RECORD_HEAD..).unwrap_or_default();
+            match current {
+                // Other events are told by the snapshot; packets of past connections are moot.
+                None => self.backlog.drop_oldest(),
+                Some(mut words) if seen => {
+                    words[0] |= u64::from(abi::REPEATED) << 56;
+                    if rings.ring.outstanding() > 0 {
+                        return; // alone
+                    }
+                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
+                    return;
+                }
+                Some(words) => {
+                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
+                        return;
+                    }
+                    self.backlog.drop_oldest();
+                }
+            }
+        }
+    }
+
+    /// Takes the next thing that the zone said; what it has now said about tickets is appended
+    /// to `verdicts`.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied.
+    pub(crate) fn take<'o>(
+        &mut self,
+        out: &'o mut Vec<u8>,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Option<Down<'o>>, PeerFault> {
+        let Some(rings) = &mut self.rings else { return Ok(None) };
+        let taken = rings.ring.take(out, verdicts)?;
+        if let Some(Down::Done(1..)) = taken
+            && std::mem::take(&mut rings.in_flight)
+        {
+            self.backlog.drop_oldest();
+        }
+        Ok(taken)
+    }
+
+    /// Shows the zone what was written, and wakes it if it sleeps.
+    pub(crate) fn publish(&mut self) {
+        if let Some(rings) = &mut self.rings
+            && rings.ring.ring().publish()
+        {
+            rings.up_bell.ring();
+        }
+    }
+
+    /// Gives the zone the space of what was taken, and wakes it if it waits for that.
+    pub(crate) fn release(&mut self) {
+        if let Some(rings) = &mut self.rings
+            && rings.ring.ring().release()
+        {
+            rings.up_bell.ring();
+        }
+    }
+
+    /// Says that the worker is about to sleep. `true` if the zone has said something after all.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied about its index.
+    pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
+        self.rings.as_mut().map_or(Ok(false), |rings| rings.ring.ring().prepare_to_sleep())
+    }
+
+    /// Says that the worker is awake.
+    pub(crate) fn awake(&mut self) {
+        if let Some(rings) = &mut self.rings {
+            rings.ring.ring().awake();
+        }
+    }
+
+    fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
+        self.push_ticket(head, body, room, Ticket::NONE)
+    }
+
+    fn push_ticket(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+        let rings = self.rings.as_mut();
+        rings.is_some_and(|rings| rings.ring.push(head, body, room, ticket))
+    }
+}
+
+/// The head of a record that is about no switch.
+fn bare(kind: RecordKind) -> [u64; abi::RECORD_HEAD / 8] {
+    Record::new(kind, 0, 0, 0).words()
+}
+
+/// The head's words of a whole record of ours; `None` if it has none.
+fn words(record: &[u8]) -> Option<[u64; abi::RECORD_HEAD / 8]> {
+    let (head, _) = record.split_first_chunk::<{ abi::RECORD_HEAD }>()?;
+    let (words, _) = head.as_chunks::<8>();
+    let mut out = [0; abi::RECORD_HEAD / 8];
+    for (out, word) in out.iter_mut().zip(words) {
+        *out = u64::from_le_bytes(*word);
+    }
+    Some(out)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the field")]
+fn low_half(word: u64) -> u32 {
+    word as u32
+}
+
+#[cfg(test)]
+mod tests;

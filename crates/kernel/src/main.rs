@@ -1,0 +1,27 @@
+//! `rosemary-kernel`: started by the monitor, with its control socket as standard input.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use rosemary_kernel::server;
+use sys::channel::Channel;
+use tracing::error;
+
+fn main() -> ExitCode {
+    sys::log::to_stderr();
+    let control = match Channel::from_stdin() {
+        Ok(control) => control,
+        Err(error) => {
+            error!(%error, "standard input is not open");
+            return ExitCode::FAILURE;
+        }
+    };
+    match server::run(control) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!(%error, "kernel ended");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What an operator may ask the kernel, and what it answers.
+//!
+//! Over a socket that the monitor made after it had authenticated the operator (design §2): the
+//! monitor passes the kernel's end to the kernel and the other to the operator's command.
+
+use serde::{Deserialize, Serialize};
+
+/// An operator's command to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Query {
+    /// Which switches are connected? Answered by [`Reply::Switches`].
+    Switches {
+        /// Only those with a greater DPID; `None` from the start. A reply holds at most
+        /// [`PAGE`] switches, so that any number of them can be asked for.
+        after: Option<u64>,
+    },
+}
+
+/// Most switches in one reply.
+pub const PAGE: usize = 256;
+
+/// The kernel to an operator's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Connected switches in the order of their DPIDs.
+    Switches {
+        /// Those of this page.
+        switches: Vec<SwitchStatus>,
+        /// Whether there are more after the last of these.
+        more: bool,
+    },
+}
+
+/// A connected switch. Counters count from its connection, this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// Its datapath identifier.
+    pub dpid: String,
+    /// The OpenFlow version spoken with it, as `1.3`.
+    pub version: String,
+    /// Its address and port.
+    pub address: String,
+    /// What OpenFlow is carried over: `tcp`, or TLS with its version, as `tls 1.3`.
+    pub transport: String,
+    /// Which connection of this datapath it is, counted by this kernel from 1.
+    pub epoch: u32,
+    /// Ports it has, without the local one.
+    pub ports: usize,
+    /// Packet-ins it sent.
+    pub packet_ins: u64,
+    /// Packet-ins that an app did not get because its ring was full.
+    pub dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    #[serde(default)]
+    pub guarded: u64,
+    /// Flow-mods sent to it for apps.
+    pub flow_mods: u64,
+    /// Packet-outs sent to it for apps.
+    pub packet_outs: u64,
+    /// Messages of apps to it that were refused.
+    pub refused: u64,
+    /// Error messages it sent.
+    pub errors: u64,
+}

@@ -1,0 +1,50 @@
+//! Keeps what outsiders can repeat from filling the log.
+
+use std::time::{Duration, Instant};
+
+/// At most this many lines per period and kind of event.
+const LINES: u32 = 10;
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Counts events of one kind.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    period_began: Instant,
+    in_period: u32,
+    suppressed: u64,
+}
+
+impl Rate {
+    /// Starts counting at `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { period_began: now, in_period: 0, suppressed: 0 }
+    }
+
+    /// Whether to log one more event: `Some` of how many were left out since the last, or `None`.
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
+        if now.saturating_duration_since(self.period_began) >= PERIOD {
+            (self.period_began, self.in_period) = (now, 0);
+        }
+        if self.in_period >= LINES {
+            self.suppressed += 1;
+            return None;
+        }
+        self.in_period += 1;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flood_is_cut_and_the_next_line_says_how_many_were_left_out() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        let admitted = (0..100).filter(|_| rate.admit(start).is_some()).count();
+        assert_eq!(admitted, 10);
+        assert_eq!(rate.admit(start + PERIOD), Some(90));
+        assert_eq!(rate.admit(start + PERIOD), Some(0));
+    }
+}

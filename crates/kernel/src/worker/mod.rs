@@ -1,0 +1,424 @@
+//! The event loop that owns switches for their whole life.
+//!
+//! One turn: sleep in epoll until something is to be done; read what switches sent and write
+//! records for apps (`switches`); take what apps said, check it and gather it per switch, wake
+//! the apps that sleep (`apps`); write once per switch. No lock is taken, no app is waited for,
+//! and nothing is allocated for a message once the buffers have grown.
+//!
+//! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
+//! the monitor must know ([`Wires`]).
+
+mod apps;
+mod switches;
+mod wires;
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use slab::Slab;
+use tracing::{debug, info, warn};
+
+use crate::connection::{Connection, Input};
+use crate::control::App;
+use crate::dispatch::Dispatch;
+use crate::door::Door;
+use crate::link::Verdict;
+use crate::rate::Rate;
+use crate::tls::Entrance;
+
+pub use wires::{Command, Notice, Wires};
+
+/// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
+const BUFFER: usize = 256 * 1024;
+
+/// How often sessions are asked whether they have lost patience.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Most connections, handshaking ones included.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Descriptors that connections leave to the rest of the kernel: rings, doorbells, operators.
+const OTHER_DESCRIPTORS: u64 = 512;
+
+/// Events taken from epoll at once.
+const EVENTS: usize = 256;
+/// Reads per turn that may cost a signature (a tenth of a millisecond, or one for RSA), so that
+/// handshakes delay no switch that is connected.
+const HANDSHAKES: u32 = 4;
+
+/// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
+const ACCEPTS: usize = 64;
+
+// Epoll's user data: what it is in the upper half, which one in the lower.
+const COMMANDS: u64 = 0;
+const LISTENER: u64 = 1 << 32;
+const LINK: u64 = 2 << 32;
+const CONNECTION: u64 = 3 << 32;
+const WHICH: u64 = 0xffff_ffff;
+
+/// A worker; see the module's description.
+#[derive(Debug)]
+pub struct Worker {
+    epoll: OwnedFd,
+    wires: Wires,
+    listeners: Vec<TcpListener>,
+    entrance: Entrance,
+    /// Whether listeners are left alone until the next tick, after accepting failed.
+    listeners_paused: bool,
+    connections: Slab<Connection>,
+    /// Those of them that are not switches yet.
+    door: Door,
+    /// How many more handshakes may be gone on with in this turn.
+    handshakes: u32,
+    /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
+    by_dpid: HashMap<u64, (usize, u32)>,
+    /// That of the connection which last became a switch.
+    epoch: u32,
+    dispatch: Dispatch,
+    /// As many as the descriptors allow.
+    most_connections: usize,
+    dirty: Vec<usize>,
+    scratch: Vec<u8>,
+    verdicts: Vec<Verdict>,
+    next_tick: Instant,
+    rates: Rates,
+}
+
+/// One for each kind of event that outsiders can repeat.
+#[derive(Debug)]
+struct Rates {
+    accepted: Rate,
+    connected: Rate,
+    ports: Rate,
+    closed: Rate,
+    refused: Rate,
+    errors: Rate,
+    malformed: Rate,
+}
+
+impl Worker {
+    /// A worker that accepts switches on `listeners`, for these apps.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn new(
+        listeners: Vec<TcpListener>,
+        apps: Vec<App>,
+        entrance: Entrance,
+        wires: Wires,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
+        for (number, listener) in listeners.iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            let data = EventData::new_u64(LISTENER | number as u64);
+            epoll::add(&epoll, listener, data, EventFlags::IN)?;
+        }
+        let now = Instant::now();
+        let rate = || Rate::new(now);
+        let mut worker = Self {
+            epoll,
+            wires,
+            listeners,
+            entrance,
+            listeners_paused: false,
+            connections: Slab::new(),
+            door: Door::default(),
+            handshakes: HANDSHAKES,
+            by_dpid: HashMap::new(),
+            epoch: 0,
+            dispatch: Dispatch::default(),
+            most_connections: most_connections(),
+            dirty: Vec::new(),
+            scratch: Vec::new(),
+            verdicts: Vec::new(),
+            next_tick: now + TICK,
+            rates: Rates {
+                accepted: rate(),
+                connected: rate(),
+                ports: rate(),
+                closed: rate(),
+                refused: rate(),
+                errors: rate(),
+                malformed: rate(),
+            },
+        };
+        for App { app, name, policy } in apps {
+            worker.know(app, name, policy)?;
+        }
+        Ok(worker)
+    }
+
+    /// Works until told to stop.
+    ///
+    /// # Errors
+    /// Epoll failed, which it does not on any supported system.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER].into_boxed_slice();
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
+        loop {
+            let timeout = self.prepare_to_sleep();
+            let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                result => result?,
+            };
+            let now = Instant::now();
+            let crowded = ready.len() == EVENTS;
+            for link in &mut self.dispatch.links {
+                link.awake();
+            }
+            self.handshakes = HANDSHAKES;
+            let mut commands = false;
+            for event in ready {
+                let data = event.data.u64();
+                let which = (data & WHICH) as usize;
+                match data & !WHICH {
+                    LISTENER => self.accept(which, now),
+                    LINK => {
+                        if let Some(bell) = self.dispatch.links[which].down_bell() {
+                            bell.silence();
+                        }
+                    }
+                    CONNECTION => self.serve(which, event.flags, &mut buffer, now),
+                    _ => commands = true,
+                }
+            }
+            if commands && !self.obey(now) {
+                return Ok(());
+            }
+            self.hear_apps(now);
+            self.move_on(now);
+            self.pump();
+            self.flush(now);
+            // A long absence of ours must not count as silence of those who are still to be read.
+            if now >= self.next_tick && !crowded {
+                self.tick(now);
+            }
+        }
+    }
+
+    /// How long epoll may wait.
+    fn prepare_to_sleep(&mut self) -> Timespec {
+        let mut work = false;
+        for index in 0..self.dispatch.links.len() {
+            match self.dispatch.links[index].prepare_to_sleep() {
+                Ok(waiting) => work |= waiting,
+                Err(fault) => self.fault(index, fault),
+            }
+        }
+        let due = self.dispatch.next_deadline().map_or(self.next_tick, |at| at.min(self.next_tick));
+        let rest = due.saturating_duration_since(Instant::now());
+        let wait = if work { Duration::ZERO } else { rest };
+        wait.try_into().expect("a tick is short")
+    }
+
+    /// Takes in new connections.
+    fn accept(&mut self, which: usize, now: Instant) {
+        for _ in 0..ACCEPTS {
+            let (socket, address) = match self.listeners[which].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    // Most likely out of descriptors: the listener would be ready for ever.
+                    if let Some(suppressed) = self.rates.accepted.admit(now) {
+                        warn!(%error, suppressed, "could not accept a connection; trying again shortly");
+                    }
+                    self.pause_listeners(true);
+                    return;
+                }
+            };
+            let plain = self.entrance.plain.allows(address.ip());
+            let why_not = if !plain && self.entrance.tls.is_none() {
+                "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
+            } else if self.connections.len() >= self.most_connections {
+                "there are too many connections"
+            } else {
+                match self.admit(socket, address, now) {
+                    Ok(()) => continue,
+                    Err(_) => "the system refused to watch it",
+                }
+            };
+            if let Some(suppressed) = self.rates.accepted.admit(now) {
+                warn!(%address, why = why_not, suppressed, "connection refused");
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        if let Some(other) = self.door.who_gives_way(address.ip()) {
+            self.close(other, "too many connections that were no switches yet; it gave way", now);
+        }
+        let entry = self.connections.vacant_entry();
+        let data = EventData::new_u64(CONNECTION | entry.key() as u64);
+        epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
+        debug!(%address, "connection accepted");
+        let mut connection = Connection::new(socket, address, &self.entrance, now);
+        connection.ticket = Some(self.door.enter(address.ip(), entry.key()));
+        entry.insert(connection);
+        Ok(())
+    }
+
+    /// A connection is readable or writable.
+    fn serve(&mut self, key: usize, flags: EventFlags, buffer: &mut [u8], now: Instant) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return; // closed earlier in this turn
+        };
+        if flags.contains(EventFlags::OUT) && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
+        {
+            return;
+        }
+        if connection.is_laborious() {
+            if self.handshakes == 0 {
+                return; // it is still readable in the next turn
+            }
+            self.handshakes -= 1;
+        }
+        let input = connection.read(buffer);
+        let progress = connection.progress();
+        if let Some(ticket) = &mut connection.ticket {
+            self.door.advance(ticket, progress);
+        }
+        if connection.has_output() && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        match input {
+            Ok(Input::Bytes(size)) => {
+                connection.session.heard(now);
+                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                    self.close(key, &why.to_string(), now);
+                }
+            }
+            Ok(Input::Nothing) => {}
+            Ok(Input::End) => self.close(key, "the switch closed the connection", now),
+            Err(error) => self.close(key, &error.to_string(), now),
+        }
+    }
+
+    /// Ends a connection; apps hear of it if it was a switch.
+    fn close(&mut self, key: usize, why: &str, now: Instant) {
+        let mut connection = self.connections.remove(key);
+        connection.say_goodbye(); // and what we had to say about it
+        if let Some(ticket) = &connection.ticket {
+            self.door.leave(ticket);
+        }
+        let address = connection.address;
+        let Some(mut switch) = connection.switch else {
+            if let Some(suppressed) = self.rates.closed.admit(now) {
+                warn!(%address, why, suppressed, "connection closed before it was a switch");
+            }
+            return;
+        };
+        let dpid = switch.dpid;
+        self.by_dpid.remove(&dpid.0);
+        self.dispatch.switch_down(&mut switch);
+        if let Some(suppressed) = self.rates.closed.admit(now) {
+            info!(%dpid, %address, why, suppressed, "switch disconnected");
+        }
+    }
+
+    /// Writes what was gathered, once per switch.
+    fn flush(&mut self, now: Instant) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            connection.dirty = false;
+            match connection.flush() {
+                Ok(all) => {
+                    if connection.is_hopeless() {
+                        self.close(key, "it does not read what is sent to it", now);
+                    } else if connection.blocked == all {
+                        connection.blocked = !all;
+                        let mut flags = EventFlags::IN | EventFlags::RDHUP;
+                        flags.set(EventFlags::OUT, !all);
+                        let data = EventData::new_u64(CONNECTION | key as u64);
+                        // Fails only for a socket that is not in the set; ours is.
+                        let _ = epoll::modify(&self.epoll, &connection.socket, data, flags);
+                    }
+                }
+                Err(error) => self.close(key, &error.to_string(), now),
+            }
+        }
+        // Closing may have made others dirty; they are written in the next turn.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Lets time pass for every session.
+    fn tick(&mut self, now: Instant) {
+        self.next_tick = now + TICK;
+        if self.listeners_paused {
+            self.pause_listeners(false);
+        }
+        let mut over = Vec::new();
+        for (key, connection) in &mut self.connections {
+            if let Err(why) = connection.tick(now) {
+                over.push((key, why.to_string()));
+            }
+            if connection.has_output() && !connection.dirty && !connection.blocked {
+                connection.dirty = true;
+                self.dirty.push(key);
+            }
+        }
+        for (key, why) in over {
+            self.close(key, &why, now);
+        }
+        self.flush(now);
+    }
+
+    fn pause_listeners(&mut self, pause: bool) {
+        self.listeners_paused = pause;
+        let flags = if pause { EventFlags::empty() } else { EventFlags::IN };
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER | number as u64);
+            let _ = epoll::modify(&self.epoll, listener, data, flags);
+        }
+    }
+
+    /// Carries out commands. `false` when told to stop.
+    fn obey(&mut self, now: Instant) -> bool {
+        self.wires.commands_bell.silence();
+        while let Ok(command) = self.wires.commands.try_recv() {
+            match command {
+                Command::Attach { app, name, policy } => {
+                    if let Err(error) = self.attach(app, name, policy, now) {
+                        let why = format!("could not make its rings: {error}");
+                        self.notify(Notice::NotAttached { app, why });
+                    }
+                }
+                Command::Detach { app } => self.detach(app, now),
+                Command::Switches { after, reply } => {
+                    let _ = reply.send(self.status(after)); // who asked may have gone
+                }
+                Command::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn notify(&self, notice: Notice) {
+        // The server lives as long as the process; without it there is nobody to tell.
+        let _ = self.wires.notices.send(notice);
+        self.wires.notices_bell.ring();
+    }
+}
+
+/// As many connections as descriptors allow, half of them if they are few.
+fn most_connections() -> usize {
+    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
+    let for_connections = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2);
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
+}

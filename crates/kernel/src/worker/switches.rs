@@ -1,0 +1,139 @@
+//! From switches: messages, and switches that come.
+
+use std::time::Instant;
+
+use dal::drivers::openflow::{Closed, Event, SwitchInfo, framing, recognise};
+use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus, Version};
+use tracing::{debug, info, warn};
+
+use super::Worker;
+use crate::connection::Switch;
+use crate::query::{PAGE, SwitchStatus};
+
+impl Worker {
+    /// Handles all whole messages of `bytes` and keeps the rest.
+    pub(super) fn messages(
+        &mut self,
+        key: usize,
+        mut bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), Closed> {
+        if self.connections[key].session.is_new() {
+            recognise(bytes)?;
+        }
+        while let Some((message, rest)) = framing::cut(bytes)? {
+            bytes = rest;
+            self.message(key, message, now)?;
+        }
+        self.connections[key].keep(bytes);
+        Ok(())
+    }
+
+    /// Handles one message.
+    fn message(&mut self, key: usize, message: &[u8], now: Instant) -> Result<(), Closed> {
+        let connection = &mut self.connections[key];
+        let event = connection.session.receive(message, &mut connection.out);
+        if !connection.out.is_empty() && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        let Some(event) = event? else { return Ok(()) };
+        match (event, &mut connection.switch) {
+            (Event::PacketIn(view), Some(switch)) => {
+                self.dispatch.packet_in(key, switch, &view, message, now);
+            }
+            (Event::PortStatus(status), Some(switch)) => {
+                if let Some(suppressed) = self.rates.ports.admit(now) {
+                    let PortStatus { reason, desc } = status;
+                    let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
+                    info!(%dpid, %port, up, ?reason, suppressed, "port changed");
+                }
+                self.dispatch.port_status(key, switch, status, now);
+            }
+            (Event::Up(info), None) => return self.switch_up(key, info, now),
+            (Event::Error(error), switch) => {
+                if let Some(switch) = switch {
+                    switch.counters.errors += 1;
+                }
+                self.switch_error(key, &error, now);
+            }
+            (Event::Malformed(error), _) => {
+                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                    let address = self.connections[key].address;
+                    warn!(%address, %error, suppressed, "left out a malformed message");
+                }
+            }
+            (Event::Unasked(kind), _) => debug!(?kind, "left out a message nobody asked for"),
+            (Event::Up(_), Some(_)) | (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// A switch has completed the handshake.
+    fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
+        let (dpid, version) = (info.dpid, info.version);
+        self.connections[key].check_claim(dpid)?;
+        if let Some((other, _)) = self.by_dpid.get(&dpid.0) {
+            let address = self.connections[*other].address;
+            return Err(Closed::Duplicate { dpid, address: address.to_string() });
+        }
+        let connection = &mut self.connections[key];
+        if version >= Version::V1_3 {
+            let xid = connection.session.xid();
+            table_miss(version, xid, &mut connection.out);
+        }
+        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        let epoch = self.epoch;
+        let ports = info.ports.len();
+        let address = connection.address;
+        let mut switch = Switch::new(info, epoch);
+        self.dispatch.switch_up(&mut switch);
+        if let Some(suppressed) = self.rates.connected.admit(now) {
+            let transport = connection.transport();
+            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+        }
+        if let Some(ticket) = connection.ticket.take() {
+            self.door.leave(&ticket);
+        }
+        connection.switch = Some(switch);
+        self.by_dpid.insert(dpid.0, (key, epoch));
+        Ok(())
+    }
+
+    fn switch_error(&mut self, key: usize, error: &ErrorMessage<'_>, now: Instant) {
+        if let Some(suppressed) = self.rates.errors.admit(now) {
+            let address = self.connections[key].address;
+            let dpid = self.connections[key].switch.as_ref().map(|switch| switch.dpid);
+            let about = Header::decode(error.data).ok().map(|header| header.xid);
+            warn!(?dpid, %address, %error, xid = about, suppressed, "switch sent an error");
+        }
+    }
+
+    /// The switches with a greater DPID, and whether there are more.
+    pub(super) fn status(&self, after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
+        let mut dpids: Vec<(u64, usize)> = self
+            .by_dpid
+            .iter()
+            .map(|(dpid, (key, _))| (*dpid, *key))
+            .filter(|(dpid, _)| after.is_none_or(|after| *dpid > after))
+            .collect();
+        dpids.sort_unstable();
+        let more = dpids.len() > PAGE;
+        let page = dpids.iter().take(PAGE).filter_map(|(_, key)| {
+            let connection = self.connections.get(*key)?;
+            connection
+                .switch
+                .as_ref()
+                .map(|switch| switch.status(connection.address, connection.transport()))
+        });
+        (page.collect(), more)
+    }
+}
+
+/// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
+/// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
+pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
+    let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
+    let miss = FlowMod::add(Match::new()).priority(0).apply(&to_us);
+    openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");
+}

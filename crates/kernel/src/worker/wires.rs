@@ -1,0 +1,89 @@
+//! What a worker and the server's thread say to each other.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender};
+
+use sys::doorbell::{Doorbell, Ringer};
+
+use crate::control::AppId;
+use crate::policy::Policy;
+use crate::query::SwitchStatus;
+
+/// What the server's thread asks of a worker.
+#[derive(Debug)]
+pub enum Command {
+    /// Make rings for an app, new ones if it had some.
+    Attach {
+        /// Which app.
+        app: AppId,
+        /// Its name, for messages.
+        name: String,
+        /// Its rights, and its place among the apps.
+        policy: Policy,
+    },
+    /// The app's zone is dead.
+    Detach {
+        /// Which app.
+        app: AppId,
+    },
+    /// Tell about switches with a greater DPID, at most [`PAGE`], and whether there are more.
+    Switches {
+        /// `None`: from the start.
+        after: Option<u64>,
+        /// Where to.
+        reply: Sender<(Vec<SwitchStatus>, bool)>,
+    },
+    /// Close everything and return.
+    Stop,
+}
+
+/// What a worker tells the server's thread.
+#[derive(Debug)]
+pub enum Notice {
+    /// An app has rings; the descriptors are the zone's, in the order of
+    /// [`Answer::Attached`](crate::control::Answer::Attached).
+    Attached {
+        /// Which app.
+        app: AppId,
+        /// Bytes each ring holds.
+        capacity: u32,
+        /// The zone's descriptors.
+        fds: [OwnedFd; 4],
+    },
+    /// An app could not be given rings.
+    NotAttached {
+        /// Which app.
+        app: AppId,
+        /// Why.
+        why: String,
+    },
+    /// The worker is over, one way or another.
+    Ended,
+    /// An app's zone lied about its ring.
+    Fault {
+        /// Which app.
+        app: AppId,
+        /// How.
+        fault: String,
+    },
+    /// A record ended an app twice.
+    SetAside {
+        /// Which app.
+        app: AppId,
+        /// The record.
+        record: Vec<u8>,
+    },
+}
+
+/// One end of the pair of channels between a worker and the server.
+#[derive(Debug)]
+pub struct Wires {
+    /// What the server asks.
+    pub commands: Receiver<Command>,
+    /// Rung after a command was sent.
+    pub commands_bell: Doorbell,
+    /// What the server is told.
+    pub notices: Sender<Notice>,
+    /// To be rung after a notice was sent.
+    pub notices_bell: Ringer,
+}

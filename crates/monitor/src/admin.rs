@@ -1,0 +1,103 @@
+//! What an operator's command and the monitor say to each other over the admin socket.
+//!
+//! One enum each way, one message per packet. Who asks is known from the socket (peer credentials);
+//! a message never says it. The monitor answers for itself and for what it started; for what the
+//! kernel knows it hands out a connection to the kernel (design §2).
+
+use serde::{Deserialize, Serialize};
+
+use crate::supervise::State;
+
+/// An operator's command to the monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// What runs? Answered by [`Tell::Status`].
+    Status,
+    /// A connection to the kernel, please. Answered by [`Tell::Kernel`] or [`Tell::Unavailable`].
+    Kernel,
+}
+
+/// The monitor to an operator's command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Tell {
+    /// What runs.
+    Status(Status),
+    /// Descriptor: a socket whose other end the kernel was given; it speaks `kernel::query`.
+    Kernel,
+    /// You may not ask, or not this.
+    Refused {
+        /// Why, as a phrase.
+        why: String,
+    },
+    /// Not now.
+    Unavailable {
+        /// Why, as a phrase.
+        why: String,
+    },
+}
+
+/// Everything that the monitor started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of this software.
+    pub version: String,
+    /// The monitor itself.
+    pub monitor: MonitorStatus,
+    /// The kernel.
+    pub kernel: KernelStatus,
+    /// The apps.
+    pub apps: Vec<AppStatus>,
+}
+
+/// The monitor itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MonitorStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Time since it started.
+    pub uptime_seconds: f64,
+}
+
+/// The kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelStatus {
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
+    /// What it does.
+    pub state: State,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// How it ended last, as a phrase.
+    pub last_exit: Option<String>,
+    /// The addresses at which switches connect.
+    pub listen: Vec<String>,
+}
+
+/// An app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number, which it keeps for ever.
+    pub number: u16,
+    /// When packets reach it: `guard`, `control` or `observe`.
+    pub stage: String,
+    /// The lowest and the highest priority of its flows; `None` if it may write none.
+    pub band: Option<[u16; 2]>,
+    /// What hosts it: `user` for a zone.
+    pub host: String,
+    /// The version that its object states, once it is loaded.
+    pub version: Option<String>,
+    /// SHA-256 of the object that runs, as hexadecimal digits.
+    pub sha256: Option<String>,
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
+    /// The user that its process is.
+    pub uid: u32,
+    /// What it does.
+    pub state: State,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// How it ended last, as a phrase.
+    pub last_exit: Option<String>,
+}

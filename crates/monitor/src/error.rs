@@ -1,0 +1,166 @@
+//! Why Rosemary does not start, each with what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// What keeps the monitor from starting. Nothing is left behind then.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Without root, the place for sockets is the login session's, and there is no such session.
+    #[error(
+        "there is no place for the sockets: XDG_RUNTIME_DIR is not set; set it, or name a \
+         directory of yours with --runtime-dir"
+    )]
+    NoRuntimeDir,
+    /// The runtime directory belongs to somebody who could then replace what is in it.
+    #[error("{dir} {why}; name a directory of your own with --runtime-dir")]
+    UnsafeRuntimeDir {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Without root, state is kept in the home directory, and nothing says where that is.
+    #[error(
+        "there is no place for the state: neither XDG_STATE_HOME nor HOME is set; name a \
+         directory of yours with --state-dir"
+    )]
+    NoStateDir,
+    /// The configuration is not as it should be.
+    #[error("{}:{line}: {what}", file.display())]
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// `--app` names what cannot run.
+    #[error("--app {app}: {why}")]
+    App {
+        /// What was asked for.
+        app: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
+    /// `--app` is given too often.
+    #[error("--app is given {count} times; {most} is the most")]
+    TooManyApps {
+        /// How many were given.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The file of the apps' numbers cannot be believed.
+    #[error(
+        "{} cannot be used: {why}. It says which flows in the switches are whose, so it is not made \
+         anew. Put it back from a backup. If there is none, remove it and delete what apps wrote \
+         into the switches before: `ovs-ofctl del-flows BRIDGE`", file.display()
+    )]
+    Numbers {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another instance holds the lock.
+    #[error(
+        "Rosemary already runs in {dir} as process {pid}; stop it with `kill {pid}`, or start \
+         another one beside it with --runtime-dir and --listen"
+    )]
+    AlreadyRunning {
+        /// The runtime directory.
+        dir: PathBuf,
+        /// What the lock file says.
+        pid: String,
+    },
+    /// The same address, or one that includes it, was given twice.
+    #[error("--listen {first} and --listen {second} overlap; leave one of them out")]
+    SameAddress {
+        /// One of them.
+        first: SocketAddr,
+        /// The other.
+        second: SocketAddr,
+    },
+    /// More addresses than sockets can be handed to a kernel at once.
+    #[error(
+        "--listen is given {count} times, {most} is the most; 0.0.0.0 or [::] stands for all addresses"
+    )]
+    TooManyAddresses {
+        /// How many were given.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Another program listens there.
+    #[error(
+        "{address} is taken by another program; `ss -ltnp 'sport = :{port}'` says which; stop it, \
+         or choose another address with --listen", port = address.port()
+    )]
+    Occupied {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system does not let us listen there.
+    #[error("cannot listen on {address}; {hint}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What to look at.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A program or the app's object is not where it should be.
+    #[error("{what} is missing; looked for {}; {hint}", list(.looked))]
+    Missing {
+        /// What.
+        what: String,
+        /// Where it was looked for.
+        looked: Vec<PathBuf>,
+        /// How to get it.
+        hint: &'static str,
+    },
+    /// Keys for TLS that cannot be used; without them switches would be served otherwise than meant.
+    #[error("the keys for TLS cannot be used: {path}: {why}")]
+    Keys {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// Plain TCP is forbidden, and there is nothing to speak TLS with.
+    #[error(
+        "no switch could connect: --plain never forbids plain TCP, and for TLS there are no keys; \
+         `rosemary pki init` makes some"
+    )]
+    NobodyCouldConnect,
+    /// The system refused something with a path.
+    #[error("cannot {what} {path}; {hint}")]
+    Path {
+        /// What was tried, as a verb with its preposition.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What to look at.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The system refused something that it never should.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,391 @@
+//! The loop: everything that runs, and what each event does to the others.
+//!
+//! One thread, one poll(2) over the signals, the admin socket and its connections, and two
+//! descriptors per program: its control socket and its pidfd. No call in here waits for anybody.
+//! Each turn takes a bounded number of messages from each peer, so that none can starve the others.
+//!
+//! ```text
+//! kernel Ready ----> start the zones, attach those that are loaded
+//! zone Loaded -----> attach it: Attach to the kernel, Attached back, Rings to the zone
+//! zone ends -------> Detach to the kernel, start it again (supervise.rs)
+//! kernel ends -----> start it again; the zones run on, and get new rings on its Ready
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use kernel::control::{self, Answer, AppId, Plain, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::channel::{Channel, ChannelError};
+use tracing::{debug, error, info, warn};
+
+use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
+use crate::choice::App;
+use crate::keys::SealedKeys;
+use crate::listen::Listener;
+use crate::places::Places;
+use crate::program::{Program, shortened};
+use crate::reception::{OperatorId, Reception};
+use crate::signals::Signals;
+use crate::supervise::State;
+use crate::users::Users;
+use crate::zone::Zone;
+
+/// Messages of one peer in one turn of the loop.
+const MESSAGES_PER_TURN: usize = 64;
+
+/// From the request to stop to our own end, whatever happens.
+const STOP: Duration = Duration::from_millis(1_800);
+
+/// Everything that runs.
+#[derive(Debug)]
+pub(crate) struct House {
+    started: Instant,
+    entrance: Entrance,
+    users: Users,
+    kernel: Program,
+    zones: Vec<Zone>,
+    reception: Reception,
+    signals: Signals,
+    /// Set once stopping has begun: when it is over.
+    over_at: Option<Instant>,
+}
+
+/// How switches come in; every kernel gets the same.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) plain: Plain,
+    pub(crate) keys: Option<SealedKeys>,
+}
+
+impl Entrance {
+    /// What tells a kernel, and the descriptors that go with it.
+    fn start(
+        &self,
+        run_as: Option<u32>,
+        apps: Vec<control::App>,
+    ) -> (Request, Vec<BorrowedFd<'_>>) {
+        let listeners = self.listeners.iter().map(Listener::address).collect();
+        let tls = self.keys.is_some();
+        let sockets = self.listeners.iter().map(AsFd::as_fd);
+        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        (Request::Start { listeners, run_as, apps, plain: self.plain, tls }, fds)
+    }
+}
+
+/// What has become readable.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Signal,
+    Door,
+    Operator(OperatorId),
+    KernelControl,
+    KernelEnd,
+    ZoneControl(usize),
+    ZoneEnd(usize),
+}
+
+impl House {
+    /// Puts it together; nothing is started yet.
+    pub(crate) fn new(
+        places: Places,
+        apps: impl Iterator<Item = (AppId, App)>,
+        entrance: Entrance,
+        reception: Reception,
+        signals: Signals,
+    ) -> Self {
+        let users = Users::find();
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
+        let zones = apps.map(zone).collect();
+        Self {
+            started: Instant::now(),
+            entrance,
+            users,
+            kernel: Program::new("kernel", places.kernel),
+            zones,
+            reception,
+            signals,
+            over_at: None,
+        }
+    }
+
+    /// Runs until a signal has asked to stop and everything has stopped.
+    ///
+    /// Says whether nothing was left behind.
+    pub(crate) fn run(&mut self) -> io::Result<bool> {
+        self.kernel.want(Instant::now());
+        loop {
+            let now = Instant::now();
+            self.do_what_is_due(now);
+            if self.all_stopped() {
+                info!("Rosemary stopped");
+                return Ok(true);
+            }
+            if self.over_at.is_some_and(|at| at <= now) {
+                self.kernel.abandon();
+                self.zones.iter_mut().for_each(|zone| zone.program.abandon());
+                return Ok(false);
+            }
+            for source in self.wait(now)? {
+                self.handle(source, Instant::now());
+            }
+        }
+    }
+
+    fn all_stopped(&self) -> bool {
+        let stopped = |program: &Program| program.supervision().state() == State::Stopped;
+        self.over_at.is_some()
+            && stopped(&self.kernel)
+            && self.zones.iter().all(|zone| stopped(&zone.program))
+    }
+
+    fn do_what_is_due(&mut self, now: Instant) {
+        if self.kernel.is_start_due(now) {
+            self.kernel.start(now);
+            let apps = self.zones.iter().map(Zone::introduction).collect();
+            let (start, fds) = self.entrance.start(self.users.for_kernel(), apps);
+            self.kernel.tell(&start, &fds);
+        }
+        for zone in &mut self.zones {
+            if zone.program.is_start_due(now) {
+                zone.start(now);
+            }
+        }
+        self.reception.drop_silent(now);
+    }
+
+    /// Sleeps until something is readable or due.
+    fn wait(&self, now: Instant) -> io::Result<Vec<Source>> {
+        let mut sources = Vec::new();
+        let mut fds = Vec::new();
+        let mut watch = |source, fd| {
+            sources.push(source);
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        };
+        watch(Source::Signal, self.signals.as_fd());
+        if let Some(door) = self.reception.door() {
+            watch(Source::Door, door);
+        }
+        for (id, fd) in self.reception.operators() {
+            watch(Source::Operator(id), fd);
+        }
+        let programs = self
+            .zones
+            .iter()
+            .enumerate()
+            .map(|(i, zone)| (Source::ZoneControl(i), Source::ZoneEnd(i), &zone.program));
+        let kernel = (Source::KernelControl, Source::KernelEnd, &self.kernel);
+        for (control, end, program) in programs.chain([kernel]) {
+            if let Some(fd) = program.control() {
+                watch(control, fd);
+            }
+            if let Some(fd) = program.end() {
+                watch(end, fd);
+            }
+        }
+        let due = self.next_due();
+        let timeout = due.map(|at| at.saturating_duration_since(now)).map(|time| {
+            // Rounded up to the next millisecond, or the loop would spin through the last one.
+            let time = time + Duration::from_millis(1);
+            Timespec {
+                tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(time.subsec_nanos()),
+            }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(source, _)| source).collect())
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
+        programs
+            .filter_map(|program| program.supervision().next_due())
+            .chain(self.reception.next_due())
+            .chain(self.over_at)
+            .min()
+    }
+
+    fn handle(&mut self, source: Source, now: Instant) {
+        match source {
+            Source::Signal => self.on_signal(now),
+            Source::Door => self.reception.admit(now),
+            Source::Operator(id) => {
+                if let Some(ask) = self.reception.hear(id, now) {
+                    self.answer(id, ask, now);
+                }
+            }
+            Source::KernelControl => self.hear_kernel(now),
+            Source::ZoneControl(i) => self.hear_zone(i, now),
+            Source::KernelEnd => {
+                self.hear_kernel(now); // its last words, while they can be told from the next one's
+                if self.kernel.reap(now) {
+                    self.zones.iter_mut().for_each(Zone::kernel_ended);
+                }
+            }
+            Source::ZoneEnd(i) => {
+                self.hear_zone(i, now);
+                let Some(zone) = self.zones.get_mut(i) else { return };
+                if zone.program.reap(now) && zone.ended() {
+                    self.kernel.tell(&Request::Detach { app: zone.app }, &[]);
+                }
+            }
+        }
+    }
+
+    fn on_signal(&mut self, now: Instant) {
+        let count = self.signals.count();
+        let first = usize::from(self.over_at.is_none());
+        if self.over_at.is_none() && count > 0 {
+            info!("asked to stop");
+            self.over_at = Some(now + STOP);
+            self.zones.iter_mut().for_each(|zone| zone.stop(now));
+            if self.kernel.stop(now) {
+                self.kernel.tell(&Request::Stop, &[]);
+            }
+        }
+        if count > first {
+            self.zones.iter_mut().for_each(|zone| zone.program.kill("asked to stop twice"));
+            self.kernel.kill("asked to stop twice");
+        }
+    }
+
+    fn hear_zone(&mut self, i: usize, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(zone) = self.zones.get_mut(i) else { return };
+            if zone.program.control().is_none() {
+                return;
+            }
+            if zone.hear(now) {
+                self.attach(i);
+            }
+        }
+    }
+
+    /// Asks the kernel for rings for a zone that is loaded, if the kernel is ready.
+    fn attach(&mut self, i: usize) {
+        let Some(zone) = self.zones.get_mut(i) else { return };
+        if zone.is_loaded() && self.kernel.supervision().state() == State::Running {
+            zone.rings_asked();
+            let (app, name, policy) = (zone.app, zone.name.clone(), zone.policy.clone());
+            self.kernel.tell(&Request::Attach { app, name, policy }, &[]);
+        }
+    }
+
+    fn hear_kernel(&mut self, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some((answer, fds)) = self.kernel.hear(now) else { return };
+            self.on_kernel(answer, &fds, now);
+        }
+    }
+
+    fn on_kernel(&mut self, answer: Answer, fds: &[OwnedFd], now: Instant) {
+        match answer {
+            Answer::Ready => {
+                if self.kernel.ready() {
+                    info!(pid = self.kernel.pid(), "kernel was ready");
+                    for i in 0..self.zones.len() {
+                        if let Some(zone) = self.zones.get_mut(i) {
+                            zone.program.want(now);
+                        }
+                        self.attach(i);
+                    }
+                }
+            }
+            Answer::Attached { app, capacity } => {
+                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
+                if fds.len() != 4 || !zone.is_some_and(|zone| zone.rings_made(capacity, fds)) {
+                    self.kernel.kill("it answered with rings that nobody asked for");
+                }
+            }
+            Answer::NotAttached { app, why } => {
+                error!(app = app.0, why, "app could not be connected to the kernel");
+            }
+            Answer::Fault { app, why } => {
+                if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
+                    zone.fault(&why);
+                }
+            }
+            Answer::SetAside { app, record } => {
+                let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
+                let size = record.len() / 2;
+                let record = shortened(&record, 256);
+                error!(app = name, size, record, "set a record aside that ended the app twice");
+            }
+        }
+    }
+
+    fn answer(&mut self, id: OperatorId, ask: Ask, now: Instant) {
+        match ask {
+            Ask::Status => {
+                let status = self.status(now);
+                self.reception.answer(id, &Tell::Status(status), &[]);
+            }
+            Ask::Kernel => match self.connect_to_kernel() {
+                Ok(operators_end) => {
+                    self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
+                }
+                Err(why) => {
+                    debug!(why, "could not connect an operator to the kernel");
+                    self.reception.answer(id, &Tell::Unavailable { why }, &[]);
+                }
+            },
+        }
+    }
+
+    /// Gives the kernel one end of a new connection and returns the other.
+    fn connect_to_kernel(&self) -> Result<Channel, String> {
+        let state = self.kernel.supervision().state();
+        if state != State::Running {
+            return Err(format!("the kernel is {state}"));
+        }
+        let (operators_end, kernels_end) = Channel::pair().map_err(|error| error.to_string())?;
+        match self.kernel.try_tell(&Request::Operator, &[kernels_end.as_fd()]) {
+            Ok(()) => Ok(operators_end),
+            Err(ChannelError::WouldBlock) => Err("the kernel has too many questions".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn status(&mut self, now: Instant) -> Status {
+        let kernel = self.kernel.supervision();
+        let uptime = now.saturating_duration_since(self.started).as_millis();
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            monitor: MonitorStatus {
+                pid: std::process::id(),
+                uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
+            },
+            kernel: KernelStatus {
+                pid: self.kernel.pid(),
+                state: kernel.state(),
+                restarts: kernel.restarts(),
+                last_exit: kernel.last_exit().map(Into::into),
+                listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
+            },
+            apps: self.zones.iter_mut().map(Zone::status).collect(),
+        }
+    }
+
+    /// Says in the log with what rights the others will run.
+    pub(crate) fn tell_users(&self) {
+        match self.users {
+            Users::Separate => {}
+            Users::NotRoot => {
+                warn!("apps run with your own rights; run as root for separate users");
+            }
+            Users::NotMapped => {
+                warn!(
+                    "apps run with your own rights: this container has no users from 0x70000000 \
+                     on; run as root outside of it for separate users"
+                );
+            }
+        }
+    }
+}

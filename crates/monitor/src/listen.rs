@@ -1,0 +1,179 @@
+//! The sockets at which switches connect.
+//!
+//! Bound once and kept for the monitor's life; every kernel gets duplicates. While no kernel runs,
+//! switches that connect wait in the backlog instead of being refused. The monitor itself never
+//! accepts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
+};
+
+use sys::channel::MAX_FDS;
+
+use crate::error::StartError;
+use crate::keys;
+
+/// Connections that wait while no kernel accepts them. The system caps it at
+/// `net.core.somaxconn`, which is 4096 since Linux 5.4.
+const BACKLOG: i32 = 1024;
+
+/// Most listening sockets: one message hands them to a kernel, with the keys.
+const MOST: usize = MAX_FDS - keys::FDS;
+
+/// How long the sockets of an instance that was killed may take to close.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A bound and listening TCP socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    fd: OwnedFd,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// The address it is bound to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Listens on all of `addresses`.
+///
+/// `after_crash` says that an instance was killed: the system may still be closing its sockets,
+/// and an occupied address is tried again for a second.
+///
+/// # Errors
+/// [`StartError::TooManyAddresses`], [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
+pub(crate) fn bind_all(
+    addresses: &[SocketAddr],
+    after_crash: bool,
+) -> Result<Vec<Listener>, StartError> {
+    if addresses.len() > MOST {
+        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MOST });
+    }
+    for (i, first) in addresses.iter().enumerate() {
+        if let Some(second) = addresses.iter().skip(i + 1).find(|second| overlap(first, second)) {
+            return Err(StartError::SameAddress { first: *first, second: *second });
+        }
+    }
+    let give_up = Instant::now() + if after_crash { PATIENCE } else { Duration::ZERO };
+    let mut listeners = Vec::new();
+    for &address in addresses {
+        let listener = loop {
+            match bind_one(address) {
+                Err(Errno::ADDRINUSE) if Instant::now() < give_up => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                result => break result.map_err(|error| refusal(address, error))?,
+            }
+        };
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn bind_one(address: SocketAddr) -> Result<Listener, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    // Connections of the instance before, in TIME_WAIT, do not matter.
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    if address.is_ipv6() {
+        // `[::]` means IPv6 only, whatever the system's default; for both, `--listen` both.
+        sockopt::set_ipv6_v6only(&fd, true)?;
+    }
+    bind(&fd, &address)?;
+    listen(&fd, BACKLOG)?;
+    let address = getsockname(&fd)?.try_into().unwrap_or(address);
+    Ok(Listener { fd, address })
+}
+
+fn refusal(address: SocketAddr, error: Errno) -> StartError {
+    let hint = match error {
+        Errno::ADDRINUSE => return StartError::Occupied { address },
+        Errno::ACCESS | Errno::PERM => {
+            "ports below 1024 need root (or CAP_NET_BIND_SERVICE); OpenFlow's is 6653"
+        }
+        Errno::ADDRNOTAVAIL => {
+            "this machine does not have that address; `ip -brief address` lists those it has"
+        }
+        Errno::AFNOSUPPORT => "this machine does not speak that address family",
+        _ => "choose another address with --listen",
+    };
+    StartError::Listen { address, hint, source: io::Error::from(error) }
+}
+
+/// Whether the second of the two could not be bound after the first.
+fn overlap(first: &SocketAddr, second: &SocketAddr) -> bool {
+    let (one, other) = (first.ip(), second.ip());
+    first.port() == second.port()
+        && first.is_ipv4() == second.is_ipv4()
+        && (one == other || first.port() != 0 && (one.is_unspecified() || other.is_unspecified()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn bound_socket_knows_its_port_and_accepts_connections_into_its_backlog() {
+        let listeners = bind_all(&[address("127.0.0.1:0")], false).unwrap();
+        assert_ne!(listeners[0].address().port(), 0);
+        std::net::TcpStream::connect(listeners[0].address()).unwrap();
+    }
+
+    #[test]
+    fn occupied_address_is_told_with_the_line_that_says_by_whom() {
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = other.local_addr().unwrap();
+        let error = bind_all(&[taken], false).unwrap_err().to_string();
+        let line = format!("`ss -ltnp 'sport = :{}'`", taken.port());
+        assert!(error.contains(&line) && error.contains("--listen"), "{error}");
+    }
+
+    #[test]
+    fn address_that_a_killed_instance_still_holds_is_waited_for() {
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = other.local_addr().unwrap();
+        let waiting = std::thread::spawn(move || bind_all(&[taken], true).map(|_| ()));
+        std::thread::sleep(Duration::from_millis(50));
+        drop(other);
+        waiting.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn address_given_twice_or_within_another_is_refused() {
+        for (first, second) in [
+            ("127.0.0.1:6653", "127.0.0.1:6653"),
+            ("0.0.0.0:6653", "127.0.0.1:6653"),
+            ("[::1]:6653", "[::]:6653"),
+        ] {
+            let result = bind_all(&[address(first), address(second)], false);
+            assert!(matches!(result, Err(StartError::SameAddress { .. })), "{first} {second}");
+        }
+        assert!(!overlap(&address("0.0.0.0:6653"), &address("[::]:6653")));
+        assert!(!overlap(&address("0.0.0.0:6653"), &address("127.0.0.1:6633")));
+    }
+
+    #[test]
+    fn address_of_another_machine_is_told_as_such() {
+        let error = bind_all(&[address("192.0.2.1:6653")], false).unwrap_err().to_string();
+        assert!(error.contains("does not have that address"), "{error}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Where the programs are that the monitor starts, and the apps that it loads.
+//!
+//! Next to the monitor's own program first, so that a build directory works as it is and never
+//! mixes with what is installed.
+
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::StartError;
+
+/// Where packages put programs that people do not call themselves.
+const LIBEXEC: &str = "/usr/libexec/rosemary";
+
+/// Where packages put apps.
+const APPS: &str = "/usr/lib/rosemary/apps";
+
+/// The longest app object that is read, in bytes.
+pub const MAX_OBJECT: u64 = 256 * 1024 * 1024;
+
+/// The programs and objects of one installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// `rosemary-kernel`.
+    pub kernel: PathBuf,
+    /// `rosemary-zone`.
+    pub zone: PathBuf,
+    /// The directory of our own program.
+    own: PathBuf,
+}
+
+impl Places {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    pub fn find() -> Result<Self, StartError> {
+        let own = own_dir()?;
+        Ok(Self {
+            kernel: program("rosemary-kernel", &own)?,
+            zone: program("rosemary-zone", &own)?,
+            own,
+        })
+    }
+
+    /// Finds the object of the app `name`: in `configured`, if that says where it is.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    pub fn object(&self, name: &str, configured: Option<&Path>) -> Result<PathBuf, StartError> {
+        let what = format!("the object of the app {name}");
+        if let Some(path) = configured {
+            let hint = "build it, or correct `object` in the configuration";
+            return first(what, &[path.to_owned()], hint);
+        }
+        let looked = [
+            self.own.join(format!("examples/lib{}.so", name.replace('-', "_"))),
+            Path::new(APPS).join(format!("{name}.so")),
+        ];
+        let hint = "build it (`make build` for the apps that ship), or say where it is with \
+                    `object` in the configuration";
+        first(what, &looked, hint)
+    }
+}
+
+/// Finds one of our programs by its name, next to our own program at `own` first.
+///
+/// # Errors
+/// [`StartError::Missing`].
+pub fn program(name: &'static str, own: &Path) -> Result<PathBuf, StartError> {
+    let looked = [own.join(name), Path::new(LIBEXEC).join(name)];
+    first(name.into(), &looked, "build it with `cargo build --workspace`")
+}
+
+/// The directory of the program that runs.
+///
+/// # Errors
+/// The system does not say.
+pub fn own_dir() -> Result<PathBuf, StartError> {
+    let exe = std::env::current_exe()
+        .map_err(|source| StartError::System { what: "find the own program", source })?;
+    Ok(exe.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
+/// The directory of ours that the variable `xdg` of the XDG Base Directory Specification stands
+/// for, or else the one in `below` the home directory; `None` without a home.
+pub fn of_user(xdg: &str, below: &str) -> Option<PathBuf> {
+    // A relative path is to be taken as not set.
+    let absolute = |variable: &str| {
+        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let dir = absolute(xdg).or_else(|| Some(absolute("HOME")?.join(below)))?;
+    Some(dir.join("rosemary"))
+}
+
+/// Reads an app's object, whole.
+///
+/// # Errors
+/// It is not there, not a regular file, longer than [`MAX_OBJECT`], or cannot be read.
+pub fn read_object(path: &Path) -> io::Result<Vec<u8>> {
+    // A pipe or a device in the object's place must not keep the monitor waiting.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_OBJECT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_OBJECT {
+        return Err(io::Error::other(format!("it is longer than {MAX_OBJECT} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn first(what: String, looked: &[PathBuf], hint: &'static str) -> Result<PathBuf, StartError> {
+    looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| StartError::Missing {
+        what,
+        looked: looked.to_vec(),
+        hint,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_program_is_told_with_where_it_was_looked_for_and_what_to_build() {
+        let error = program("rosemary-none", Path::new("/nowhere")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "rosemary-none is missing; looked for /nowhere/rosemary-none and \
+             /usr/libexec/rosemary/rosemary-none; build it with `cargo build --workspace`"
+        );
+    }
+
+    #[test]
+    fn object_is_looked_for_by_the_apps_name_or_only_where_the_operator_says() {
+        let places = Places { kernel: "/".into(), zone: "/".into(), own: "/nowhere".into() };
+        let error = places.object("my-app", None).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "looked for /nowhere/examples/libmy_app.so and /usr/lib/rosemary/apps/my-app.so"
+            ),
+            "{error}"
+        );
+        let error = places.object("my-app", Some(Path::new("/mine.so"))).unwrap_err().to_string();
+        assert!(error.contains("looked for /mine.so; build it, or correct `object`"), "{error}");
+    }
+
+    #[test]
+    fn object_that_is_not_a_file_is_refused_and_not_waited_for() {
+        assert!(read_object(Path::new("/dev/zero")).is_err());
+        assert!(read_object(Path::new("/nowhere")).is_err());
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        assert!(read_object(&pipe).is_err());
+    }
+}

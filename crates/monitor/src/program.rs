@@ -1,0 +1,239 @@
+//! A program of ours: its process, its control socket and its [`Supervision`], kept in step.
+//!
+//! What the process says is taken from its socket and what becomes of it from its pidfd; neither is
+//! ever waited for. It starts with the environment variables of [`ENVIRONMENT`] and no others: an
+//! app has no business with what the operator's shell knows.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sys::channel::{Channel, ChannelError};
+use sys::process::Child;
+use tracing::{error, info, warn};
+
+use crate::supervise::{Due, Ended, Limits, Next, Supervision};
+
+/// What a program learns from the environment: how to log.
+const ENVIRONMENT: [&str; 3] = ["ROSEMARY_LOG", "RUST_LOG", "RUST_BACKTRACE"];
+
+/// A supervised program. Dropping it kills its process.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: String,
+    file: PathBuf,
+    supervision: Supervision,
+    process: Option<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// `None` when the process has closed its end, which it does by ending.
+    control: Option<Channel>,
+}
+
+impl Program {
+    /// The program in `file`, called `name` in the log; it is not started.
+    pub(crate) fn new(name: impl Into<String>, file: PathBuf) -> Self {
+        let supervision = Supervision::new(Limits::default());
+        Self { name: name.into(), file, supervision, process: None }
+    }
+
+    pub(crate) fn supervision(&self) -> &Supervision {
+        &self.supervision
+    }
+
+    /// Its process, if it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.pid())
+    }
+
+    /// What becomes readable when it ends.
+    pub(crate) fn end(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|process| process.child.as_fd())
+    }
+
+    /// What becomes readable when it says something.
+    pub(crate) fn control(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref()?.control.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Wants it to run.
+    pub(crate) fn want(&mut self, now: Instant) {
+        self.supervision.start(now);
+    }
+
+    /// Does what is due, starting excepted. Says whether it is to be started now.
+    pub(crate) fn is_start_due(&mut self, now: Instant) -> bool {
+        match self.supervision.due(now) {
+            None => return false,
+            Some(Due::Start) => return true,
+            Some(Due::KillUnready) => self.kill("it was not ready in time"),
+            Some(Due::KillUnended) => self.kill("it did not end in time"),
+        }
+        false
+    }
+
+    /// Starts it.
+    pub(crate) fn start(&mut self, now: Instant) {
+        match self.spawn() {
+            Ok(process) => {
+                info!(program = self.name, pid = process.child.pid(), "started");
+                self.process = Some(process);
+                self.supervision.started(now);
+            }
+            Err(error) => {
+                let why = format!("could not execute {}: {error}", self.file.display());
+                self.not_started(now, &why);
+            }
+        }
+    }
+
+    /// It could not be started; that counts as an end.
+    pub(crate) fn not_started(&mut self, now: Instant, why: &str) {
+        let ended = self.supervision.ended(now, why.to_owned());
+        error!(program = self.name, why, next = next(ended.next), "could not be started");
+    }
+
+    fn spawn(&self) -> io::Result<Process> {
+        let (ours, theirs) = Channel::pair()?;
+        let mut command = Command::new(&self.file);
+        command.env_clear().current_dir("/");
+        command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
+        Ok(Process { child: Child::spawn(&mut command, theirs)?, control: Some(ours) })
+    }
+
+    /// Sends it `request`; a process that does not listen is killed.
+    pub(crate) fn tell<T: Serialize>(&mut self, request: &T, fds: &[BorrowedFd<'_>]) {
+        match self.try_tell(request, fds) {
+            // If it is closed, its end is on the way and will be noticed where it belongs.
+            Ok(()) | Err(ChannelError::Closed) => {}
+            Err(ChannelError::WouldBlock) => self.kill("it did not read its control socket"),
+            Err(error) => self.kill(&error.to_string()),
+        }
+    }
+
+    /// Sends it `request`, which is not important enough to kill for.
+    pub(crate) fn try_tell<T: Serialize>(
+        &self,
+        request: &T,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let control = self.process.as_ref().and_then(|process| process.control.as_ref());
+        control.ok_or(ChannelError::Closed)?.send(request, fds)
+    }
+
+    /// What it says next; `None` if it says nothing now. Nonsense gets it killed.
+    pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {
+        let process = self.process.as_mut()?;
+        match process.control.as_ref()?.receive() {
+            Ok(message) => return Some(message),
+            Err(ChannelError::WouldBlock) => {}
+            Err(ChannelError::Closed) => {
+                process.control = None; // it would stay readable
+                self.supervision.ending(now);
+            }
+            Err(error) => self.kill(&shortened(&error.to_string(), 200)),
+        }
+        None
+    }
+
+    /// It says that it is ready. Says whether that was still to be said.
+    pub(crate) fn ready(&mut self) -> bool {
+        self.supervision.ready()
+    }
+
+    /// It said that it will end: it gets a moment to do so.
+    pub(crate) fn ending(&mut self, now: Instant) {
+        self.supervision.ending(now);
+    }
+
+    /// Wants it to run no more. Says whether it runs, and so has to be told.
+    pub(crate) fn stop(&mut self, now: Instant) -> bool {
+        self.supervision.stop(now)
+    }
+
+    /// Kills it. Its end is noticed like any other.
+    pub(crate) fn kill(&mut self, why: &str) {
+        if let Some(process) = &self.process {
+            warn!(program = self.name, pid = process.child.pid(), why, "killed it");
+            process.child.kill();
+            self.supervision.killed();
+        }
+    }
+
+    /// Its end was announced: finds out how. Says whether it has really ended.
+    pub(crate) fn reap(&mut self, now: Instant) -> bool {
+        let Some(process) = &mut self.process else { return false };
+        let exit = match process.child.try_reap() {
+            Ok(None) => return false,
+            Ok(Some(exit)) => exit.to_string(),
+            Err(error) => format!("ended, and the system does not say how: {error}"),
+        };
+        let pid = process.child.pid();
+        self.process = None;
+        let Ended { ran, next: then } = self.supervision.ended(now, exit.clone());
+        let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
+        if then == Next::Stay {
+            info!(program, pid, exit, ran, "stopped");
+        } else {
+            warn!(program, pid, exit, ran, next, "died");
+        }
+        true
+    }
+
+    /// Lets go of a process that not even a kill has ended.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(process) = self.process.take() {
+            error!(program = self.name, pid = process.child.pid(), "left behind, though killed");
+            std::mem::forget(process.child); // dropping it would wait
+        }
+    }
+}
+
+fn next(next: Next) -> String {
+    match next {
+        Next::StartAtOnce => "start again at once".into(),
+        Next::StartAfter(time) => format!("start again in {} ms", time.as_millis()),
+        Next::Stay => "none".into(),
+    }
+}
+
+/// What an app or a peer said, cut to `most` characters for the log.
+///
+/// As a field of the type `str` the log quotes and escapes it, so it can add no line and no colour.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let mut start: String = text.chars().take(most).collect();
+    if text.chars().nth(most).is_some() {
+        start.push_str("...");
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_for_the_log() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened(&"x".repeat(300), 4), "xxxx...");
+    }
+
+    #[test]
+    fn program_that_does_not_exist_is_tried_again_later() {
+        let now = Instant::now();
+        let mut program = Program::new("test", "/nowhere".into());
+        program.want(now);
+        assert!(program.is_start_due(now));
+        program.start(now);
+        assert!(!program.is_start_due(now));
+        assert!(program.supervision().last_exit().unwrap().contains("/nowhere"));
+        assert!(program.is_start_due(now + Limits::default().min_run));
+    }
+}

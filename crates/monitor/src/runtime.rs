@@ -1,0 +1,288 @@
+//! The runtime directory: who may be the only instance in it, and the files that are there.
+//!
+//! ```text
+//! /run/rosemary/              0755
+//!     rosemary.lock           held with flock(2); the pid, then a note if we made the directory
+//!     admin.sock              0660 root:rosemary, or 0600 without that group
+//! ```
+//!
+//! The lock, not the file, says that an instance runs: the system lets go of it however the
+//! instance ends. Files that a killed instance left are taken over by who holds the lock. All that
+//! was made is removed on a clean stop, while the lock is still held.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use sys::named::Listener;
+
+use crate::error::StartError;
+use crate::options::{ADMIN_SOCKET, LOCK_FILE};
+
+/// The group whose members may ask.
+const GROUP: &str = "rosemary";
+
+/// Operators that wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// In the lock file: the directory is ours to remove, for an instance that takes over too.
+const MADE: &str = "made the directory";
+
+const HINT: &str = "name a directory of your own with --runtime-dir";
+
+/// The directory, held. Dropping it removes what was made in it.
+#[derive(Debug)]
+pub(crate) struct RuntimeDir {
+    dir: PathBuf,
+    made: bool,
+    took_over: bool,
+    _lock: File,
+}
+
+impl RuntimeDir {
+    /// Makes the directory if it is not there and becomes the only instance in it.
+    ///
+    /// # Errors
+    /// [`StartError::AlreadyRunning`] if another instance runs there, which is not disturbed;
+    /// [`StartError::UnsafeRuntimeDir`]; [`StartError::Path`].
+    pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
+        let path = |what, path: &Path, source| StartError::Path {
+            what,
+            path: path.to_owned(),
+            hint: HINT,
+            source,
+        };
+        let made = match DirBuilder::new().mode(0o755).create(dir) {
+            Ok(()) => {
+                // Whatever the umask: operators of the group have to get through.
+                std::fs::set_permissions(dir, Permissions::from_mode(0o755))
+                    .map_err(|error| path("set the mode of", dir, error))?;
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(path("make", dir, error)),
+        };
+        check_safe(dir)?;
+        let lock_path = dir.join(LOCK_FILE);
+        let mut lock = lock(dir, &lock_path)?;
+        let mut before = String::new();
+        // Whatever it holds, it is only a note.
+        let _ = (&mut lock).take(1_000).read_to_string(&mut before);
+        let made = made || before.contains(MADE);
+        let note = format!("{}\n{}\n", std::process::id(), if made { MADE } else { "" });
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| lock.write_all(note.as_bytes()))
+            .map_err(|error| path("write", &lock_path, error))?;
+        Ok(Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock })
+    }
+
+    /// Whether an instance was killed here before and left its files.
+    pub(crate) fn took_over(&self) -> bool {
+        self.took_over
+    }
+
+    /// Binds the admin socket, for the group if there is one. Returns the group's number with it.
+    ///
+    /// Changes the process's umask for a moment, so no other thread may make files meanwhile.
+    ///
+    /// # Errors
+    /// [`StartError::Path`].
+    pub(crate) fn bind_admin(&self) -> Result<(Listener, Option<u32>), StartError> {
+        let path = self.dir.join(ADMIN_SOCKET);
+        let _ = std::fs::remove_file(&path); // of a killed instance: we hold the lock
+        let before = rustix::process::umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+        let bound = Listener::bind(&path, BACKLOG);
+        rustix::process::umask(before);
+        let listener = bound.map_err(|source| StartError::Path {
+            what: "bind the admin socket",
+            path: path.clone(),
+            hint: "its path may have 107 bytes at most; name another directory with --runtime-dir",
+            source,
+        })?;
+        let group = std::fs::read_to_string("/etc/group").ok().and_then(|text| group(&text));
+        // Without root one may not give a file to a group one is not in; then it stays ours alone.
+        let opened = group.filter(|&number| {
+            std::os::unix::fs::chown(&path, None, Some(number)).is_ok()
+                && std::fs::set_permissions(&path, Permissions::from_mode(0o660)).is_ok()
+        });
+        Ok((listener, opened))
+    }
+}
+
+impl Drop for RuntimeDir {
+    fn drop(&mut self) {
+        // The lock's file last: until then nobody else can take the others for theirs.
+        for name in [ADMIN_SOCKET, LOCK_FILE] {
+            let _ = std::fs::remove_file(self.dir.join(name));
+        }
+        if self.made {
+            let _ = std::fs::remove_dir(&self.dir); // fails if somebody put a file there: theirs
+        }
+    }
+}
+
+/// Opens and locks the lock file. The file that is locked is the one that has the name.
+fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
+    let failed =
+        |source| StartError::Path { what: "lock", path: path.to_owned(), hint: HINT, source };
+    loop {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(path)
+            .map_err(failed)?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(failed(error.into()));
+            }
+            let mut text = String::new();
+            let _ = (&mut file).take(1_000).read_to_string(&mut text);
+            let pid = text.lines().next().unwrap_or_default().to_owned();
+            let pid = if pid.is_empty() { "(just starting)".to_owned() } else { pid };
+            return Err(StartError::AlreadyRunning { dir: dir.to_owned(), pid });
+        }
+        // Between our open and our lock an instance may have stopped and removed the file.
+        let ours = file.metadata().map_err(failed)?;
+        let named = std::fs::symlink_metadata(path);
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Whoever may write to the directory may put a socket of their own into it.
+fn check_safe(dir: &Path) -> Result<(), StartError> {
+    let refuse = |why| Err(StartError::UnsafeRuntimeDir { dir: dir.to_owned(), why });
+    let metadata = std::fs::metadata(dir).map_err(|source| StartError::Path {
+        what: "look at",
+        path: dir.to_owned(),
+        hint: HINT,
+        source,
+    })?;
+    if !metadata.is_dir() {
+        return refuse("is not a directory");
+    }
+    if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
+        return refuse("belongs to another user");
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return refuse("can be written by everybody");
+    }
+    Ok(())
+}
+
+/// The number of [`GROUP`] in the text of `/etc/group`.
+///
+/// Read as a file, not asked from the name service: that would load other people's libraries
+/// into the monitor and wait for the network.
+fn group(text: &str) -> Option<u32> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(GROUP)).then_some(())?;
+        fields.nth(1)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn second_instance_is_told_which_one_runs_and_leaves_it_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("rosemary");
+        let first = RuntimeDir::claim(&dir).unwrap();
+        let _admin = first.bind_admin().unwrap();
+        let error = RuntimeDir::claim(&dir).unwrap_err().to_string();
+        assert!(error.contains(&format!("kill {}", std::process::id())), "{error}");
+        assert!(error.contains(dir.to_str().unwrap()), "{error}");
+        assert_eq!(names(&dir), ["admin.sock", "rosemary.lock"]);
+        sys::named::connect_to(&dir.join(ADMIN_SOCKET)).unwrap();
+    }
+
+    #[test]
+    fn clean_stop_removes_what_was_made_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("rosemary");
+        let claimed = RuntimeDir::claim(&dir).unwrap();
+        assert!(!claimed.took_over());
+        claimed.bind_admin().unwrap();
+        drop(claimed);
+        assert!(!dir.exists());
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("note"), "somebody else's").unwrap();
+        drop(RuntimeDir::claim(&dir).unwrap());
+        assert_eq!(names(&dir), ["note"]);
+    }
+
+    #[test]
+    fn files_of_a_killed_instance_are_taken_over_and_removed_in_the_end() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("rosemary");
+        let killed = RuntimeDir::claim(&dir).unwrap();
+        killed.bind_admin().unwrap();
+        let note = std::fs::read(dir.join(LOCK_FILE)).unwrap();
+        drop(killed);
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join(LOCK_FILE), note).unwrap();
+        drop(Listener::bind(&dir.join(ADMIN_SOCKET), 1).unwrap());
+        let next = RuntimeDir::claim(&dir).unwrap();
+        assert!(next.took_over());
+        let _admin = next.bind_admin().unwrap();
+        sys::named::connect_to(&dir.join(ADMIN_SOCKET)).unwrap();
+        drop(next);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn admin_socket_is_closed_to_everybody_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let claimed = RuntimeDir::claim(&parent.path().join("rosemary")).unwrap();
+        let (_listener, group) = claimed.bind_admin().unwrap();
+        let mode = std::fs::metadata(claimed.dir.join(ADMIN_SOCKET)).unwrap().mode() & 0o777;
+        assert_eq!(mode, if group.is_some() { 0o660 } else { 0o600 });
+    }
+
+    #[test]
+    fn directory_that_everybody_may_write_to_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(parent.path(), Permissions::from_mode(0o777)).unwrap();
+        let error = RuntimeDir::claim(parent.path()).unwrap_err().to_string();
+        assert!(error.contains("by everybody; name a directory of your own"), "{error}");
+        assert_eq!(names(parent.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn lock_that_is_a_link_to_another_file_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("target");
+        std::os::unix::fs::symlink(&target, parent.path().join(LOCK_FILE)).unwrap();
+        assert!(RuntimeDir::claim(parent.path()).is_err());
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn group_is_found_by_its_exact_name() {
+        assert_eq!(group("root:x:0:\nrosemary2:x:7:\nrosemary:x:42:ann,bob\n"), Some(42));
+        assert_eq!(group("root:x:0:\n"), None);
+        assert_eq!(group("rosemary:x:not a number:\n"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Signals that ask the monitor to stop, as something to poll.
+
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// SIGTERM, SIGINT and SIGHUP, from now on and for the life of the process.
+#[derive(Debug)]
+pub(crate) struct Signals(UnixStream);
+
+impl Signals {
+    /// Takes them over from their default of ending the process.
+    ///
+    /// SIGHUP, a closed terminal, stops Rosemary too, unless it was started to outlive its
+    /// terminal (nohup(1)).
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub(crate) fn catch() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let hup = (!ignores(&status, SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGTERM, SIGINT].into_iter().chain(hup) {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(Self(read))
+    }
+
+    /// How many have come since the last call.
+    pub(crate) fn count(&mut self) -> usize {
+        self.0.read(&mut [0; 64]).unwrap_or(0)
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when one has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Whether a process with this `/proc/PID/status` ignores `signal`: the mask `SigIgn`, proc(5).
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signal_is_found_in_the_mask() {
+        assert!(ignores("Name:\tx\nSigIgn:\t0000000000001001\n", SIGHUP));
+        assert!(!ignores("SigIgn:\t0000000000001000\n", SIGHUP));
+        assert!(!ignores("", SIGHUP));
+    }
+}

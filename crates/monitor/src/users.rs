@@ -1,0 +1,71 @@
+//! The system users that the kernel and the apps run as.
+//!
+//! Numbers without names, from a range that systemd's documentation ("Users, Groups, UIDs and GIDs
+//! on systemd Systems") lists as unused: nobody has to create users, and no file belongs to them.
+
+/// The kernel's user and group; app `n` gets this plus `n`.
+const BASE: u32 = 0x7000_0000;
+
+/// Whether there are separate users on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// We are root: everybody gets a user of their own.
+    Separate,
+    /// We are not root.
+    NotRoot,
+    /// We are root in a user namespace that does not have the numbers.
+    NotMapped,
+}
+
+impl Users {
+    /// Finds out.
+    pub(crate) fn find() -> Self {
+        if !sys::process::is_root() {
+            return Self::NotRoot;
+        }
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        if maps(&map, BASE, 0xffff) { Self::Separate } else { Self::NotMapped }
+    }
+
+    /// The user for the kernel; `None` if it is to stay ours.
+    pub(crate) fn for_kernel(self) -> Option<u32> {
+        (self == Self::Separate).then_some(BASE)
+    }
+
+    /// The user for app number `app`; `None` if it is to stay ours.
+    pub(crate) fn for_app(self, app: u16) -> Option<u32> {
+        self.for_kernel().map(|base| base + u32::from(app))
+    }
+}
+
+/// Whether all of `len` numbers from `first` are in one line of a `uid_map`, `user_namespaces(7)`.
+fn maps(map: &str, first: u32, len: u32) -> bool {
+    map.lines().any(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(start)), Some(Ok(_)), Some(Ok(count))) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            return false;
+        };
+        start <= u64::from(first) && u64::from(first) + u64::from(len) <= start + count
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_root_has_all_numbers_and_rootless_containers_do_not() {
+        assert!(maps("         0          0 4294967295\n", BASE, 0xffff));
+        assert!(!maps("0 1000 1\n1 100000 65536\n", BASE, 0xffff));
+        assert!(!maps("", BASE, 0xffff));
+    }
+
+    #[test]
+    fn apps_get_numbers_behind_the_kernels() {
+        assert_eq!(Users::Separate.for_kernel(), Some(1_879_048_192));
+        assert_eq!(Users::Separate.for_app(1), Some(1_879_048_193));
+        assert_eq!(Users::NotRoot.for_app(1), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! One app in its zone: from its object's file to rings that lead to the kernel.
+//!
+//! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
+//! and then nothing more. So a zone that floods its socket ends with its second message.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use kernel::control::{self, AppId};
+use kernel::policy::{Band, Policy};
+use sha2::{Digest as _, Sha256};
+use tracing::{error, info};
+use zone::control::{Answer, Request};
+
+use crate::admin::AppStatus;
+use crate::attachment::{Answered, Attachment};
+use crate::choice::App;
+use crate::config::{Host, NO_BAND, stage_name};
+use crate::places::read_object;
+use crate::program::{Program, shortened};
+use crate::supervise::State;
+use crate::users::Users;
+
+/// An app that runs as a user app.
+#[derive(Debug)]
+pub(crate) struct Zone {
+    pub(crate) app: AppId,
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    object: PathBuf,
+    run_as: Option<u32>,
+    pub(crate) policy: Policy,
+    attachment: Attachment,
+    failed: bool,
+    /// The version that the object states, once it is loaded.
+    version: Option<String>,
+    /// The object that the process was given, until its digest is asked for: hashing it takes as
+    /// long as it is big, and a start has no time for that.
+    given: Option<OwnedFd>,
+    /// The digest of that object.
+    sha256: Option<String>,
+}
+
+impl Zone {
+    /// App number `app`, hosted by the program `host`.
+    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
+        Self {
+            app,
+            program: Program::new(format!("zone {}", of.name), host),
+            name: of.name,
+            object: of.object,
+            run_as: users.for_app(app.0),
+            policy: of.policy,
+            attachment: Attachment::default(),
+            failed: false,
+            version: None,
+            given: None,
+            sha256: None,
+        }
+    }
+
+    /// Starts the zone's process and gives it the object, as it is in its file now.
+    pub(crate) fn start(&mut self, now: Instant) {
+        (self.version, self.given, self.sha256) = (None, None, None);
+        let object =
+            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
+        match object {
+            Ok(object) => {
+                self.failed = false;
+                self.program.start(now);
+                let load = Request::Load {
+                    name: self.name.clone(),
+                    run_as: self.run_as,
+                    band: (self.policy.band.lowest, self.policy.band.highest),
+                };
+                self.program.tell(&load, &[object.as_fd()]);
+                self.given = Some(object);
+            }
+            Err(error) => {
+                let why = format!("could not read {}: {error}", self.object.display());
+                self.program.not_started(now, &why);
+            }
+        }
+    }
+
+    /// Takes what the zone said, if it said something. Says whether it wants to be attached now.
+    pub(crate) fn hear(&mut self, now: Instant) -> bool {
+        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return false };
+        if self.failed {
+            self.program.kill("it spoke on after it had failed");
+            return false;
+        }
+        match answer {
+            Answer::Loaded { version } => {
+                if self.program.ready() {
+                    let (pid, version) = (self.program.pid(), shortened(&version, 40));
+                    info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
+                    self.version = Some(version);
+                    return true;
+                }
+                if self.program.supervision().state() != State::Stopping {
+                    self.program.kill("it said twice that it is loaded");
+                }
+            }
+            Answer::Failed { why } => {
+                error!(app = self.name, why = shortened(&why, 400), "app failed");
+                self.failed = true;
+                self.program.ending(now);
+            }
+        }
+        false
+    }
+
+    /// What the kernel is told of it at its start.
+    pub(crate) fn introduction(&self) -> control::App {
+        let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
+        control::App { app, name, policy }
+    }
+
+    /// Whether its app is loaded and can be connected.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.program.supervision().state() == State::Running
+    }
+
+    /// The kernel was asked for rings.
+    pub(crate) fn rings_asked(&mut self) {
+        self.attachment.asked();
+    }
+
+    /// The kernel made rings. Says whether they had been asked for.
+    pub(crate) fn rings_made(&mut self, capacity: u32, fds: &[OwnedFd]) -> bool {
+        match self.attachment.answered() {
+            Answered::Unasked => return false,
+            Answered::Stale => {}
+            Answered::PassOn => {
+                let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+                self.program.tell(&Request::Rings { capacity }, &fds);
+                info!(app = self.name, "app was connected to the kernel");
+            }
+        }
+        true
+    }
+
+    /// The kernel reports that the zone broke the rings' rules.
+    pub(crate) fn fault(&mut self, why: &str) {
+        if self.attachment.is_connected() {
+            self.program
+                .kill(&format!("its app broke a rule of its rings: {}", shortened(why, 400)));
+        }
+    }
+
+    /// The zone's process has ended. Says whether the kernel has to be told.
+    pub(crate) fn ended(&mut self) -> bool {
+        self.attachment.zone_ended()
+    }
+
+    /// The kernel has ended; the zone keeps running.
+    pub(crate) fn kernel_ended(&mut self) {
+        self.attachment.kernel_ended();
+    }
+
+    /// Asks it to end, if it runs.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.program.stop(now) {
+            self.program.tell(&Request::Stop, &[]);
+        }
+    }
+
+    fn uid(&self) -> u32 {
+        self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+    }
+
+    /// For the operator.
+    pub(crate) fn status(&mut self) -> AppStatus {
+        if let Some(object) = self.given.take() {
+            self.sha256 = sha256(&File::from(object)).ok();
+        }
+        let supervision = self.program.supervision();
+        let Band { lowest, highest } = self.policy.band;
+        AppStatus {
+            name: self.name.clone(),
+            number: self.app.0,
+            stage: stage_name(self.policy.stage).into(),
+            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            host: Host::User.name().into(),
+            version: self.version.clone(),
+            sha256: self.sha256.clone(),
+            pid: self.program.pid(),
+            uid: self.uid(),
+            state: supervision.state(),
+            restarts: supervision.restarts(),
+            last_exit: supervision.last_exit().map(Into::into),
+        }
+    }
+}
+
+/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
+fn sha256(file: &File) -> io::Result<String> {
+    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let size = file.read_at(&mut buffer, at)?;
+        if size == 0 {
+            break;
+        }
+        hash.update(buffer.get(..size).unwrap_or_default());
+        at += size as u64;
+    }
+    let digits = hash.finalize();
+    Ok(digits.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_as_sha256sum_prints_it() {
+        let of = |bytes: &[u8]| {
+            let object = sys::shm::sealed_copy("object", bytes).unwrap();
+            sha256(&File::from(object)).unwrap()
+        };
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(of(b""), empty);
+        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
+    }
+}

@@ -1,0 +1,139 @@
+//! Plays the kernel or a zone for the monitor's tests, well or badly.
+//!
+//! The programs that the monitor finds are scripts that execute this test program again, with one
+//! ignored test's name and the variable [`NAME`]. How it plays, the file `<name>.play` beside the
+//! script says, read at each start; what it hears is appended to `<name>.heard`.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::de::DeserializeOwned;
+use sys::channel::{Channel, ChannelError};
+use sys::doorbell::Doorbell;
+use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
+
+/// The script that stands for the program.
+const NAME: &str = "ROSEMARY_TEST_FAKE";
+
+/// Puts a script at `path` that plays the program of that name. `tmp` is on the same file system.
+///
+/// There is one script, written before any test starts a process, and links to it: a process that
+/// another thread forks while a file is being written keeps it open, and then it cannot be executed.
+pub(crate) fn link(tmp: &Path, path: &Path) {
+    static SCRIPT: OnceLock<PathBuf> = OnceLock::new();
+    let script = SCRIPT.get_or_init(|| {
+        let script = tmp.join("fake.sh");
+        let test = std::env::current_exe().unwrap();
+        let exec = format!("exec '{}' --ignored --exact fake::play --nocapture", test.display());
+        let _ = fs::remove_file(&script);
+        fs::write(&script, format!("#!/bin/sh\n{NAME}=\"$0\" {exec}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        script
+    });
+    fs::hard_link(script, path).unwrap();
+}
+
+#[test]
+#[ignore = "executed by the other tests, to play the kernel or a zone"]
+fn play() {
+    let Some(name) = std::env::var_os(NAME).map(PathBuf::from) else { return };
+    let play = fs::read_to_string(name.with_extension("play")).unwrap_or_default();
+    let fake = Fake { play, monitor: Channel::from_stdin().unwrap(), name };
+    if fake.name.ends_with("rosemary-kernel") { fake.kernel() } else { fake.zone() }
+}
+
+struct Fake {
+    name: PathBuf,
+    play: String,
+    monitor: Channel,
+}
+
+impl Fake {
+    fn note(&self, what: &str) {
+        let path = self.name.with_extension("heard");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{what}").unwrap();
+    }
+
+    /// Waits for a message; `None` when the monitor is gone.
+    fn hear<T: DeserializeOwned>(&self) -> Option<(T, Vec<OwnedFd>)> {
+        loop {
+            poll(&mut [PollFd::new(&self.monitor, PollFlags::IN)], None).unwrap();
+            match self.monitor.receive() {
+                Ok(message) => return Some(message),
+                Err(ChannelError::WouldBlock) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn kernel(&self) {
+        while let Some((request, fds)) = self.hear::<KernelRequest>() {
+            match request {
+                KernelRequest::Start { listeners, .. } => {
+                    self.note(&format!("start {}", listeners.len() == fds.len()));
+                    self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
+                }
+                KernelRequest::Attach { app, .. } => {
+                    self.note("attach");
+                    let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
+                    let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
+                    let attached = KernelAnswer::Attached { app, capacity: 4096 };
+                    self.monitor.send(&attached, &fds).unwrap();
+                    // As told at the moment, so that a test can end it.
+                    let play = self.name.with_extension("play");
+                    if fs::read_to_string(&play).is_ok_and(|how| how == "fault once") {
+                        fs::write(play, "well").unwrap();
+                        let why = "Done(7) with 3 outstanding".into();
+                        self.monitor.send(&KernelAnswer::Fault { app, why }, &[]).unwrap();
+                    }
+                }
+                KernelRequest::Detach { .. } => self.note("detach"),
+                KernelRequest::Operator => {
+                    let operator = Channel::from_fd(fds.into_iter().next().unwrap());
+                    operator.send(&"the kernel's own answer", &[]).unwrap();
+                }
+                KernelRequest::Stop => {
+                    self.note("stop");
+                    if self.play != "deaf" {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn zone(&self) {
+        while let Some((request, fds)) = self.hear::<ZoneRequest>() {
+            match request {
+                ZoneRequest::Load { .. } => {
+                    self.note(&format!("load {}", fds.len()));
+                    let loaded = ZoneAnswer::Loaded { version: "0.1.0".into() };
+                    match self.play.as_str() {
+                        "failing" => {
+                            let why = "no symbol rosemary_app\nrosemary: all is well".into();
+                            self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
+                            return;
+                        }
+                        "nonsense" => self.monitor.send(&"nonsense", &[]).unwrap(),
+                        "flooding" => while self.monitor.send(&loaded, &[]).is_ok() {},
+                        _ => self.monitor.send(&loaded, &[]).unwrap(),
+                    }
+                }
+                ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
+                ZoneRequest::Stop => {
+                    self.note("stop");
+                    if self.play != "deaf" {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

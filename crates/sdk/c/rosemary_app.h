@@ -1,0 +1,215 @@
+/*
+ * The C ABI of a Rosemary application.
+ *
+ * An application is a function from a batch of records, and the time, to messages, and the time at
+ * which it wants to be woken. It needs no thread, socket or clock of its own. It is a shared object
+ * that exports one constant, `rosemary_app`; the same object runs in an App Zone or in the kernel.
+ *
+ *     static int32_t on_batch(void *app, const struct rosemary_batch *batch,
+ *                             struct rosemary_answer *answer) { ... }
+ *
+ *     const struct rosemary_app rosemary_app = {
+ *         .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app),
+ *         .name = "my-app", .version = "0.1.0",
+ *         .create = create, .on_batch = on_batch, .destroy = destroy,
+ *     };
+ *
+ * All calls come from one thread, one at a time. Integers are in the machine's byte order, which is
+ * little endian; inside OpenFlow messages and packets they are in network order.
+ */
+#ifndef ROSEMARY_APP_H
+#define ROSEMARY_APP_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROSEMARY_ABI 1
+
+/* Most records in a batch. */
+#define ROSEMARY_MAX_BATCH 64
+
+/* What a record is about. Kinds that an application does not know are to be ignored. */
+enum {
+    /* Forget all that you knew of switches and ports: what follows is all there is.
+     * The first record of every start, and again after events were lost. */
+    ROSEMARY_SNAPSHOT_BEGIN = 1,
+    /* The snapshot is complete. */
+    ROSEMARY_SNAPSHOT_END = 2,
+    /* A switch is connected, or its state is told anew; its ports follow as ROSEMARY_PORT. */
+    ROSEMARY_SWITCH_UP = 3,
+    /* A switch is gone. */
+    ROSEMARY_SWITCH_DOWN = 4,
+    /* A port appeared, changed or went, as `reason` says (OFPPR_*); body: struct rosemary_port. */
+    ROSEMARY_PORT = 5,
+    /* A packet-in; body: the OpenFlow message as the switch sent it. */
+    ROSEMARY_PACKET_IN = 6,
+    /* A message of this application was not sent; `reason` is ROSEMARY_REFUSED_*,
+     * body: its first bytes, at most 64. */
+    ROSEMARY_REFUSED = 7
+};
+
+/* Why a message was refused. */
+enum {
+    /* No such switch is connected. */
+    ROSEMARY_REFUSED_NO_SWITCH = 1,
+    /* The switch has been connected anew since: the message was for a past epoch. */
+    ROSEMARY_REFUSED_EPOCH = 2,
+    /* It is not a well-formed OpenFlow message of the switch's version. */
+    ROSEMARY_REFUSED_SHAPE = 3,
+    /* It is well-formed, and of a kind that applications may not send. */
+    ROSEMARY_REFUSED_KIND = 4,
+    /* The switch does not read what is sent to it. */
+    ROSEMARY_REFUSED_FULL = 5,
+    /* The operator has not granted what it takes. */
+    ROSEMARY_REFUSED_CAPABILITY = 6,
+    /* Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves nothing
+     * open and so outranks everything. */
+    ROSEMARY_REFUSED_PRIORITY = 7,
+    /* Its cookie or cookie mask has bits above the 48 that are the application's. */
+    ROSEMARY_REFUSED_COOKIE = 8,
+    /* It could modify or delete flows of others. */
+    ROSEMARY_REFUSED_FOREIGN = 9,
+    /* A group or meter that is not the application's own. */
+    ROSEMARY_REFUSED_ID = 10,
+    /* A buffer that the application was not given. */
+    ROSEMARY_REFUSED_BUFFER = 11,
+    /* An action, instruction or field that may not be used, or whose experimenter is not granted. */
+    ROSEMARY_REFUSED_ACTION = 12,
+    /* More messages in this second than the operator allows. */
+    ROSEMARY_REFUSED_QUOTA = 13
+};
+
+/* `reason` of ROSEMARY_PORT, as in OpenFlow. */
+enum { ROSEMARY_PORT_ADD = 0, ROSEMARY_PORT_DELETE = 1, ROSEMARY_PORT_MODIFY = 2 };
+
+/* `flags`: an application that died may have seen this record already. */
+#define ROSEMARY_REPEATED 0x01
+
+/* No buffer: the packet is whole in the record. */
+#define ROSEMARY_NO_BUFFER 0xffffffffu
+
+/* The head of every record; the body of `body_size` bytes follows it. 48 bytes. */
+struct rosemary_record {
+    uint32_t size;        /* bytes of head and body */
+    uint16_t kind;        /* ROSEMARY_* above */
+    uint8_t  version;     /* the switch's OpenFlow version on the wire: 1 is 1.0, 4 is 1.3 */
+    uint8_t  flags;       /* ROSEMARY_REPEATED */
+    uint64_t dpid;        /* datapath identifier */
+    uint32_t epoch;       /* which connection of it, counted from 1 */
+    uint32_t in_port;     /* where the packet came in; 32-bit numbering in every version */
+    uint32_t buffer_id;   /* the switch's copy of the packet, or ROSEMARY_NO_BUFFER */
+    uint16_t data_offset; /* where in the body the packet begins */
+    uint16_t data_size;   /* bytes of the packet that are here */
+    uint64_t cookie;      /* of the flow that sent it; all ones if the version has none */
+    uint8_t  reason;      /* of the packet-in (OFPR_*), the port event or the refusal */
+    uint8_t  table_id;    /* table that sent it; 0 if the version has none */
+    uint16_t body_size;   /* bytes of the body */
+    uint16_t total_len;   /* bytes the packet had at the switch */
+    uint16_t reserved;
+};
+
+/* A port; body of ROSEMARY_PORT. 48 bytes. Numbers and bits as in OpenFlow 1.3 in every version. */
+struct rosemary_port {
+    uint32_t port_no;
+    uint32_t config;      /* OFPPC_* */
+    uint32_t state;       /* OFPPS_* */
+    uint8_t  hw_addr[6];
+    uint8_t  reserved[2];
+    char     name[16];    /* ends with a NUL unless it has all 16 bytes */
+    uint32_t curr_speed;  /* kbit/s; 0 if not known */
+    uint32_t reserved2[2];
+};
+
+/* The body of a record. */
+static inline const uint8_t *rosemary_body(const struct rosemary_record *record) {
+    return (const uint8_t *)(record + 1);
+}
+
+/* The packet of a ROSEMARY_PACKET_IN, from its Ethernet header on. */
+static inline const uint8_t *rosemary_packet(const struct rosemary_record *record) {
+    return rosemary_body(record) + record->data_offset;
+}
+
+enum { ROSEMARY_LOG_ERROR = 1, ROSEMARY_LOG_WARN = 2, ROSEMARY_LOG_INFO = 3, ROSEMARY_LOG_DEBUG = 4 };
+
+/* What an application can call; nothing else reaches outside. Valid until `destroy` returns; `log`
+ * from `create` on, the others during `on_batch` only. */
+struct rosemary_host {
+    uint32_t abi;
+    uint32_t size;        /* sizeof(struct rosemary_host) */
+    void    *context;
+    /* The band of priorities that the operator gave: on the switch, this app's lowest and highest.
+     * The kernel refuses a flow outside of it. The Rust SDK adds the lowest by itself. */
+    uint16_t lowest_priority;
+    uint16_t highest_priority;
+    uint32_t reserved;
+    /* Room for a message of up to `size` bytes, or NULL if there is none now. */
+    void    *(*reserve)(const struct rosemary_host *host, uint32_t size);
+    /* Sends the first `size` bytes of that room, an OpenFlow message of the switch's version, to a
+     * switch, when the batch is done. 0, or -1 if no such room was given. */
+    int32_t  (*commit)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size);
+    /* Bytes of messages for which there is room now; a message needs 24 bytes more than its size,
+     * and up to its own size again where it would cross the ring's end. */
+    uint32_t (*room)(const struct rosemary_host *host);
+    /* Record `number` of this batch is not for the applications behind this one. */
+    void     (*stop)(const struct rosemary_host *host, uint32_t number);
+    /* Tells the operator something: ROSEMARY_LOG_*, UTF-8 text of `size` bytes. */
+    void     (*log)(const struct rosemary_host *host, uint32_t level, const char *text, uint32_t size);
+};
+
+/* What an application is called with. */
+struct rosemary_batch {
+    uint64_t now_ns;      /* monotonic time in nanoseconds */
+    uint32_t count;       /* records; 0 if it is a wake-up */
+    uint32_t reserved;
+    const struct rosemary_record *const *records; /* oldest first; valid until on_batch returns */
+};
+
+/* What an application answers; both fields are set to the values in brackets before the call. */
+struct rosemary_answer {
+    uint32_t handled;     /* how many of the records are handled (all); what was sent is kept, and
+                             the others come again when there is more room for messages */
+    uint32_t reserved;
+    uint64_t wake_at_ns;  /* when to be called at the latest (UINT64_MAX: no need) */
+};
+
+/* on_batch: the application cannot go on and is not called again; nothing of this batch is sent. */
+#define ROSEMARY_FAILED (-1)
+
+/* The application; exported under the name `rosemary_app`. */
+struct rosemary_app {
+    uint32_t    abi;      /* ROSEMARY_ABI */
+    uint32_t    size;     /* sizeof(struct rosemary_app) */
+    const char *name;
+    const char *version;
+    /* Makes an instance; NULL if that fails. */
+    void   *(*create)(const struct rosemary_host *host);
+    /* 0 or ROSEMARY_FAILED. */
+    int32_t (*on_batch)(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer);
+    void    (*destroy)(void *app);
+};
+
+#ifdef __cplusplus
+extern "C" const struct rosemary_app rosemary_app;
+#else
+extern const struct rosemary_app rosemary_app;
+#endif
+
+/* Sends an OpenFlow message of `size` bytes. 0, or -1 if there is no room now. */
+static inline int32_t rosemary_send(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch,
+                                    const void *message, uint32_t size) {
+    void *room = host->reserve(host, size);
+    if (!room)
+        return -1;
+    memcpy(room, message, size);
+    return host->commit(host, dpid, epoch, size);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

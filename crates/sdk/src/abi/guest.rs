@@ -1,0 +1,178 @@
+//! The application's side of the ABI: the functions behind [`export_app!`](crate::export_app).
+//!
+//! They turn the C structures into [`Event`](crate::Event)s, call the [`App`], and turn a panic
+//! into [`FAILED`]: a panic must not cross into the host.
+
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{
+    ABI, AnswerTable, AppTable, BatchTable, FAILED, HostTable, Level, MAX_BATCH, RECORD_HEAD,
+    Record,
+};
+use crate::app::{App, Batch};
+use crate::network::Network;
+
+/// An application's table, for `export_app!`.
+pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
+    AppTable {
+        abi: ABI,
+        #[expect(clippy::cast_possible_truncation, reason = "a small structure")]
+        size: size_of::<AppTable>() as u32,
+        name: name.as_ptr(),
+        version: version.as_ptr(),
+        create: Some(create::<A>),
+        on_batch: Some(on_batch::<A>),
+        destroy: Some(destroy::<A>),
+    }
+}
+
+/// A literal that ends with its only NUL, for `export_app!`.
+///
+/// # Panics
+/// At compile time, if it has another one.
+pub const fn text(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("names and versions of applications contain no NUL"),
+    }
+}
+
+/// What `create` returns.
+struct Instance<A> {
+    app: A,
+    host: Host,
+}
+
+/// The host's table, as an application sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Host(*const HostTable);
+
+impl Host {
+    fn table(&self) -> &HostTable {
+        // SAFETY: the ABI's contract: the table lives from `create` to the return of `destroy`,
+        // and so does this.
+        unsafe { &*self.0 }
+    }
+
+    /// The priorities on the switch that the application's flows may have.
+    pub(crate) fn band(self) -> (u16, u16) {
+        (self.table().lowest_priority, self.table().highest_priority)
+    }
+
+    /// Room for a message, inside the ring; `None` if there is none now.
+    pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        let size = u32::try_from(size).ok()?;
+        // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
+        // thread: a `Network` exists no longer.
+        let room = unsafe { (self.table().reserve)(self.0, size) }.cast::<u8>();
+        if room.is_null() {
+            return None;
+        }
+        // SAFETY: the ABI's contract: room of that many bytes, ours until `commit`, the next
+        // `reserve` or the end of the batch; `&mut self` keeps us from the first two.
+        Some(unsafe { std::slice::from_raw_parts_mut(room, size as usize) })
+    }
+
+    /// Sends the first `size` bytes of the room.
+    pub(crate) fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+        let Ok(size) = u32::try_from(size) else { return false };
+        // SAFETY: as in `reserve`.
+        unsafe { (self.table().commit)(self.0, dpid, epoch, size) == 0 }
+    }
+
+    /// Bytes of messages for which there is room.
+    pub(crate) fn room(&self) -> usize {
+        // SAFETY: as in `reserve`.
+        unsafe { (self.table().room)(self.0) as usize }
+    }
+
+    /// Keeps a record of the batch from the applications behind.
+    pub(crate) fn stop(&mut self, number: usize) {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        // SAFETY: as in `reserve`.
+        unsafe { (self.table().stop)(self.0, number) };
+    }
+
+    /// Tells the operator something.
+    pub(crate) fn log(&self, level: Level, text: &str) {
+        let size = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        // SAFETY: as in `reserve`, and `create` may call it too; the text has that many bytes.
+        unsafe { (self.table().log)(self.0, level as u32, text.as_ptr().cast::<c_char>(), size) };
+    }
+}
+
+/// Tells the operator why the application ends.
+fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
+    let why = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "with no message".to_owned());
+    host.log(Level::Error, &format!("panicked in {what}: {why}"));
+}
+
+unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
+    let host = Host(host);
+    match catch_unwind(A::create) {
+        Ok(app) => Box::into_raw(Box::new(Instance { app, host })).cast(),
+        Err(panic) => {
+            report(host, "create", &*panic);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn on_batch<A: App>(
+    app: *mut c_void,
+    batch: *const BatchTable,
+    answer: *mut AnswerTable,
+) -> i32 {
+    // SAFETY: the ABI's contract: what `create` returned, not destroyed, in no other call.
+    let instance = unsafe { &mut *app.cast::<Instance<A>>() };
+    // SAFETY: the ABI's contract: valid during this call.
+    let batch = unsafe { &*batch };
+    // SAFETY: as above.
+    let answer = unsafe { &mut *answer };
+    let mut records: [(Option<&Record>, &[u8]); MAX_BATCH] = [(None, &[]); MAX_BATCH];
+    let count = (batch.count as usize).min(MAX_BATCH);
+    for (number, place) in records[..count].iter_mut().enumerate() {
+        let start = batch.records.wrapping_add(number);
+        // SAFETY: the ABI's contract: `count` pointers, valid during this call.
+        let start = unsafe { *start };
+        // SAFETY: as above: each to a whole, aligned record that nobody changes.
+        let record = unsafe { &*start };
+        let body = start.wrapping_add(1).cast::<u8>();
+        let size = (record.size as usize).saturating_sub(RECORD_HEAD);
+        // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
+        *place = (Some(record), unsafe { std::slice::from_raw_parts(body, size) });
+    }
+    let mut host = instance.host;
+    let mut network = Network::new(&mut host, batch.now_ns);
+    let app = &mut instance.app;
+    let called = catch_unwind(AssertUnwindSafe(|| {
+        let handled = app.on_batch(&Batch::new(&records[..count]), &mut network);
+        (handled, network.wake_at_ns())
+    }));
+    match called {
+        Ok((handled, wake_at_ns)) => {
+            answer.handled = u32::try_from(handled).unwrap_or(u32::MAX);
+            answer.wake_at_ns = wake_at_ns;
+            0
+        }
+        Err(panic) => {
+            report(host, "on_batch", &*panic);
+            FAILED
+        }
+    }
+}
+
+unsafe extern "C" fn destroy<A: App>(app: *mut c_void) {
+    // SAFETY: the ABI's contract: called once, with what `create` returned.
+    let instance = unsafe { Box::from_raw(app.cast::<Instance<A>>()) };
+    let host = instance.host;
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(instance))) {
+        report(host, "destroy", &*panic);
+    }
+}

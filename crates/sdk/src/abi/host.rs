@@ -1,0 +1,322 @@
+//! The host's side of the ABI: checks an object's table, makes an instance, calls it.
+//!
+//! The object's code is believed nothing: what it says about itself is checked before use, what
+//! it sends goes through [`Host`], and whatever it does to this process is the business of the
+//! confinement that the process has put on before.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+
+use sys::object::Object;
+use thiserror::Error;
+
+use super::{
+    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, RECORD_HEAD, Record,
+    SYMBOL, guest,
+};
+
+/// What an application's calls lead to.
+pub trait Host: 'static {
+    /// Room for a message of up to `size` bytes; `None` if there is none now.
+    fn reserve(&mut self, size: usize) -> Option<&mut [u8]>;
+    /// Makes the first `size` bytes of that room a message. `false` if there was no such room.
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool;
+    /// Bytes of messages for which there is room.
+    fn room(&self) -> usize;
+    /// The priorities, on the switch, that flows of the application may have.
+    fn band(&self) -> (u16, u16);
+    /// Record `number` of the batch in hand is not for the applications behind; a number outside
+    /// the batch never gets here.
+    fn stop(&mut self, number: usize);
+    /// The application tells the operator something.
+    fn log(&mut self, level: Level, text: &str);
+}
+
+/// Why an object is not an application that can be run here.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// It exports no `rosemary_app`.
+    #[error(
+        "the object exports no symbol `{SYMBOL}`: {0}; is it built with export_app! or against rosemary_app.h?"
+    )]
+    NoSymbol(std::io::Error),
+    /// It was built for another ABI.
+    #[error(
+        "the object is built for version {abi} of the app ABI with a table of {size} bytes, this host runs version {ABI} with {expected}; build it again"
+    )]
+    Abi {
+        /// Version it states.
+        abi: u32,
+        /// Size of its table in bytes.
+        size: u32,
+        /// Size of ours in bytes.
+        expected: usize,
+    },
+    /// A member of its table is missing or not text.
+    #[error("the object's table has no usable `{0}`")]
+    Member(&'static str),
+    /// `create` returned NULL or panicked.
+    #[error("the app could not create its instance")]
+    Create,
+}
+
+/// The application cannot go on: it said so, or broke the ABI. It is not called again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Failed {
+    /// `on_batch` returned `ROSEMARY_FAILED`; from Rust, this is a panic.
+    #[error("the app panicked or gave up in on_batch")]
+    GaveUp,
+    /// It claims to have handled more than it was given.
+    #[error("the app claims to have handled {handled} of {count} records")]
+    Handled {
+        /// Its claim.
+        handled: u32,
+        /// Records in the batch.
+        count: usize,
+    },
+}
+
+/// What an application answered to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// How many of the records it handled.
+    pub handled: usize,
+    /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
+    pub wake_at_ns: Option<u64>,
+}
+
+/// An instance of an application. Never moved to another thread; never unloaded.
+#[derive(Debug)]
+pub struct HostedApp<H: Host> {
+    on_batch: unsafe extern "C" fn(*mut c_void, *const BatchTable, *mut AnswerTable) -> i32,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    app: *mut c_void,
+    name: String,
+    version: String,
+    state: Box<State<H>>,
+}
+
+/// What `HostTable::context` points to.
+#[derive(Debug)]
+struct State<H> {
+    table: HostTable,
+    inner: UnsafeCell<Inner<H>>,
+}
+
+#[derive(Debug)]
+struct Inner<H> {
+    host: H,
+    /// Records of the batch in hand; 0 outside of one.
+    count: usize,
+}
+
+impl<H: Host> HostedApp<H> {
+    /// Checks the object's table and creates an instance that will call `host`.
+    ///
+    /// # Errors
+    /// [`LoadError`]: it is not an application, or not one for this host.
+    pub fn create(object: &Object, host: H) -> Result<Self, LoadError> {
+        let table = object.symbol(SYMBOL).map_err(LoadError::NoSymbol)?.cast::<AppTable>();
+        Self::create_from(check(table)?, host)
+    }
+
+    /// An instance of an application that is linked into this program, for tests.
+    ///
+    /// # Errors
+    /// [`LoadError::Create`]: it panicked.
+    pub fn linked<A: crate::App>(host: H) -> Result<Self, LoadError> {
+        Self::create_from(const { &guest::table::<A>(c"linked", c"0") }, host)
+    }
+
+    fn create_from(table: &'static AppTable, host: H) -> Result<Self, LoadError> {
+        let on_batch = table.on_batch.ok_or(LoadError::Member("on_batch"))?;
+        let create = table.create.ok_or(LoadError::Member("create"))?;
+        let (lowest_priority, highest_priority) = host.band();
+        let state = Box::new(State {
+            table: HostTable {
+                abi: ABI,
+                size: u32::try_from(size_of::<HostTable>()).expect("a small structure"),
+                context: std::ptr::null_mut(),
+                lowest_priority,
+                highest_priority,
+                reserved: 0,
+                reserve: reserve::<H>,
+                commit: commit::<H>,
+                room: room::<H>,
+                stop: stop::<H>,
+                log: log::<H>,
+            },
+            inner: UnsafeCell::new(Inner { host, count: 0 }),
+        });
+        let mut hosted = Self {
+            on_batch,
+            destroy: table.destroy,
+            app: std::ptr::null_mut(),
+            name: text(table.name).ok_or(LoadError::Member("name"))?,
+            version: text(table.version).ok_or(LoadError::Member("version"))?,
+            state,
+        };
+        hosted.state.table.context = hosted.state.inner.get().cast();
+        // SAFETY: the ABI's contract: the function takes a host table that outlives the
+        // instance, which the box does; nothing here borrows `inner` during the call.
+        hosted.app = unsafe { create(&raw const hosted.state.table) };
+        if hosted.app.is_null() {
+            hosted.destroy = None;
+            return Err(LoadError::Create);
+        }
+        Ok(hosted)
+    }
+
+    /// The name that the object states.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version that the object states.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What the application's calls lead to.
+    pub fn host(&mut self) -> &mut H {
+        &mut self.state.inner.get_mut().host
+    }
+
+    /// Calls the application with a batch of whole records, or with none as a wake-up.
+    ///
+    /// # Errors
+    /// [`Failed`]: it must not be called again; what it sent in this call is to be forgotten.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_BATCH`] records, or one is not a whole, aligned record: they
+    /// come from a ring that was checked.
+    pub fn on_batch(&mut self, now_ns: u64, records: &[&[u8]]) -> Result<Answer, Failed> {
+        let mut pointers = [std::ptr::null::<Record>(); MAX_BATCH];
+        for (pointer, record) in pointers[..records.len()].iter_mut().zip(records) {
+            #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
+            let start = record.as_ptr().cast::<Record>();
+            assert!(record.len() >= RECORD_HEAD && start.is_aligned(), "a whole record");
+            *pointer = start;
+        }
+        let count = u32::try_from(records.len()).expect("at most MAX_BATCH");
+        let batch = BatchTable { now_ns, count, reserved: 0, records: pointers.as_ptr() };
+        let mut answer = AnswerTable { handled: count, reserved: 0, wake_at_ns: u64::MAX };
+        self.state.inner.get_mut().count = records.len();
+        // SAFETY: the ABI's contract: `app` is what `create` returned and was not destroyed;
+        // the batch's pointers are to whole records that outlive the call; nothing here borrows
+        // `inner` during it.
+        let result = unsafe { (self.on_batch)(self.app, &raw const batch, &raw mut answer) };
+        self.state.inner.get_mut().count = 0;
+        if result != 0 {
+            return Err(Failed::GaveUp);
+        }
+        let handled = answer.handled;
+        if handled > count {
+            return Err(Failed::Handled { handled, count: records.len() });
+        }
+        let wake_at_ns = (answer.wake_at_ns != u64::MAX).then_some(answer.wake_at_ns);
+        Ok(Answer { handled: handled as usize, wake_at_ns })
+    }
+}
+
+impl<H: Host> Drop for HostedApp<H> {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: the ABI's contract: called once, with what `create` returned.
+            unsafe { destroy(self.app) };
+        }
+    }
+}
+
+/// Checks what can be checked before anything of the table is used.
+fn check(table: NonNull<AppTable>) -> Result<&'static AppTable, LoadError> {
+    let expected = size_of::<AppTable>();
+    // SAFETY: two numbers stand first in every version of the table; objects are never unloaded,
+    // so what the symbol points to stays.
+    let [abi, size] = unsafe { table.cast::<[u32; 2]>().read_unaligned() };
+    if abi != ABI || (size as usize) < expected || !table.is_aligned() {
+        return Err(LoadError::Abi { abi, size, expected });
+    }
+    // SAFETY: it states this version and a size of at least ours, and is aligned.
+    Ok(unsafe { table.as_ref() })
+}
+
+fn text(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: the ABI's contract: a constant string that ends with a NUL.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    let text = text.to_str().ok()?;
+    (!text.is_empty() && text.len() <= 64).then(|| text.to_owned())
+}
+
+/// The state behind a host table.
+///
+/// # Safety
+/// `host` must be the table of a live `HostedApp<H>` whose application is in a call.
+unsafe fn inner<'a, H>(host: *const HostTable) -> &'a mut Inner<H> {
+    // SAFETY: the caller's promise; `context` was set to the `UnsafeCell`'s content.
+    let context = unsafe { (*host).context }.cast::<Inner<H>>();
+    // SAFETY: as above; the host itself does not touch it during a call, and calls come from
+    // one thread, one at a time, by the ABI's contract.
+    unsafe { &mut *context }
+}
+
+unsafe extern "C" fn reserve<H: Host>(host: *const HostTable, size: u32) -> *mut c_void {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    match inner.host.reserve(size as usize) {
+        Some(room) => room.as_mut_ptr().cast(),
+        None => std::ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn commit<H: Host>(
+    host: *const HostTable,
+    dpid: u64,
+    epoch: u32,
+    size: u32,
+) -> i32 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    if inner.host.commit(dpid, epoch, size as usize) { 0 } else { -1 }
+}
+
+unsafe extern "C" fn room<H: Host>(host: *const HostTable) -> u32 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    u32::try_from(inner.host.room()).unwrap_or(u32::MAX)
+}
+
+unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    if (number as usize) < inner.count {
+        inner.host.stop(number as usize);
+    }
+}
+
+unsafe extern "C" fn log<H: Host>(
+    host: *const HostTable,
+    level: u32,
+    text: *const c_char,
+    size: u32,
+) {
+    const LONGEST: usize = 1024;
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    // SAFETY: the ABI's contract: `size` bytes of text.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), size as usize) };
+    let level = match level {
+        1 => Level::Error,
+        2 => Level::Warn,
+        3 => Level::Info,
+        _ => Level::Debug,
+    };
+    inner.host.log(level, &String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]));
+}

@@ -1,0 +1,379 @@
+//! The C ABI between an application and what runs it: the structures of `c/rosemary_app.h`.
+//!
+//! Why it is as it is stands in `docs/decisions/0002-app-abi.md`. This module and its two halves
+//! are the only place outside the crate `sys` with `unsafe`: a foreign function interface cannot
+//! be had without. [`guest`] is the side of an application, used through
+//! [`export_app!`](crate::export_app); `host`, behind the feature of that name, is the side of a
+//! zone or the kernel.
+//!
+//! The layout of [`Record`], in bytes, little endian:
+//!
+//! ```text
+//! 0      4     6     7     8       16     20       24         28      30      32
+//! +------+-----+-----+-----+-------+------+--------+----------+-------+-------+
+//! | size | kind| ver.|flags| dpid  | epoch| in_port| buffer_id| data: offset, size
+//! +------+-----+-----+-----+-------+------+--------+----------+-------+-------+
+//! 32       40      41       42         44         46        48
+//! +--------+-------+--------+----------+----------+---------+-----------
+//! | cookie | reason| table  | body_size| total_len| spare   | body ...
+//! +--------+-------+--------+----------+----------+---------+-----------
+//! ```
+
+#![allow(unsafe_code, reason = "the C ABI is what this module is for")]
+
+pub mod guest;
+#[cfg(feature = "host")]
+pub mod host;
+
+use std::ffi::{c_char, c_void};
+
+/// The version of the ABI; an object of another version is refused.
+pub const ABI: u32 = 1;
+
+/// Most records in a batch.
+pub const MAX_BATCH: usize = 64;
+
+/// `on_batch`: the application cannot go on.
+pub const FAILED: i32 = -1;
+
+/// The name of the symbol that an object exports.
+pub const SYMBOL: &str = "rosemary_app";
+
+/// What a record is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub enum RecordKind {
+    SnapshotBegin = 1,
+    SnapshotEnd = 2,
+    SwitchUp = 3,
+    SwitchDown = 4,
+    Port = 5,
+    PacketIn = 6,
+    Refused = 7,
+}
+
+/// Why a message of an application was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Refusal {
+    /// No such switch is connected.
+    NoSwitch = 1,
+    /// The message was for a past epoch: the switch has been connected anew since.
+    Epoch = 2,
+    /// It is not a well-formed OpenFlow message of the switch's version.
+    Shape = 3,
+    /// It is of a kind that applications may not send.
+    Kind = 4,
+    /// The switch does not read what is sent to it.
+    Full = 5,
+    /// The operator has not granted what it takes.
+    Capability = 6,
+    /// Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves
+    /// nothing open and so outranks everything.
+    Priority = 7,
+    /// Its cookie or cookie mask has bits above the 48 that are the application's.
+    Cookie = 8,
+    /// It could modify or delete flows of others.
+    Foreign = 9,
+    /// A group or meter that is not the application's own.
+    Id = 10,
+    /// A buffer that the application was not given.
+    Buffer = 11,
+    /// An action, instruction or field that may not be used, or whose experimenter is not granted.
+    Action = 12,
+    /// More messages in this second than the operator allows.
+    Quota = 13,
+}
+
+impl Refusal {
+    /// From its number on the wire.
+    pub fn from_wire(number: u8) -> Option<Self> {
+        const ALL: [Refusal; 13] = [
+            Refusal::NoSwitch,
+            Refusal::Epoch,
+            Refusal::Shape,
+            Refusal::Kind,
+            Refusal::Full,
+            Refusal::Capability,
+            Refusal::Priority,
+            Refusal::Cookie,
+            Refusal::Foreign,
+            Refusal::Id,
+            Refusal::Buffer,
+            Refusal::Action,
+            Refusal::Quota,
+        ];
+        ALL.into_iter().find(|refusal| *refusal as u8 == number)
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoSwitch => "no such switch is connected",
+            Self::Epoch => "the switch has been connected anew since",
+            Self::Shape => "not a well-formed message of the switch's version",
+            Self::Kind => "of a kind that applications may not send",
+            Self::Full => "the switch does not read what is sent to it",
+            Self::Capability => "the app was not granted what it takes",
+            Self::Priority => "its priority is outside the app's band",
+            Self::Cookie => "its cookie has more than the app's 48 bits",
+            Self::Foreign => "it could touch flows of others",
+            Self::Id => "its group or meter is not the app's own",
+            Self::Buffer => "its buffer was not given to the app",
+            Self::Action => "an action, instruction or field that may not be used",
+            Self::Quota => "more messages in a second than the operator allows",
+        })
+    }
+}
+
+/// `flags`: an application that died may have seen this record already.
+pub const REPEATED: u8 = 1;
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct Record {
+    pub size: u32,
+    pub kind: u16,
+    pub version: u8,
+    pub flags: u8,
+    pub dpid: u64,
+    pub epoch: u32,
+    pub in_port: u32,
+    pub buffer_id: u32,
+    pub data_offset: u16,
+    pub data_size: u16,
+    pub cookie: u64,
+    pub reason: u8,
+    pub table_id: u8,
+    pub body_size: u16,
+    pub total_len: u16,
+    pub reserved: u16,
+}
+
+/// Bytes of a record's head.
+pub const RECORD_HEAD: usize = size_of::<Record>();
+
+impl Record {
+    /// A head with nothing in it but what every record has; the ring fills in the size.
+    pub fn new(kind: RecordKind, version: u8, dpid: u64, epoch: u32) -> Self {
+        Self {
+            size: 0,
+            kind: kind as u16,
+            version,
+            flags: 0,
+            dpid,
+            epoch,
+            in_port: 0,
+            buffer_id: u32::MAX,
+            data_offset: 0,
+            data_size: 0,
+            cookie: u64::MAX,
+            reason: 0,
+            table_id: 0,
+            body_size: 0,
+            total_len: 0,
+            reserved: 0,
+        }
+    }
+
+    /// The head as the words of a ring.
+    pub fn words(&self) -> [u64; RECORD_HEAD / 8] {
+        let half = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let bytes = |bytes: [u8; 8]| u64::from_le_bytes(bytes);
+        let [k0, k1] = self.kind.to_le_bytes();
+        let [s0, s1, s2, s3] = self.size.to_le_bytes();
+        let [b0, b1] = self.body_size.to_le_bytes();
+        let [t0, t1] = self.total_len.to_le_bytes();
+        [
+            bytes([s0, s1, s2, s3, k0, k1, self.version, self.flags]),
+            self.dpid,
+            half(self.epoch, self.in_port),
+            half(self.buffer_id, u32::from(self.data_offset) | u32::from(self.data_size) << 16),
+            self.cookie,
+            bytes([self.reason, self.table_id, b0, b1, t0, t1, 0, 0]),
+        ]
+    }
+}
+
+/// A port, as the body of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct Port {
+    pub port_no: u32,
+    pub config: u32,
+    pub state: u32,
+    pub hw_addr: [u8; 6],
+    pub reserved: [u8; 2],
+    pub name: [u8; 16],
+    pub curr_speed: u32,
+    pub reserved2: [u32; 2],
+}
+
+/// Bytes of a [`Port`].
+pub const PORT_SIZE: usize = size_of::<Port>();
+
+impl Port {
+    /// The bytes of a record's body.
+    pub fn to_bytes(&self) -> [u8; PORT_SIZE] {
+        let mut bytes = [0; PORT_SIZE];
+        bytes[0..4].copy_from_slice(&self.port_no.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.config.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.state.to_le_bytes());
+        bytes[12..18].copy_from_slice(&self.hw_addr);
+        bytes[20..36].copy_from_slice(&self.name);
+        bytes[36..40].copy_from_slice(&self.curr_speed.to_le_bytes());
+        bytes
+    }
+
+    /// From the bytes of a record's body.
+    pub fn from_bytes(bytes: &[u8; PORT_SIZE]) -> Self {
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let (mut hw_addr, mut name) = ([0; 6], [0; 16]);
+        hw_addr.copy_from_slice(&bytes[12..18]);
+        name.copy_from_slice(&bytes[20..36]);
+        Self {
+            port_no: u32_at(0),
+            config: u32_at(4),
+            state: u32_at(8),
+            hw_addr,
+            reserved: [0; 2],
+            name,
+            curr_speed: u32_at(36),
+            reserved2: [0; 2],
+        }
+    }
+}
+
+/// What an application can call.
+#[derive(Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct HostTable {
+    pub abi: u32,
+    pub size: u32,
+    pub context: *mut c_void,
+    pub lowest_priority: u16,
+    pub highest_priority: u16,
+    pub reserved: u32,
+    pub reserve: unsafe extern "C" fn(host: *const HostTable, size: u32) -> *mut c_void,
+    pub commit:
+        unsafe extern "C" fn(host: *const HostTable, dpid: u64, epoch: u32, size: u32) -> i32,
+    pub room: unsafe extern "C" fn(host: *const HostTable) -> u32,
+    pub stop: unsafe extern "C" fn(host: *const HostTable, number: u32),
+    pub log:
+        unsafe extern "C" fn(host: *const HostTable, level: u32, text: *const c_char, size: u32),
+}
+
+/// What an application is called with.
+#[derive(Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct BatchTable {
+    pub now_ns: u64,
+    pub count: u32,
+    pub reserved: u32,
+    pub records: *const *const Record,
+}
+
+/// What an application answers.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct AnswerTable {
+    pub handled: u32,
+    pub reserved: u32,
+    pub wake_at_ns: u64,
+}
+
+/// What an object exports.
+#[derive(Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "said in rosemary_app.h")]
+pub struct AppTable {
+    pub abi: u32,
+    pub size: u32,
+    pub name: *const c_char,
+    pub version: *const c_char,
+    pub create: Option<unsafe extern "C" fn(host: *const HostTable) -> *mut c_void>,
+    pub on_batch: Option<
+        unsafe extern "C" fn(
+            app: *mut c_void,
+            batch: *const BatchTable,
+            answer: *mut AnswerTable,
+        ) -> i32,
+    >,
+    pub destroy: Option<unsafe extern "C" fn(app: *mut c_void)>,
+}
+
+// SAFETY: a constant: function pointers, and pointers to constant strings.
+unsafe impl Sync for AppTable {}
+
+/// How urgent a message to the operator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Level {
+    /// Someone must act.
+    Error = 1,
+    /// The application coped.
+    Warn = 2,
+    /// The network changed its state.
+    Info = 3,
+    /// Each message.
+    Debug = 4,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_has_the_layout_of_the_c_header_as_words_of_the_ring() {
+        let head = Record {
+            size: 0x0102_0304,
+            kind: 0x0506,
+            version: 7,
+            flags: 8,
+            dpid: 0x1112_1314_1516_1718,
+            epoch: 0x2122_2324,
+            in_port: 0x2526_2728,
+            buffer_id: 0x3132_3334,
+            data_offset: 0x3536,
+            data_size: 0x3738,
+            cookie: 0x4142_4344_4546_4748,
+            reason: 0x51,
+            table_id: 0x52,
+            body_size: 0x5354,
+            total_len: 0x5556,
+            reserved: 0,
+        };
+        let words = head.words();
+        // SAFETY: six words are 48 bytes, which any value of `Record` may have.
+        let back = unsafe { std::mem::transmute::<[u64; 6], Record>(words) };
+        assert_eq!(back, head);
+    }
+
+    #[test]
+    fn port_survives_as_bytes_and_they_have_its_layout_in_memory() {
+        let port = Port {
+            port_no: 1,
+            config: 2,
+            state: 3,
+            hw_addr: [4, 5, 6, 7, 8, 9],
+            reserved: [0; 2],
+            name: *b"s1-eth1\0\0\0\0\0\0\0\0\0",
+            curr_speed: 10_000_000,
+            reserved2: [0; 2],
+        };
+        assert_eq!(Port::from_bytes(&port.to_bytes()), port);
+        // SAFETY: `Port` is 48 bytes without padding between or after its fields.
+        let memory = unsafe { std::mem::transmute::<Port, [u8; PORT_SIZE]>(port) };
+        assert_eq!(port.to_bytes(), memory);
+    }
+}

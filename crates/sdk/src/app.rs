@@ -1,0 +1,110 @@
+//! What an application implements.
+
+use crate::abi::Record;
+use crate::event::Event;
+use crate::network::Network;
+
+/// Bytes that the answers to one event may need beyond twice the event's own size.
+const ANSWER_ROOM: usize = 2048;
+
+/// An application: events in, messages out, nothing else.
+///
+/// It owns no socket, no clock and no thread, so the same code runs in a test, in an App Zone or
+/// in the kernel. Its instance lives until its process ends; what it must know after a restart
+/// it is told by the snapshot with which every start begins.
+///
+/// ```
+/// use rosemary_sdk::{Action, App, Event, Network, PacketOut, PortNo, export_app};
+///
+/// struct Hub;
+///
+/// impl App for Hub {
+///     fn create() -> Self {
+///         Self
+///     }
+///
+///     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+///         if let Event::PacketIn(packet_in) = event {
+///             let flood = [Action::output(PortNo::FLOOD)];
+///             if let Err(error) = network.packet_out_for(&packet_in, &flood) {
+///                 network.warn(&format!("could not flood: {error}"));
+///             }
+///         }
+///     }
+/// }
+///
+/// export_app!(Hub, name = "hub");
+/// ```
+pub trait App: Sized + 'static {
+    /// Makes the instance. A panic here means that the application cannot start.
+    fn create() -> Self;
+
+    /// Handles one event. Messages sent here go out together with its being done, or not at all.
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>);
+
+    /// It is time: the moment set with [`Network::wake_at`] has come.
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        let _ = network;
+    }
+
+    /// Handles a batch of events, oldest first; an empty one is a wake-up. Returns how many were
+    /// handled; the others come again when there is more room for messages.
+    ///
+    /// This calls [`on_event`](Self::on_event) for each as long as there is room for an answer.
+    /// An application that looks things up in large tables is faster if it looks up those of the
+    /// whole batch together, and implements this instead.
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        if batch.is_empty() {
+            self.on_wake(network);
+        }
+        for (number, event) in batch.iter().enumerate() {
+            if network.room() < 2 * batch.size_of(number) + ANSWER_ROOM {
+                return number;
+            }
+            network.now_handling(number);
+            if let Some(event) = event {
+                self.on_event(event, network);
+            }
+        }
+        batch.len()
+    }
+}
+
+/// Events to be handled together, oldest first.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    records: &'a [(Option<&'a Record>, &'a [u8])],
+}
+
+impl<'a> Batch<'a> {
+    /// Of the records that a host gave.
+    pub(crate) fn new(records: &'a [(Option<&'a Record>, &'a [u8])]) -> Self {
+        Self { records }
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether it is a wake-up.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Event `number`; `None` if it is of a kind that this SDK does not know, or there is none.
+    pub fn get(&self, number: usize) -> Option<Event<'a>> {
+        let (record, body) = self.records.get(number)?;
+        Event::of((*record)?, body)
+    }
+
+    /// All events; `None` for those of a kind that this SDK does not know.
+    pub fn iter(&self) -> impl Iterator<Item = Option<Event<'a>>> {
+        (0..self.len()).map(|number| self.get(number))
+    }
+
+    /// Bytes of an event's record.
+    fn size_of(&self, number: usize) -> usize {
+        self.records.get(number).map_or(0, |(_, body)| body.len() + size_of::<Record>())
+    }
+}

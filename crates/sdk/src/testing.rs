@@ -1,0 +1,185 @@
+//! An application on a bench: events in by hand, what it sent out as bytes, no processes.
+
+use openflow::{Dpid, MacAddr, PortNo, Version};
+
+use crate::abi::host::{Answer, Failed, Host, HostedApp};
+use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
+use crate::{App, Switch};
+
+/// A message that the application sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// To which datapath.
+    pub dpid: Dpid,
+    /// For which of its connections.
+    pub epoch: u32,
+    /// The OpenFlow message.
+    pub message: Vec<u8>,
+}
+
+/// What stands in for the ring.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    room: Vec<u8>,
+    sent: Vec<Sent>,
+    log: Vec<String>,
+    /// Bytes of messages for which there is room.
+    left: usize,
+}
+
+impl Host for Recorder {
+    fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        self.room = vec![0; size];
+        (size <= self.left).then_some(&mut self.room)
+    }
+
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+        let Some(message) = self.room.get(..size) else { return false };
+        self.left -= size;
+        self.sent.push(Sent { dpid: Dpid(dpid), epoch, message: message.to_vec() });
+        true
+    }
+
+    fn room(&self) -> usize {
+        self.left
+    }
+
+    fn band(&self) -> (u16, u16) {
+        (1, u16::MAX)
+    }
+
+    fn stop(&mut self, _number: usize) {}
+
+    fn log(&mut self, level: Level, text: &str) {
+        self.log.push(format!("{level:?}: {text}"));
+    }
+}
+
+/// An application on a bench.
+#[derive(Debug)]
+pub struct Bench {
+    app: HostedApp<Recorder>,
+    now_ns: u64,
+    /// Bytes of messages for which there is room in each batch.
+    pub room: usize,
+}
+
+impl Bench {
+    /// Creates the application.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub fn new<A: App>() -> Self {
+        Self::of(HostedApp::linked::<A>(Recorder::default()).expect("the app is created"))
+    }
+
+    /// Takes an application that was loaded from an object.
+    pub fn of(app: HostedApp<Recorder>) -> Self {
+        Self { app, now_ns: 0, room: 1 << 20 }
+    }
+
+    /// A switch for events.
+    pub fn switch(dpid: u64, version: Version) -> Switch {
+        Switch { dpid: Dpid(dpid), epoch: 1, version }
+    }
+
+    /// Gives it records, and returns what it answered and sent.
+    ///
+    /// # Errors
+    /// [`Failed`]: it panicked.
+    pub fn batch(&mut self, records: &[AlignedRecord]) -> Result<(Answer, Vec<Sent>), Failed> {
+        self.app.host().left = self.room;
+        self.now_ns += 1_000_000;
+        let records: Vec<&[u8]> = records.iter().map(AlignedRecord::bytes).collect();
+        let answer = self.app.on_batch(self.now_ns, &records)?;
+        Ok((answer, std::mem::take(&mut self.app.host().sent)))
+    }
+
+    /// Gives it one record, and returns what it sent.
+    ///
+    /// # Panics
+    /// If it panics or does not handle the record.
+    pub fn event(&mut self, record: AlignedRecord) -> Vec<Sent> {
+        let (answer, sent) = self.batch(&[record]).expect("the app goes on");
+        assert_eq!(answer.handled, 1, "the record was handled");
+        sent
+    }
+
+    /// What it told the operator.
+    pub fn log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.app.host().log)
+    }
+}
+
+/// A record, aligned as in a ring.
+#[derive(Debug)]
+pub struct AlignedRecord {
+    /// The record, behind as many bytes as alignment needs.
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl AlignedRecord {
+    /// Of a head and a body; the sizes in the head are filled in.
+    ///
+    /// # Panics
+    /// If the body is longer than an OpenFlow message.
+    pub fn new(mut record: Record, body: &[u8]) -> Self {
+        let size = RECORD_HEAD + body.len();
+        record.size = u32::try_from(size).expect("a short body");
+        record.body_size = u16::try_from(body.len()).expect("a short body");
+        let mut bytes = vec![0; size + size_of::<u64>()];
+        let start = bytes.as_ptr().align_offset(size_of::<u64>());
+        bytes.truncate(start + size);
+        let (head, rest) = bytes[start..].split_at_mut(RECORD_HEAD);
+        for (place, word) in head.chunks_exact_mut(8).zip(record.words()) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        rest.copy_from_slice(body);
+        Self { bytes, start }
+    }
+
+    /// An event without a body.
+    pub fn about(kind: RecordKind, switch: Switch) -> Self {
+        Self::new(Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch), &[])
+    }
+
+    /// A packet-in of a whole, unbuffered frame. Its body is the frame alone.
+    ///
+    /// # Panics
+    /// If the frame is longer than an OpenFlow message.
+    pub fn packet_in(switch: Switch, in_port: PortNo, frame: &[u8]) -> Self {
+        let size = u16::try_from(frame.len()).expect("a short frame");
+        let head = Record {
+            in_port: in_port.0,
+            data_size: size,
+            total_len: size,
+            ..Record::new(RecordKind::PacketIn, switch.version.wire(), switch.dpid.0, switch.epoch)
+        };
+        Self::new(head, frame)
+    }
+
+    /// A port event; `reason` is `OFPPR_*`, `state` `OFPPS_*`.
+    pub fn port(switch: Switch, reason: u8, port_no: PortNo, state: u32) -> Self {
+        let port = Port {
+            port_no: port_no.0,
+            config: 0,
+            state,
+            hw_addr: MacAddr([2, 0, 0, 0, 0, 1]).0,
+            reserved: [0; 2],
+            name: *b"port\0\0\0\0\0\0\0\0\0\0\0\0",
+            curr_speed: 0,
+            reserved2: [0; 2],
+        };
+        let body: [u8; PORT_SIZE] = port.to_bytes();
+        let head = Record {
+            reason,
+            ..Record::new(RecordKind::Port, switch.version.wire(), switch.dpid.0, switch.epoch)
+        };
+        Self::new(head, &body)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}

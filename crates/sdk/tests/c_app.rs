@@ -1,0 +1,109 @@
+//! The C header and the Rust structures are the same ABI: an app in C, compiled against the
+//! header, is loaded and runs.
+#![cfg(feature = "host")]
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use openflow::{Action, PacketOut, PortNo, Version};
+use rosemary_sdk::abi::host::{HostedApp, LoadError};
+use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
+use sys::object::Object;
+
+/// Compiles `source` into a shared object and loads it.
+fn compile(name: &str, source: &Path) -> Object {
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
+    let cc = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([object.as_os_str(), source.as_os_str(), "-I".as_ref(), headers.as_os_str()])
+        .output()
+        .expect("a C compiler is installed");
+    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let object = std::fs::File::open(object).expect("it was just made");
+    Object::load(OwnedFd::from(object)).expect("it can be loaded")
+}
+
+fn source(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
+    std::fs::write(&path, text).expect("the folder is there");
+    path
+}
+
+#[test]
+fn app_in_c_floods_in_both_versions_and_leaves_what_finds_no_room() {
+    let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/hub.c");
+    let app = HostedApp::create(&compile("hub", &hub), Recorder::default()).unwrap();
+    assert_eq!((app.name(), app.version()), ("hub", "0.1.0"));
+    let mut bench = Bench::of(app);
+    assert_eq!(bench.log(), ["Info: hub ready"]);
+    for version in [Version::V1_0, Version::V1_3] {
+        let at = Bench::switch(7, version);
+        let sent = bench.event(AlignedRecord::packet_in(at, PortNo(3), b"a whole frame"));
+        let packet_out = PacketOut::decode(&sent[0].message).unwrap();
+        assert_eq!((sent[0].dpid.0, sent[0].epoch), (7, 1));
+        assert_eq!((packet_out.in_port, packet_out.buffer_id), (PortNo(3), None));
+        assert_eq!(packet_out.data, b"a whole frame");
+        assert!(packet_out.actions.iter().eq([Action::Output { port: PortNo::FLOOD, max_len: 0 }]));
+    }
+    bench.room = 100;
+    let at = Bench::switch(7, Version::V1_3);
+    let records = [(); 3].map(|()| AlignedRecord::packet_in(at, PortNo(3), b"a whole frame"));
+    let (answer, sent) = bench.batch(&records).unwrap();
+    assert_eq!((answer.handled, sent.len()), (1, 1));
+}
+
+#[test]
+fn structures_have_the_same_layout_in_c() {
+    let check = |structure: &str, field: &str, offset: usize| {
+        format!("_Static_assert(offsetof(struct {structure}, {field}) == {offset}, \"{field}\");\n")
+    };
+    let mut text = "#include <stddef.h>\n#include \"rosemary_app.h\"\n".to_owned();
+    for (field, offset) in [
+        ("size", 0),
+        ("kind", 4),
+        ("version", 6),
+        ("flags", 7),
+        ("dpid", 8),
+        ("epoch", 16),
+        ("in_port", 20),
+        ("buffer_id", 24),
+        ("data_offset", 28),
+        ("data_size", 30),
+        ("cookie", 32),
+        ("reason", 40),
+        ("table_id", 41),
+        ("body_size", 42),
+        ("total_len", 44),
+    ] {
+        text += &check("rosemary_record", field, offset);
+    }
+    for (field, offset) in [("hw_addr", 12), ("name", 20), ("curr_speed", 36)] {
+        text += &check("rosemary_port", field, offset);
+    }
+    text += "_Static_assert(sizeof(struct rosemary_record) == 48, \"record\");\n";
+    text += "_Static_assert(sizeof(struct rosemary_port) == 48, \"port\");\n";
+    text += "int unused;\n";
+    compile("layout", &source("layout", &text));
+}
+
+#[test]
+fn object_of_another_abi_or_of_none_is_refused_with_what_to_do() {
+    let other = source(
+        "other",
+        "#include \"rosemary_app.h\"\nconst struct rosemary_app rosemary_app = {.abi = 99, .size = 8};",
+    );
+    let error = HostedApp::create(&compile("other", &other), Recorder::default()).unwrap_err();
+    assert!(matches!(error, LoadError::Abi { abi: 99, size: 8, .. }), "{error}");
+    let none = source("none", "int nothing;");
+    let error = HostedApp::create(&compile("none", &none), Recorder::default()).unwrap_err();
+    assert!(matches!(error, LoadError::NoSymbol(_)), "{error}");
+    let empty = source(
+        "empty",
+        "#include \"rosemary_app.h\"\nconst struct rosemary_app rosemary_app = {\n\
+         .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app)};",
+    );
+    let error = HostedApp::create(&compile("empty", &empty), Recorder::default()).unwrap_err();
+    assert!(matches!(error, LoadError::Member("on_batch")), "{error}");
+}

@@ -1,0 +1,222 @@
+//! Control sockets: one typed message per packet, descriptors passed along.
+//!
+//! A seqpacket socket pair between two of our processes, or a connected socket of an operator. A
+//! packet is one JSON document of at most [`MAX_MESSAGE`] bytes with at most [`MAX_FDS`]
+//! descriptors. Control traffic is rare, so it is readable (in `strace`, in a log) rather than
+//! compact. Who is at the other end is known by the descriptor; a message never says who sent it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// The longest message, in bytes.
+pub const MAX_MESSAGE: usize = 128 * 1024;
+
+/// The most descriptors that one message carries.
+pub const MAX_FDS: usize = 16;
+
+/// What can be wrong with a control socket.
+#[derive(Debug, Error)]
+pub enum ChannelError {
+    /// The peer is gone.
+    #[error("the other end of the control socket is closed")]
+    Closed,
+    /// Nothing has arrived yet, or the peer does not read what we send.
+    #[error("the control socket would block")]
+    WouldBlock,
+    /// The peer sent something that is not one of its messages; its fault.
+    #[error("the peer sent a message that is not one: {0}")]
+    Malformed(String),
+    /// A message of ours is too long for one packet; our fault.
+    #[error("a message of {size} bytes is longer than {MAX_MESSAGE}")]
+    TooLong {
+        /// Its length in bytes.
+        size: usize,
+    },
+    /// The system refused.
+    #[error("control socket: {0}")]
+    System(#[from] io::Error),
+}
+
+/// One end of a control socket.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Makes a connected pair. Both ends close on exec and do not block.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        Ok((Self(ours), Self(theirs)))
+    }
+
+    /// Takes a connected seqpacket socket that was passed in.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// The control socket that a child is started with: its standard input.
+    ///
+    /// # Errors
+    /// Standard input is not open.
+    pub fn from_stdin() -> io::Result<Self> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        Ok(Self(fd))
+    }
+
+    /// Gives up the end, to pass it on.
+    pub fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
+    /// Sends `message` with `fds`, whole or not at all.
+    ///
+    /// # Errors
+    /// [`ChannelError::Closed`], [`ChannelError::WouldBlock`] if the peer does not read,
+    /// [`ChannelError::TooLong`], or a system error.
+    ///
+    /// # Panics
+    /// If `message` cannot be written as JSON, or more than [`MAX_FDS`] descriptors are given:
+    /// both are our own types and numbers.
+    pub fn send<T: Serialize>(
+        &self,
+        message: &T,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        assert!(fds.len() <= MAX_FDS, "a message carries at most {MAX_FDS} descriptors");
+        let bytes = serde_json::to_vec(message).expect("our own messages have string keys only");
+        if bytes.len() > MAX_MESSAGE {
+            return Err(ChannelError::TooLong { size: bytes.len() });
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(()),
+            Err(rustix::io::Errno::AGAIN) => Err(ChannelError::WouldBlock),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                Err(ChannelError::Closed)
+            }
+            Err(error) => Err(ChannelError::System(error.into())),
+        }
+    }
+
+    /// Receives one message and the descriptors that came with it.
+    ///
+    /// # Errors
+    /// [`ChannelError::WouldBlock`] if there is none on a non-blocking socket,
+    /// [`ChannelError::Closed`] when the peer is gone, [`ChannelError::Malformed`] if it is not
+    /// a `T` (descriptors that came with it are closed), or a system error.
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => break received,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Err(ChannelError::WouldBlock),
+                Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
+                Err(error) => return Err(ChannelError::System(error.into())),
+            }
+        };
+        let fds: Vec<OwnedFd> = ancillary
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if received.bytes == 0 {
+            return Err(ChannelError::Closed); // seqpacket: end of file; we never send empty packets
+        }
+        if received
+            .flags
+            .intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC)
+        {
+            return Err(ChannelError::Malformed(format!(
+                "longer than {MAX_MESSAGE} bytes or {MAX_FDS} descriptors"
+            )));
+        }
+        let message = bytes
+            .get(..received.bytes)
+            .map(serde_json::from_slice)
+            .ok_or(ChannelError::Closed)?
+            .map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        Ok((message, fds))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    enum Ping {
+        Hello(String),
+    }
+
+    #[test]
+    fn message_arrives_whole_with_its_descriptors() {
+        let (a, b) = Channel::pair().unwrap();
+        let (bell, _) = crate::doorbell::Doorbell::new().unwrap();
+        a.send(&Ping::Hello("there".into()), &[bell.as_fd(), bell.as_fd()]).unwrap();
+        let (message, fds) = b.receive::<Ping>().unwrap();
+        assert_eq!(message, Ping::Hello("there".into()));
+        assert_eq!(fds.len(), 2);
+        assert!(matches!(b.receive::<Ping>(), Err(ChannelError::WouldBlock)));
+    }
+
+    #[test]
+    fn message_of_another_type_is_malformed_and_the_next_one_still_arrives() {
+        let (a, b) = Channel::pair().unwrap();
+        a.send(&[1, 2, 3], &[]).unwrap();
+        a.send(&Ping::Hello("again".into()), &[]).unwrap();
+        assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
+        assert!(b.receive::<Ping>().is_ok());
+    }
+
+    #[test]
+    fn closed_peer_is_told_as_such_to_both_ends() {
+        let (a, b) = Channel::pair().unwrap();
+        drop(b);
+        assert!(matches!(a.receive::<Ping>(), Err(ChannelError::Closed)));
+        let sent = a.send(&Ping::Hello(String::new()), &[]);
+        assert!(matches!(sent, Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn peer_that_does_not_read_makes_us_block_not_wait() {
+        let (a, _b) = Channel::pair().unwrap();
+        let long = Ping::Hello("x".repeat(60_000));
+        let full = (0..1_000).find_map(|_| a.send(&long, &[]).err());
+        assert!(matches!(full, Some(ChannelError::WouldBlock)));
+    }
+}

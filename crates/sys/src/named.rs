@@ -1,0 +1,183 @@
+//! Control sockets with a name in the file system, and who connects to them.
+//!
+//! The operator's way in. Everything inside Rosemary talks over descriptors that were passed; only
+//! somebody who comes from outside needs a name. Who it is, the system says (`SO_PEERCRED`,
+//! `SO_PEERGROUPS`, see unix(7)): as of the moment of `connect`, and nothing the peer could forge.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+
+use crate::channel::Channel;
+
+/// Who is at the other end of a named control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process, or 0 if that cannot be seen from here.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+    /// Its other groups.
+    pub groups: Vec<u32>,
+}
+
+/// A named seqpacket socket that others connect to. The name outlives it: remove the file.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Binds a new socket to `path`, with `backlog` connections waiting at most.
+    ///
+    /// Neither [`accept`](Self::accept) nor anything on the connections blocks. The file's mode
+    /// is what the umask leaves of 0777.
+    ///
+    /// # Errors
+    /// Something exists at `path`, it is longer than a socket's name may be (107 bytes), or the
+    /// system refuses.
+    pub fn bind(path: &Path, backlog: i32) -> io::Result<Self> {
+        let fd = socket()?;
+        bind(&fd, &SocketAddrUnix::new(path)?)?;
+        listen(&fd, backlog)?;
+        Ok(Self(fd))
+    }
+
+    /// Takes the oldest waiting connection; `None` if none waits.
+    ///
+    /// # Errors
+    /// The system is out of descriptors or memory; the connection goes on waiting.
+    pub fn accept(&self) -> io::Result<Option<(Channel, Peer)>> {
+        let fd = match accept_with(&self.0, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => fd,
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let peer = peer(&fd)?;
+        Ok(Some((Channel::from_fd(fd), peer)))
+    }
+}
+
+impl AsFd for Listener {
+    /// Readable when a connection waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Connects to the socket named `path`. The channel does not block.
+///
+/// # Errors
+/// `NotFound` or `ConnectionRefused` if nobody listens, `PermissionDenied`, `WouldBlock` if as many
+/// wait as may, or another system error.
+pub fn connect_to(path: &Path) -> io::Result<Channel> {
+    let fd = socket()?;
+    connect(&fd, &SocketAddrUnix::new(path)?)?;
+    Ok(Channel::from_fd(fd))
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Not rustix's `socket_peercred`: its process id cannot be 0, which the system says of a peer in
+/// another process namespace.
+fn peer(fd: &OwnedFd) -> io::Result<Peer> {
+    let mut credentials = [0_u32; 3]; // `struct ucred`: pid_t, uid_t, gid_t
+    let size = socket_option(fd, libc::SO_PEERCRED, &mut credentials)?;
+    if size != size_of::<libc::ucred>() {
+        return Err(io::Error::other("the system stated no credentials of the peer"));
+    }
+    let [pid, uid, gid] = credentials;
+    Ok(Peer { pid, uid, gid, groups: peer_groups(fd)? })
+}
+
+fn peer_groups(fd: &OwnedFd) -> io::Result<Vec<u32>> {
+    const MOST: usize = 65_536; // NGROUPS_MAX, credentials(7)
+    let mut groups = vec![0; 64];
+    let size = match socket_option(fd, libc::SO_PEERGROUPS, &mut groups) {
+        Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
+            groups.resize(MOST, 0);
+            socket_option(fd, libc::SO_PEERGROUPS, &mut groups)?
+        }
+        result => result?,
+    };
+    groups.truncate(size / size_of::<u32>());
+    Ok(groups)
+}
+
+/// Reads a socket option that is an array of 32-bit numbers; returns its size in bytes.
+fn socket_option(fd: &OwnedFd, name: libc::c_int, value: &mut [u32]) -> io::Result<usize> {
+    let mut size = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
+    let start = value.as_mut_ptr().cast();
+    // SAFETY: `start` and `size` are those of `value`, which is ours alone for the call; any bytes
+    // the system writes there are valid numbers.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, start, &raw mut size) };
+    if result == 0 { Ok(size as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::ChannelError;
+
+    fn path(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("rosemary-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn peer_is_known_by_its_process_user_and_groups() {
+        let path = path("peer");
+        let listener = Listener::bind(&path, 4).unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        let ours = connect_to(&path).unwrap();
+        let (theirs, peer) = listener.accept().unwrap().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(peer.pid, std::process::id());
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(peer.gid, rustix::process::getegid().as_raw());
+        let groups = rustix::process::getgroups().unwrap();
+        assert_eq!(peer.groups, groups.iter().map(|group| group.as_raw()).collect::<Vec<_>>());
+        ours.send(&1, &[]).unwrap();
+        assert_eq!(theirs.receive::<u8>().unwrap().0, 1);
+    }
+
+    #[test]
+    fn name_without_a_listener_refuses_and_a_bound_name_is_not_taken_twice() {
+        let path = path("gone");
+        assert_eq!(connect_to(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        drop(Listener::bind(&path, 4).unwrap());
+        assert_eq!(connect_to(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let twice = Listener::bind(&path, 4).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(twice.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn silent_connections_beyond_the_backlog_are_refused_not_waited_for() {
+        let path = path("full");
+        let _listener = Listener::bind(&path, 1).unwrap();
+        let mut waiting = Vec::new();
+        let error = (0..100).find_map(|_| match connect_to(&path) {
+            Ok(channel) => {
+                waiting.push(channel);
+                None
+            }
+            Err(error) => Some(error),
+        });
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(error.unwrap().kind(), io::ErrorKind::WouldBlock);
+        let silent = waiting[0].receive::<u8>();
+        assert!(matches!(silent, Err(ChannelError::WouldBlock)));
+    }
+}

@@ -1,0 +1,264 @@
+//! Children that die with their parent, told truly when they ended, and privileges given up.
+//!
+//! A child's control socket is its standard input: no descriptor numbers have to be agreed upon,
+//! and a child started by hand notices at once. Every other descriptor is closed on exec, those
+//! that the parent itself had inherited included. A child is known by its pidfd, which cannot
+//! come to mean another process, and is never waited for: its pidfd becomes readable.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
+    pidfd_open, pidfd_send_signal, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit, waitid,
+};
+use rustix::thread::{Gid, Uid};
+
+use crate::channel::Channel;
+
+/// Has the child killed when the thread that starts it ends, however that ends.
+///
+/// The kernel forgets this when the child changes its user; [`drop_privileges`] renews it.
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = rustix::process::getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the line above.
+        if rustix::process::getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) }
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned from `main` or called `exit` with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(number) => match signal_name(*number) {
+                Some(name) => write!(f, "killed by {name}"),
+                None => write!(f, "killed by signal {number}"),
+            },
+        }
+    }
+}
+
+/// A child process, held by its pidfd. Dropping it kills the process if it still runs.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    reaped: bool,
+}
+
+impl Child {
+    /// Starts `command` with `control` as its standard input; it dies with us.
+    ///
+    /// Its standard output goes where its standard error goes, which is ours. It has a session of
+    /// its own: a key pressed at our terminal signals only us, and the terminal that it inherits
+    /// with standard error does not take input from it.
+    ///
+    /// # Errors
+    /// The program cannot be executed, or the system is out of processes or descriptors.
+    pub fn spawn(command: &mut Command, control: Channel) -> io::Result<Self> {
+        let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+        command.stdin(Stdio::from(control.into_fd())).stdout(Stdio::from(stderr));
+        let detach = || {
+            rustix::process::setsid()?;
+            // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
+            let result = unsafe {
+                libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed())
+            };
+            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        };
+        // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(detach) };
+        let child = die_with_parent(command).spawn()?;
+        let pid = Pid::from_child(&child);
+        // The process is ours and not yet waited for, so its number cannot have been reused.
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Self { pid, pidfd, reaped: false })
+    }
+
+    /// Its process id, for people to read; signals go by the pidfd.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::TERM); // fails only when it has ended
+    }
+
+    /// Ends it (SIGKILL).
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL); // fails only when it has ended
+    }
+
+    /// How it ended, if it has; never waits.
+    ///
+    /// # Errors
+    /// It was reaped already.
+    pub fn try_reap(&mut self) -> io::Result<Option<Exit>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let Some(status) = waitid(WaitId::PidFd(self.pidfd.as_fd()), options)? else {
+            return Ok(None);
+        };
+        self.reaped = true;
+        Ok(Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Code(-1), // not reachable with `EXITED` alone
+        }))
+    }
+}
+
+impl AsFd for Child {
+    /// The pidfd: readable when the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            // It cannot outlive a kill for long; waiting here leaves no zombie behind.
+            let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        }
+    }
+}
+
+/// Becomes the user and group with the number `id`, with no other groups and no way back.
+///
+/// Also forbids gaining privileges by executing files, and keeps others of the same user from
+/// looking into the process. To be called before the process has a second thread.
+///
+/// # Errors
+/// The process may not change its user, or its parent died meanwhile.
+pub fn drop_privileges(id: u32) -> io::Result<()> {
+    let parent = rustix::process::getppid();
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    forbid_new_privileges()?;
+    // Changing the user has cancelled it.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if rustix::process::getppid() != parent {
+        return Err(io::Error::other("the parent process died during start"));
+    }
+    Ok(())
+}
+
+/// Forbids gaining privileges by executing files, and looking into the process by ptrace,
+/// `/proc` or a core dump; for a process that keeps its user.
+///
+/// # Errors
+/// Not on any supported system.
+pub fn forbid_new_privileges() -> io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+/// Allows this process as many open descriptors as it may have; returns how many.
+///
+/// # Errors
+/// Not on any supported system.
+pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(limit.maximum)
+}
+
+/// How many descriptors this process may have open; `None` for as many as it likes.
+pub fn descriptor_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Whether this process runs as root in its user namespace.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    fn wait(child: &mut Child) -> Exit {
+        poll(&mut [PollFd::new(&*child, PollFlags::IN)], None).unwrap();
+        child.try_reap().unwrap().expect("readable pidfd means it has ended")
+    }
+
+    fn shell(script: &str) -> (Child, Channel) {
+        let (ours, theirs) = Channel::pair().unwrap();
+        (Child::spawn(Command::new("sh").args(["-c", script]), theirs).unwrap(), ours)
+    }
+
+    #[test]
+    fn child_tells_its_exit_code_and_its_signal() {
+        assert_eq!(wait(&mut shell("exit 7").0), Exit::Code(7));
+        let killed = wait(&mut shell("kill -SEGV $$").0);
+        assert_eq!(killed, Exit::Signal(libc::SIGSEGV));
+        assert_eq!(killed.to_string(), "killed by SIGSEGV");
+    }
+
+    #[test]
+    fn child_that_runs_is_not_waited_for_and_dies_when_dropped() {
+        let (mut child, _control) = shell("exec sleep 1000");
+        assert_eq!(child.try_reap().unwrap(), None);
+        let pid = child.pid();
+        drop(child);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn child_inherits_its_control_socket_and_nothing_else() {
+        let leaked = rustix::fs::memfd_create("leak", rustix::fs::MemfdFlags::empty()).unwrap();
+        // The descriptor that `ls` itself opens is the only one beyond 2.
+        let (mut child, _control) = shell("test $(ls /proc/self/fd | wc -l) -eq 4");
+        assert_eq!(wait(&mut child), Exit::Code(0));
+        drop(leaked);
+    }
+}

@@ -1,0 +1,336 @@
+//! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::{
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
+    Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+};
+use crate::shm::{Shared, SharedView, fence};
+
+/// How much of the ring a record may use (design §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// All of it: events.
+    All,
+    /// Three quarters: packet-ins, of which there may be any number.
+    AllButReserve,
+}
+
+/// What the zone says in one down record; the message lies in the caller's private memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Down<'o> {
+    /// Send this to a switch.
+    Send {
+        /// Which connection of the datapath is meant.
+        epoch: u32,
+        /// Which datapath.
+        dpid: u64,
+        /// Raw OpenFlow, not looked at yet.
+        message: &'o [u8],
+    },
+    /// Do not show the record with this number, counted from the oldest not done, to apps behind.
+    Stop(u32),
+    /// The oldest so many records are handled; their space is free already.
+    Done(u32),
+}
+
+/// The kernel's side of a ring pair.
+#[derive(Debug)]
+pub struct KernelEnd {
+    up: Shared,
+    down: SharedView,
+    capacity: u32,
+    /// Up: end of the last record written, and of the last one published.
+    written: u64,
+    published: u64,
+    /// Up: start of the oldest record that is not done, and how many there are from there.
+    freed: u64,
+    outstanding: u32,
+    /// How many of these the zone has been shown.
+    shown: u32,
+    /// Down: start of the next record, and the checked end of what may be read.
+    next: u64,
+    limit: u64,
+    /// Down: how much of it the zone knows we have taken.
+    released: u64,
+}
+
+impl KernelEnd {
+    /// Makes a ring pair whose rings hold `capacity` bytes each.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    ///
+    /// # Panics
+    /// If `capacity` is not a power of two of at least a page.
+    pub fn create(capacity: u32) -> io::Result<(Self, RingFds)> {
+        let (up, up_fd) = Shared::written_by_us("rosemary-up", memory_size(capacity))?;
+        let (down, down_fd) = SharedView::written_by_peer("rosemary-down", memory_size(capacity))?;
+        Ok((Self::over(up, down, capacity), RingFds { up: up_fd, down: down_fd }))
+    }
+
+    /// The kernel's end of rings that hold `capacity` bytes each and lie in these two memories,
+    /// of which the zone has the other sides.
+    ///
+    /// # Panics
+    /// If the memories are not new ones of just that size.
+    pub fn over(up: Shared, down: SharedView, capacity: u32) -> Self {
+        let words = memory_size(capacity) / WORD;
+        assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
+        Self {
+            up,
+            down,
+            capacity,
+            written: 0,
+            published: 0,
+            freed: 0,
+            outstanding: 0,
+            shown: 0,
+            next: 0,
+            limit: 0,
+            released: 0,
+        }
+    }
+
+    /// Writes an up record: `head`, whose first word's low half is replaced by the size, then
+    /// `body`. The zone sees it after [`publish`](Self::publish).
+    ///
+    /// `false` if there is no room, or never will be: a record is at most half as long as the ring,
+    /// or as the part of it that `room` lets it use.
+    ///
+    /// # Panics
+    /// If `head` is empty.
+    pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
+        let size = head.len() * WORD + body.len();
+        let keep = match room {
+            Room::All => 0,
+            Room::AllButReserve => self.capacity as usize / 4,
+        };
+        let Some(place) = Place::find(self.capacity, keep, self.written, size) else {
+            return false;
+        };
+        if place.total() + keep > self.free() {
+            return false;
+        }
+        if place.pad > 0 {
+            self.store(self.written, First { size: to_u32(place.pad), kind: PAD }.word());
+            self.written += place.pad as u64;
+        }
+        let mut at = self.written;
+        let first = head[0] >> 32 << 32 | u64::from(to_u32(size));
+        for word in std::iter::once(&first).chain(&head[1..]) {
+            self.store(at, *word);
+            at += WORD as u64;
+        }
+        let start = self.index(at);
+        let (words, tail) = body.as_chunks::<WORD>();
+        let to = &self.up.words()[start..start + body.len().div_ceil(WORD)];
+        for (to, word) in to.iter().zip(words) {
+            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        if let (false, Some(to)) = (tail.is_empty(), to.last()) {
+            let mut last = [0; WORD];
+            last[..tail.len()].copy_from_slice(tail);
+            to.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+        self.written += place.size as u64;
+        self.outstanding += 1;
+        true
+    }
+
+    /// Shows the zone all that was pushed. `true` if it sleeps and its doorbell is to be rung.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.written {
+            return false;
+        }
+        self.published = self.written;
+        self.shown = self.outstanding;
+        self.up.words()[PRODUCED].store(self.written, Ordering::Release);
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
+        self.down.load(ASLEEP) == FOR_RECORDS
+    }
+
+    /// Takes the next down record, its message copied into `out`; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied.
+    pub fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Result<Option<Down<'o>>, PeerFault> {
+        loop {
+            if self.next == self.limit && !self.look()? {
+                return Ok(None);
+            }
+            let at = self.next;
+            let start = self.index(at);
+            let first = First::of(self.down.load(start)); // once: the peer may change it
+            let to_end = self.capacity - to_u32(offset(at, self.capacity as usize));
+            let most = to_end.min(to_u32_saturating(self.limit - at));
+            let check = |least: usize, most: u32| {
+                let (size, least) = (first.size, to_u32(least));
+                if size < least || size > most || size.next_multiple_of(8) > most {
+                    return Err(PeerFault::Size { at, size, least, most });
+                }
+                Ok(())
+            };
+            match first.kind {
+                PAD => {
+                    if first.size != to_end || first.size > most {
+                        let (least, most) = (to_end, to_end.min(most));
+                        return Err(PeerFault::Size { at, size: first.size, least, most });
+                    }
+                    self.next += u64::from(first.size);
+                }
+                SEND => {
+                    check(SEND_HEAD, most.min(self.capacity / 2))?;
+                    self.next += u64::from(first.size.next_multiple_of(8));
+                    let epoch = low_half(self.down.load(start + 1));
+                    let dpid = self.down.load(start + 2);
+                    self.copy_down(start + 3, first.size as usize - SEND_HEAD, out);
+                    return Ok(Some(Down::Send { epoch, dpid, message: out }));
+                }
+                STOP | DONE => {
+                    check(VERDICT, to_u32(VERDICT).min(most))?;
+                    self.next += VERDICT as u64;
+                    let claimed = low_half(self.down.load(start + 1));
+                    let outstanding = self.shown;
+                    let stop = first.kind == STOP;
+                    if claimed > outstanding || (stop && claimed == outstanding) {
+                        return Err(PeerFault::Verdict { claimed, outstanding });
+                    }
+                    if stop {
+                        return Ok(Some(Down::Stop(claimed)));
+                    }
+                    for _ in 0..claimed {
+                        self.drop_oldest();
+                    }
+                    return Ok(Some(Down::Done(claimed)));
+                }
+                kind => return Err(PeerFault::Kind { at, kind }),
+            }
+        }
+    }
+
+    /// Gives the zone the space of all down records taken so far. `true` if it sleeps until
+    /// there is more and its doorbell is to be rung.
+    pub fn release(&mut self) -> bool {
+        if self.released == self.next {
+            return false;
+        }
+        self.released = self.next;
+        self.up.words()[CONSUMED].store(self.next, Ordering::Release);
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_wait_for_room`
+        self.down.load(ASLEEP) == FOR_ROOM
+    }
+
+    /// Says that we are about to sleep. `true` if there is something to take after all.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied about its index.
+    pub fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
+        self.up.words()[ASLEEP].store(FOR_RECORDS, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::done`
+        self.look()
+    }
+
+    /// Says that we are awake again.
+    pub fn awake(&mut self) {
+        self.up.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// How many records the zone has not done yet.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// The oldest record that is not done, whole, into `out`; `false` if there is none.
+    ///
+    /// After the zone's death: nobody but the kernel ever wrote this memory.
+    pub fn oldest(&self, out: &mut Vec<u8>) -> bool {
+        if self.outstanding == 0 {
+            return false;
+        }
+        let (at, first) = self.oldest_place();
+        out.clear();
+        let words = self.up.words()[at..].iter().take((first.size as usize).div_ceil(WORD));
+        out.extend(words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
+        out.truncate(first.size as usize);
+        true
+    }
+
+    /// Counts the oldest record that is not done as done.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn drop_oldest(&mut self) {
+        assert!(self.outstanding > 0, "there is a record to drop");
+        let (at, first) = self.oldest_place();
+        let start = self.index(self.freed);
+        if at != start {
+            self.freed += self.up.words()[start].load(Ordering::Relaxed) & 0xffff_ffff; // the pad
+        }
+        self.freed += u64::from(first.size.next_multiple_of(8));
+        self.outstanding -= 1;
+        self.shown = self.shown.saturating_sub(1);
+        if self.outstanding == 0 {
+            self.freed = self.written; // so that an idle ring is an empty one
+        }
+    }
+
+    /// Index of the oldest record's first word, any padding skipped, and that word.
+    fn oldest_place(&self) -> (usize, First) {
+        let at = self.index(self.freed);
+        let first = First::of(self.up.words()[at].load(Ordering::Relaxed));
+        if first.kind != PAD {
+            return (at, first);
+        }
+        let at = self.index(self.freed + u64::from(first.size));
+        (at, First::of(self.up.words()[at].load(Ordering::Relaxed)))
+    }
+
+    /// Reads and checks the peer's index; whether there is something to take.
+    fn look(&mut self) -> Result<bool, PeerFault> {
+        let index = self.down.load_acquire(PRODUCED);
+        let (from, capacity) = (self.next, self.capacity);
+        let ahead = index.checked_sub(self.limit.max(from)).and_then(|_| index.checked_sub(from));
+        if !ahead.is_some_and(|ahead| ahead <= u64::from(capacity) && index.is_multiple_of(8)) {
+            return Err(PeerFault::Index { index, from, capacity });
+        }
+        self.limit = index;
+        Ok(self.next != self.limit)
+    }
+
+    fn copy_down(&self, start: usize, size: usize, out: &mut Vec<u8>) {
+        out.clear();
+        for index in start..start + size.div_ceil(WORD) {
+            out.extend_from_slice(&self.down.load(index).to_ne_bytes());
+        }
+        out.truncate(size);
+    }
+
+    fn free(&self) -> usize {
+        let used = self.written - self.freed;
+        self.capacity as usize - usize::try_from(used).expect("used is at most a u32 capacity")
+    }
+
+    fn store(&self, position: u64, word: u64) {
+        self.up.words()[self.index(position)].store(word, Ordering::Relaxed);
+    }
+
+    fn index(&self, position: u64) -> usize {
+        (HEADER + offset(position, self.capacity as usize)) / WORD
+    }
+}
+
+fn to_u32(size: usize) -> u32 {
+    u32::try_from(size).expect("sizes in a ring are below its u32 capacity")
+}
+
+fn to_u32_saturating(size: u64) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the field")]
+fn low_half(word: u64) -> u32 {
+    word as u32
+}

@@ -1,0 +1,441 @@
+//! Both ends against each other, and the kernel's end against every lie.
+
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::shm::{Shared, on_heap};
+
+const CAPACITY: u32 = 4096;
+const STEPS: usize = if cfg!(miri) { 40 } else { 400 };
+const HEAD: [u64; 2] = [6 << 32, 0xd1d];
+
+/// Both ends: of mappings, or under Miri, which knows no such thing, on the heap.
+fn pair() -> (KernelEnd, ZoneEnd) {
+    if cfg!(miri) {
+        let size = memory_size(CAPACITY);
+        let ((up, up_view), (down, down_view)) = (on_heap(size), on_heap(size));
+        let zone = ZoneEnd::over(up_view, down, CAPACITY);
+        return (KernelEnd::over(up, down_view, CAPACITY), zone);
+    }
+    let (kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    let zone = ZoneEnd::map(&fds, CAPACITY).unwrap();
+    (kernel, zone)
+}
+
+/// A kernel's end, and the memory that a hostile zone writes.
+fn hostile_pair() -> (KernelEnd, Shared) {
+    let size = memory_size(CAPACITY);
+    let ((up, _), (down, down_view)) = (on_heap(size), on_heap(size));
+    (KernelEnd::over(up, down_view, CAPACITY), down)
+}
+
+/// Few cases, and no file to remember the failed ones, under Miri.
+fn cases() -> ProptestConfig {
+    if cfg!(miri) {
+        return ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() };
+    }
+    ProptestConfig::default()
+}
+
+fn push(kernel: &mut KernelEnd, body: &[u8]) -> bool {
+    kernel.push(&HEAD, body, Room::All)
+}
+
+fn bodies(zone: &mut ZoneEnd) -> Vec<Vec<u8>> {
+    zone.records.batch(MAX_BATCH).unwrap().iter().map(|record| record[16..].to_vec()).collect()
+}
+
+fn send(zone: &mut ZoneEnd, message: &[u8]) -> bool {
+    let Some(room) = zone.messages.reserve(message.len()) else {
+        return false;
+    };
+    room.copy_from_slice(message);
+    zone.messages.commit(0xd1d, 3, message.len())
+}
+
+#[test]
+fn record_arrives_whole_where_it_lies() {
+    let (mut kernel, mut zone) = pair();
+    assert!(push(&mut kernel, b"eleven byte"));
+    assert!(bodies(&mut zone).is_empty(), "not published yet");
+    kernel.publish();
+    let batch = zone.records.batch(MAX_BATCH).unwrap();
+    assert_eq!(batch[0].len(), 16 + 11);
+    assert_eq!(batch[0][..8], [27, 0, 0, 0, 6, 0, 0, 0]);
+    assert_eq!(batch[0][16..], *b"eleven byte");
+}
+
+#[test]
+fn messages_verdicts_and_consumption_become_visible_in_one_store() {
+    let (mut kernel, mut zone) = pair();
+    push(&mut kernel, b"a");
+    push(&mut kernel, b"b");
+    kernel.publish();
+    assert_eq!(bodies(&mut zone).len(), 2);
+    assert!(send(&mut zone, b"flow-mod"));
+    zone.messages.stop(1);
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(None), "nothing of a batch that is not closed");
+
+    zone.messages.done(&mut zone.records, 2);
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"flow-mod" };
+    assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Stop(1))));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(2))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+    assert_eq!(kernel.outstanding(), 0);
+}
+
+#[test]
+fn batch_that_is_rolled_back_leaves_nothing() {
+    let (mut kernel, mut zone) = pair();
+    assert!(send(&mut zone, b"regretted"));
+    zone.messages.stop(0);
+    zone.messages.roll_back();
+    assert!(!zone.messages.is_open());
+    assert!(send(&mut zone, b"meant"));
+    zone.messages.done(&mut zone.records, 0);
+    let mut out = Vec::new();
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"meant" };
+    assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(0))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+}
+
+#[test]
+fn zone_that_dies_in_a_batch_leaves_its_records_to_the_next() {
+    let (mut kernel, mut zone) = pair();
+    for body in [b"one", b"two", b"six"] {
+        push(&mut kernel, body);
+    }
+    kernel.publish();
+    assert_eq!(bodies(&mut zone).len(), 3);
+    zone.messages.done(&mut zone.records, 1);
+    assert_eq!(bodies(&mut zone).len(), 2);
+    send(&mut zone, b"lost with the zone");
+    drop(zone);
+
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(1))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+    let mut left = Vec::new();
+    while kernel.oldest(&mut out) {
+        left.push(out[16..].to_vec());
+        kernel.drop_oldest();
+    }
+    assert_eq!(left, [b"two", b"six"]);
+}
+
+#[test]
+fn packet_ins_leave_a_quarter_of_the_ring_to_events() {
+    let (mut kernel, _zone) = pair();
+    while kernel.push(&HEAD, &[0; 48], Room::AllButReserve) {}
+    assert_eq!(kernel.outstanding(), 3072 / 64);
+    let mut events = 0;
+    while kernel.push(&HEAD, &[0; 48], Room::All) {
+        events += 1;
+    }
+    assert_eq!(events, 1024 / 64);
+}
+
+#[test]
+fn full_down_ring_says_so_and_the_batch_can_still_be_closed() {
+    let (mut kernel, mut zone) = pair();
+    let mut sent = 0;
+    while send(&mut zone, &[7; 40]) {
+        sent += 1;
+    }
+    assert!(sent > 20);
+    (0..MAX_BATCH).for_each(|number| zone.messages.stop(number));
+    zone.messages.done(&mut zone.records, 0);
+    let mut out = Vec::new();
+    for _ in 0..sent {
+        assert!(matches!(kernel.take(&mut out), Ok(Some(Down::Send { .. }))));
+    }
+    // The stops are of records that are not there.
+    assert!(matches!(kernel.take(&mut out), Err(PeerFault::Verdict { .. })));
+    kernel.release();
+    assert!(send(&mut zone, &[7; 40]), "space taken is space free");
+}
+
+#[test]
+fn zone_that_answers_batch_after_batch_finds_the_ring_full_before_it_begins_one() {
+    let (mut kernel, mut zone) = pair();
+    let (mut batches, mut out) = (0, Vec::new());
+    // The kernel publishes and does not take: a turn of its loop may be long.
+    while zone.messages.free() > 0 {
+        assert!(push(&mut kernel, &[]));
+        kernel.publish();
+        assert_eq!(bodies(&mut zone).len(), 1);
+        zone.messages.stop(0);
+        zone.messages.done(&mut zone.records, 1);
+        batches += 1;
+    }
+    assert_eq!(batches, (4096 - 66 * 16_usize).div_ceil(32));
+    // A batch that was begun when there was just room can say all there is to say.
+    kernel.take(&mut out).unwrap();
+    kernel.release();
+    assert!(zone.messages.free() > 0);
+    (0..MAX_BATCH).for_each(|number| zone.messages.stop(number));
+    zone.messages.done(&mut zone.records, 0);
+}
+
+#[test]
+fn zone_without_anything_to_say_takes_no_room() {
+    let (_kernel, mut zone) = pair();
+    let free = zone.messages.free();
+    (0..1000).for_each(|_| assert!(!zone.messages.done(&mut zone.records, 0)));
+    assert_eq!(zone.messages.free(), free);
+}
+
+#[test]
+fn verdict_between_reserve_and_commit_is_lost_as_little_as_the_message() {
+    let (mut kernel, mut zone) = pair();
+    (0..3).for_each(|_| assert!(push(&mut kernel, b"x")));
+    kernel.publish();
+    assert_eq!(bodies(&mut zone).len(), 3);
+    zone.messages.reserve(8).unwrap().copy_from_slice(b"flow-mod");
+    zone.messages.stop(2);
+    zone.messages.stop(2);
+    assert!(zone.messages.commit(0xd1d, 3, 8));
+    zone.messages.reserve(8).unwrap();
+    zone.messages.done(&mut zone.records, 3);
+    assert!(!zone.messages.commit(0xd1d, 3, 8), "room of a batch that is closed");
+
+    let mut out = Vec::new();
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"flow-mod" };
+    assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Stop(2))));
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(3))));
+    assert_eq!(kernel.take(&mut out), Ok(None));
+}
+
+#[test]
+fn record_that_may_be_in_the_ring_fits_into_an_empty_one_wherever_it_begins() {
+    let (longest, longest_packet) = (2048 - 16, 1536 - 16);
+    let longest_message = (4096 - 66 * 16) / 2 - SEND_HEAD;
+    for moved in 0..CAPACITY as usize / 16 {
+        let (mut kernel, mut zone) = pair();
+        let mut out = Vec::new();
+        for _ in 0..moved {
+            assert!(push(&mut kernel, &[]));
+            kernel.publish();
+            assert_eq!(zone.records.batch(1).unwrap().len(), 1);
+            zone.messages.done(&mut zone.records, 1);
+            assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(1))));
+            kernel.release();
+        }
+        assert!(zone.messages.reserve(longest_message).is_some(), "{moved}");
+        assert!(zone.messages.reserve(longest_message + 1).is_none());
+        assert!(!kernel.push(&HEAD, &vec![0; longest_packet + 1], Room::AllButReserve));
+        assert!(kernel.push(&HEAD, &vec![0; longest_packet], Room::AllButReserve), "{moved}");
+        kernel.drop_oldest();
+        assert!(push(&mut kernel, &vec![0; longest]), "{moved}");
+    }
+}
+
+#[test]
+fn record_longer_than_half_the_ring_is_refused_not_waited_for() {
+    let (mut kernel, mut zone) = pair();
+    assert!(!push(&mut kernel, &[0; 2048]));
+    assert!(zone.messages.reserve(2048).is_none());
+    assert!(zone.messages.reserve(usize::MAX).is_none());
+}
+
+#[test]
+fn sleeper_is_rung_once_and_one_awake_is_not() {
+    let (mut kernel, mut zone) = pair();
+    push(&mut kernel, b"x");
+    assert!(!kernel.publish(), "it is awake");
+    bodies(&mut zone);
+    zone.messages.done(&mut zone.records, 1);
+    assert!(!zone.messages.prepare_to_sleep(&zone.records));
+    push(&mut kernel, b"y");
+    assert!(kernel.publish());
+    assert!(!kernel.publish(), "nothing new to show");
+    assert!(zone.messages.prepare_to_sleep(&zone.records), "sees it and stays awake");
+
+    assert_eq!(kernel.prepare_to_sleep(), Ok(true), "the first Done waits");
+    while kernel.take(&mut Vec::new()).unwrap().is_some() {}
+    assert_eq!(kernel.prepare_to_sleep(), Ok(false));
+    assert!(!zone.messages.done(&mut zone.records, 0), "nothing to say");
+    assert!(send(&mut zone, b"x"));
+    assert!(zone.messages.done(&mut zone.records, 0));
+    kernel.awake();
+    assert!(send(&mut zone, b"x"));
+    assert!(!zone.messages.done(&mut zone.records, 0));
+}
+
+#[test]
+fn zone_that_waits_for_room_is_rung_when_there_is_some() {
+    let (mut kernel, mut zone) = pair();
+    while send(&mut zone, &[7; 40]) {}
+    zone.messages.done(&mut zone.records, 0);
+    let had = zone.messages.free();
+    assert!(!zone.messages.prepare_to_wait_for_room(had));
+    assert!(!kernel.release(), "nothing taken yet");
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(kernel.release());
+    assert!(zone.messages.prepare_to_wait_for_room(had));
+    zone.messages.awake();
+    kernel.take(&mut Vec::new()).unwrap();
+    assert!(!kernel.release(), "it is awake");
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Any traffic, any interleaving: everything arrives once, in order, with its bytes.
+    #[test]
+    fn rings_deliver_everything_once_and_in_order(
+        steps in prop::collection::vec((0_usize..300, 0_usize..4, 0_usize..300), 1..STEPS),
+    ) {
+        let (mut kernel, mut zone) = pair();
+        let (mut up_sent, mut up_seen, mut down_sent, mut down_seen) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let mut out = Vec::new();
+        let body = |number: u64, size: usize| {
+            let mut body = number.to_le_bytes().to_vec();
+            body.resize(8 + size, u8::try_from(number % 251).unwrap());
+            body
+        };
+        let number = |body: &[u8]| u64::from_le_bytes(body[..8].try_into().unwrap());
+        for (up_size, handle, down_size) in steps {
+            if push(&mut kernel, &body(up_sent, up_size)) {
+                up_sent += 1;
+            }
+            kernel.publish();
+            let seen = zone.records.batch(handle).unwrap().len();
+            for record in zone.records.batch(handle).unwrap().iter() {
+                let body_seen = &record[16..];
+                prop_assert_eq!(body_seen, body(up_seen, body_seen.len() - 8));
+                up_seen += 1;
+            }
+            if send(&mut zone, &body(down_sent, down_size)) {
+                down_sent += 1;
+            }
+            if handle != 3 && zone.messages.free() > 400 {
+                zone.messages.done(&mut zone.records, seen);
+            } else {
+                up_seen -= seen as u64;
+            }
+            if handle != 2 {
+                while let Some(down) = kernel.take(&mut out).unwrap() {
+                    if let Down::Send { message, .. } = down {
+                        prop_assert_eq!(number(message), down_seen);
+                        prop_assert_eq!(message, body(down_seen, message.len() - 8));
+                        down_seen += 1;
+                    }
+                }
+                kernel.release();
+            }
+        }
+        zone.messages.done(&mut zone.records, 0);
+        while let Some(down) = kernel.take(&mut out).unwrap() {
+            down_seen += u64::from(matches!(down, Down::Send { .. }));
+        }
+        prop_assert_eq!(down_seen, down_sent);
+        prop_assert_eq!(u64::from(kernel.outstanding()), up_sent - up_seen);
+    }
+
+    /// A zone that writes anything at all: an answer or a fault, in bounded time, never a panic.
+    #[test]
+    fn hostile_zone_gets_a_fault_not_a_panic(
+        index in prop_oneof![0_u64..64, (0_u64..520).prop_map(|words| words * 8), any::<u64>()],
+        words in prop::collection::vec(
+            prop_oneof![
+                any::<u64>(),
+                (0_u64..80, 0_u64..5).prop_map(|(size, kind)| size | kind << 32),
+            ],
+            1..128,
+        ),
+    ) {
+        let (mut kernel, zone) = hostile_pair();
+        push(&mut kernel, b"one");
+        push(&mut kernel, b"two");
+        kernel.publish();
+        for (at, word) in words.iter().enumerate() {
+            zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
+        }
+        zone.words()[PRODUCED].store(index, Ordering::Release);
+        let mut out = Vec::new();
+        for _ in 0..=CAPACITY / 8 {
+            match kernel.take(&mut out) {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+        prop_assert!(false, "more records than fit into the ring");
+    }
+}
+
+/// A zone whose down ring holds `words` at its start and claims `produced`.
+fn lie(words: &[u64], produced: u64) -> PeerFault {
+    let (mut kernel, zone) = hostile_pair();
+    push(&mut kernel, b"one");
+    kernel.publish();
+    push(&mut kernel, b"not shown");
+    for (at, word) in words.iter().enumerate() {
+        zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
+    }
+    zone.words()[PRODUCED].store(produced, Ordering::Release);
+    kernel.take(&mut Vec::new()).unwrap_err()
+}
+
+#[test]
+fn peer_that_claims_more_than_the_ring_holds_is_a_fault() {
+    let fault = lie(&[], u64::from(CAPACITY) + 8);
+    assert_eq!(fault, PeerFault::Index { index: 4104, from: 0, capacity: CAPACITY });
+}
+
+#[test]
+fn peer_that_claims_a_crooked_index_is_a_fault() {
+    assert!(matches!(lie(&[], 12), PeerFault::Index { index: 12, .. }));
+}
+
+#[test]
+fn peer_that_moves_its_index_back_is_a_fault() {
+    let (mut kernel, zone) = hostile_pair();
+    zone.words()[HEADER / WORD].store(First { size: 16, kind: DONE }.word(), Ordering::Relaxed);
+    zone.words()[PRODUCED].store(16, Ordering::Release);
+    let mut out = Vec::new();
+    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(0))));
+    zone.words()[PRODUCED].store(8, Ordering::Release);
+    assert!(matches!(kernel.take(&mut out), Err(PeerFault::Index { index: 8, from: 16, .. })));
+}
+
+#[test]
+fn peer_that_claims_an_impossible_size_is_a_fault() {
+    for size in [0, 8, 23, 33, 4096, u32::MAX] {
+        let fault = lie(&[First { size, kind: SEND }.word()], 32);
+        assert!(matches!(fault, PeerFault::Size { at: 0, size: said, .. } if said == size));
+    }
+    let fault = lie(&[First { size: 24, kind: DONE }.word()], 24);
+    assert!(matches!(fault, PeerFault::Size { size: 24, least: 16, most: 16, .. }));
+    let fault = lie(&[First { size: 16, kind: PAD }.word()], 32);
+    assert!(matches!(fault, PeerFault::Size { size: 16, .. }), "pads only to the ring's end");
+}
+
+#[test]
+fn peer_that_claims_an_unknown_kind_is_a_fault() {
+    let fault = lie(&[First { size: 16, kind: 99 }.word()], 16);
+    assert_eq!(fault, PeerFault::Kind { at: 0, kind: 99 });
+}
+
+#[test]
+fn peer_that_judges_records_it_was_never_given_is_a_fault() {
+    let fault = lie(&[First { size: 16, kind: DONE }.word(), 2], 16);
+    assert_eq!(fault, PeerFault::Verdict { claimed: 2, outstanding: 1 });
+    let fault = lie(&[First { size: 16, kind: STOP }.word(), 1], 16);
+    assert_eq!(fault, PeerFault::Verdict { claimed: 1, outstanding: 1 });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "makes mappings")]
+fn descriptors_of_another_size_are_refused() {
+    let (_kernel, fds) = KernelEnd::create(CAPACITY).unwrap();
+    assert!(ZoneEnd::map(&fds, 2 * CAPACITY).is_err());
+    assert!(ZoneEnd::map(&fds, 5000).is_err());
+    assert!(ZoneEnd::map(&fds, 0).is_err());
+}

@@ -1,0 +1,239 @@
+//! Memory shared with another process: a memfd that cannot be resized.
+//!
+//! Seen as atomic words, never as `&mut [u8]`: what the peer writes at the same time is then an
+//! ordinary atomic race, which Rust defines. The places where a protocol allows more (a record
+//! that the other side will not touch until we say so) are in [`ring`](crate::ring), each with
+//! its reason.
+//!
+//! [`Shared`] can be written, [`SharedView`] only read. The view is of a memfd that was sealed
+//! against future writing, so that not even the receiving process itself could map it otherwise.
+//!
+//! What they lie on, a mapping or ([`on_heap`]) this process's heap, is in `shm/memory.rs`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
+use rustix::mm::ProtFlags;
+
+#[cfg(not(loom))]
+mod memory;
+#[cfg(loom)]
+#[path = "shm/modelled.rs"]
+mod memory;
+
+#[cfg(loom)]
+pub(crate) use memory::ATOMICS;
+use memory::Memory;
+pub use memory::Word;
+pub(crate) use memory::fence;
+
+const WORD: usize = 8;
+
+/// Shared memory that this process writes. The peer may read it, or write it too.
+#[derive(Debug)]
+pub struct Shared(Memory);
+
+impl Shared {
+    /// Makes zeroed shared memory of `size` bytes that only this mapping can ever write.
+    ///
+    /// The returned descriptor, passed to a peer, can be mapped for reading and cannot be
+    /// written, resized or unsealed.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors, or does not know `F_SEAL_FUTURE_WRITE`
+    /// (Linux before 5.1).
+    ///
+    /// # Panics
+    /// If `size` is not a multiple of 8.
+    pub fn written_by_us(name: &str, size: usize) -> io::Result<(Self, OwnedFd)> {
+        assert!(size.is_multiple_of(WORD), "whole words");
+        let fd = sealable(name, size)?;
+        let memory = Memory::mapped(&fd, size, ProtFlags::READ | ProtFlags::WRITE)?;
+        fcntl_add_seals(&fd, NO_RESIZE | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+        Ok((Self(memory), fd))
+    }
+
+    /// Maps, for writing, memory that a peer made and reads.
+    ///
+    /// # Errors
+    /// The descriptor is not a memfd of `size` bytes that is sealed against resizing, or the
+    /// system refuses.
+    pub fn map(fd: &OwnedFd, size: usize) -> io::Result<Self> {
+        check_fixed_size(fd, size)?;
+        Ok(Self(Memory::mapped(fd, size, ProtFlags::READ | ProtFlags::WRITE)?))
+    }
+
+    /// The memory.
+    pub fn words(&self) -> &[Word] {
+        self.0.words()
+    }
+
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// A ring's protocol has given them to us alone, for as long as they are borrowed.
+    #[expect(clippy::mut_from_ref, reason = "shared memory: who may write what is a ring's matter")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
+        // SAFETY: as the caller promises; ours is writable.
+        unsafe { self.0.bytes_mut(offset, size) }
+    }
+}
+
+/// Shared memory that this process only reads.
+#[derive(Debug)]
+pub struct SharedView(Memory);
+
+impl SharedView {
+    /// Makes zeroed shared memory of `size` bytes for a peer to write and us to read.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    ///
+    /// # Panics
+    /// If `size` is not a multiple of 8.
+    pub fn written_by_peer(name: &str, size: usize) -> io::Result<(Self, OwnedFd)> {
+        assert!(size.is_multiple_of(WORD), "whole words");
+        let fd = sealable(name, size)?;
+        fcntl_add_seals(&fd, NO_RESIZE | SealFlags::SEAL)?;
+        Ok((Self(Memory::mapped(&fd, size, ProtFlags::READ)?), fd))
+    }
+
+    /// Maps, for reading, memory that a peer made and writes.
+    ///
+    /// # Errors
+    /// The descriptor is not a memfd of `size` bytes that is sealed against resizing, or the
+    /// system refuses.
+    pub fn map(fd: &OwnedFd, size: usize) -> io::Result<Self> {
+        check_fixed_size(fd, size)?;
+        Ok(Self(Memory::mapped(fd, size, ProtFlags::READ)?))
+    }
+
+    /// Reads one word; what the peer wrote before it stored this value is visible afterwards.
+    ///
+    /// # Panics
+    /// If `index` is outside the memory: indices are ours, never the peer's.
+    pub fn load_acquire(&self, index: usize) -> u64 {
+        let value = self.load(index);
+        // Not an acquire load: on memory mapped read-only Rust promises only that relaxed loads
+        // of a word do not write.
+        fence(Ordering::Acquire);
+        value
+    }
+
+    /// Reads one word, ordering nothing.
+    ///
+    /// # Panics
+    /// As [`load_acquire`](Self::load_acquire).
+    pub fn load(&self, index: usize) -> u64 {
+        self.words()[index].load(Ordering::Relaxed)
+    }
+
+    /// The memory, to read with relaxed loads only: storing to it is a fault of the process.
+    pub(crate) fn words(&self) -> &[Word] {
+        self.0.words()
+    }
+
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// By a ring's protocol the peer does not change them as long as they are borrowed.
+    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bytes(offset, size) }
+    }
+}
+
+/// Makes zeroed memory of `size` bytes inside this process, and both sides of it: for models,
+/// Miri, fuzzing, benchmarks.
+///
+/// # Panics
+/// If `size` is not a multiple of 8.
+pub fn on_heap(size: usize) -> (Shared, SharedView) {
+    assert!(size.is_multiple_of(WORD), "whole words");
+    let (written, read) = Memory::on_heap(size);
+    (Shared(written), SharedView(read))
+}
+
+/// Copies `bytes` into a memfd that nobody can change any more, to pass to a peer.
+///
+/// # Errors
+/// The system is out of memory or descriptors.
+pub fn sealed_copy(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    use std::io::Write as _;
+    let mut file = std::fs::File::from(sealable(name, 0)?);
+    file.write_all(bytes)?;
+    let fd = OwnedFd::from(file);
+    fcntl_add_seals(&fd, NO_RESIZE | SealFlags::WRITE | SealFlags::SEAL)?;
+    Ok(fd)
+}
+
+const NO_RESIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+fn sealable(name: &str, size: usize) -> io::Result<OwnedFd> {
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&fd, size as u64)?;
+    Ok(fd)
+}
+
+/// A mapping past the end of a file that shrank kills the process, so this is asked first.
+fn check_fixed_size(fd: &OwnedFd, size: usize) -> io::Result<()> {
+    let is_size = rustix::fs::fstat(fd.as_fd())?.st_size;
+    if u64::try_from(is_size) != Ok(size as u64) || !size.is_multiple_of(WORD) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("shared memory has {is_size} bytes, expected {size}"),
+        ));
+    }
+    if !fcntl_get_seals(fd)?.contains(NO_RESIZE) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "shared memory is not sealed against resizing",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_writer_stores_the_reader_loads() {
+        let (writer, fd) = Shared::written_by_us("test", 4096).unwrap();
+        let reader = SharedView::map(&fd, 4096).unwrap();
+        writer.words()[7].store(42, Ordering::Release);
+        assert_eq!(reader.load_acquire(7), 42);
+    }
+
+    #[test]
+    fn memory_written_by_us_cannot_be_mapped_for_writing_by_who_gets_it() {
+        let (_writer, fd) = Shared::written_by_us("test", 4096).unwrap();
+        let error = Shared::map(&fd, 4096).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let written = rustix::io::pwrite(&fd, b"x", 0).unwrap_err();
+        assert_eq!(written, rustix::io::Errno::PERM);
+    }
+
+    #[test]
+    fn memory_of_another_size_or_unsealed_is_refused() {
+        let (_view, fd) = SharedView::written_by_peer("test", 4096).unwrap();
+        assert_eq!(Shared::map(&fd, 8192).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let loose = sealable("test", 4096).unwrap();
+        assert_eq!(Shared::map(&loose, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(ftruncate(&fd, 0).is_err());
+    }
+
+    #[test]
+    fn sealed_copy_holds_the_bytes_and_refuses_others() {
+        let fd = sealed_copy("object", b"bytes").unwrap();
+        let mut back = [0; 5];
+        rustix::io::pread(&fd, &mut back, 0).unwrap();
+        assert_eq!(&back, b"bytes");
+        assert!(rustix::io::pwrite(&fd, b"x", 0).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! What the application's calls lead to: the down ring, and the log.
+
+use sdk::abi::Level;
+use sdk::abi::host::Host;
+use sys::ring::DownWriter;
+use tracing::{debug, error, info, warn};
+
+/// The zone's side of the app ABI.
+#[derive(Debug)]
+pub struct ZoneHost {
+    app: String,
+    band: (u16, u16),
+    /// None until the kernel has given rings.
+    pub messages: Option<DownWriter>,
+}
+
+impl ZoneHost {
+    /// For the application with this name and these priorities, without rings.
+    pub fn new(app: String, band: (u16, u16)) -> Self {
+        Self { app, band, messages: None }
+    }
+}
+
+impl Host for ZoneHost {
+    fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        self.messages.as_mut()?.reserve(size)
+    }
+
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+        self.messages.as_mut().is_some_and(|messages| messages.commit(dpid, epoch, size))
+    }
+
+    fn room(&self) -> usize {
+        self.messages.as_ref().map_or(0, DownWriter::free)
+    }
+
+    fn band(&self) -> (u16, u16) {
+        self.band
+    }
+
+    fn stop(&mut self, number: usize) {
+        if let Some(messages) = &mut self.messages {
+            messages.stop(number);
+        }
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        let app = self.app.as_str();
+        // An application's text must not pass for lines of another program.
+        let text = text.escape_debug();
+        match level {
+            Level::Error => error!(app, "{text}"),
+            Level::Warn => warn!(app, "{text}"),
+            Level::Info => info!(app, "{text}"),
+            Level::Debug => debug!(app, "{text}"),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the system tests have in common: a lab each, a hard timeout each, and no silent skips.
+//!
+//! A system test starts real processes in a [`Lab`] of its own, so tests run side by side and
+//! leave nothing behind. One that cannot run on this machine (not root, no Open vSwitch) prints
+//! `SKIPPED: why`, and fails where the environment variable `ROSEMARY_REQUIRE_ALL` is `1`, as in
+//! `make test`.
+
+#![forbid(unsafe_code)]
+
+pub mod net;
+pub mod pki;
+pub mod traces;
+
+use std::env;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use cli::lab::{Interrupt, Lab, LabError};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// After this long a system test fails, whatever it waits for.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs a system test in a lab of its own.
+///
+/// # Panics
+/// If the test fails or takes longer than [`LIMIT`], or if it cannot run and all must.
+pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
+    let interrupt = Interrupt::default();
+    let inner = interrupt.clone();
+    let (sender, receiver) = mpsc::channel();
+    // A thread of its own: it never leaves the lab's namespaces, and its end is the lab's end.
+    let thread = thread::spawn(move || {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| match Lab::enter_until(inner) {
+            Ok(lab) => test(&lab),
+            Err(error) => Err(error.into()),
+        }));
+        let _ = sender.send(outcome); // fails only after the timeout, when nobody listens
+    });
+    let outcome = receiver.recv_timeout(LIMIT);
+    if matches!(outcome, Err(RecvTimeoutError::Timeout)) {
+        interrupt.store(true, Ordering::Relaxed);
+        panic!("not finished after {LIMIT:?}");
+    }
+    let _ = thread.join(); // every process of the lab has ended when this returns
+    match outcome {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => match error.downcast_ref::<LabError>() {
+            Some(reason) if reason.is_about_the_machine() => skip(&error),
+            _ => panic!("{error:#}"),
+        },
+        Ok(Err(panicked)) => panic::resume_unwind(panicked),
+        Err(_) => unreachable!("the thread sends before it ends, and a timeout is above"),
+    }
+}
+
+/// Says that a test cannot run here, and fails it where all must.
+fn skip(why: &anyhow::Error) {
+    // Not the test's captured output: a skipped test that passes would hide it.
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("SKIPPED: {name}: {why:#}\n").as_bytes(),
+    );
+    assert!(
+        env::var_os("ROSEMARY_REQUIRE_ALL").is_none_or(|all| all != "1"),
+        "cannot run: {why:#}"
+    );
+}
+
+/// The `rosemary` binary that was built beside this test.
+///
+/// # Panics
+/// If it was not built: `cargo test` builds libraries of other packages, but not their programs.
+pub fn rosemary_binary() -> PathBuf {
+    let test = env::current_exe().expect("/proc is mounted");
+    let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
+    let binary = profile_dir.join("rosemary");
+    assert!(binary.is_file(), "{} is missing; type: make build", binary.display());
+    binary
+}
+
+/// `kill -9`.
+///
+/// # Errors
+/// There is no such process.
+pub fn kill(pid: u32) -> anyhow::Result<()> {
+    let pid = Pid::from_raw(pid.try_into()?).context("a process has a number")?;
+    Ok(kill_process(pid, Signal::KILL)?)
+}

@@ -1,0 +1,61 @@
+//! The lab itself, without Rosemary: when these fail, look at the machine first.
+
+use std::fs;
+use std::time::Duration;
+
+use cli::lab::Of;
+use cli::lab::processes;
+use rosemary_tests::in_a_lab;
+
+#[test]
+fn hosts_behind_a_switch_that_stands_alone_reach_each_other() {
+    in_a_lab(|lab| {
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        s1.stand_alone()?;
+        let watch = h2.watch()?;
+        let report = h1.ping(&h2, 5, Duration::from_millis(20))?;
+        assert_eq!((report.sent, report.received), (5, 5), "{report:?}");
+        watch.wait_for(&["ARP", "who-has 10.0.0.2"], Duration::from_secs(5))?;
+        assert_eq!(s1.dump_flows()?.len(), 1, "the one that fail_mode=standalone puts there");
+        Ok(())
+    });
+}
+
+#[test]
+fn switch_without_a_controller_forwards_nothing() {
+    in_a_lab(|lab| {
+        let s1 = lab.switch("s1", Of::V1_0)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        let report = h1.ping(&h2, 2, Duration::from_millis(20))?;
+        assert_eq!((report.sent, report.received), (2, 0), "{report:?}");
+        assert_eq!(s1.dump_flows()?, [] as [&str; 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn lab_that_ends_leaves_no_process_and_no_namespace() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    in_a_lab(move |lab| {
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        let _pinging = h1.ping_in_background(&h2, 1000, Duration::from_millis(100))?;
+        let _watch = h2.watch()?;
+        // Other tests run beside this one, in networks of their own.
+        let mut networks = vec![fs::read_link("/proc/thread-self/ns/net")?];
+        for host in [&h1, &h2] {
+            networks.push(host.run("readlink", &["/proc/self/ns/net"])?.trim().into());
+        }
+        let mut found = processes::all();
+        found.retain(|process| process.namespace("net").is_some_and(|n| networks.contains(&n)));
+        let mut names: Vec<_> = found.iter().map(|process| process.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["ovs-vswitchd", "ovsdb-server", "ping", "tcpdump"]);
+        sender.send(found)?;
+        Ok(())
+    });
+    let Ok(found) = receiver.recv() else { return };
+    let left = processes::wait_until_gone(&found, Duration::from_secs(5));
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,192 @@
+//! When it cannot run it says why and what to do, exits with 1, and leaves nothing behind.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::Context as _;
+use cli::lab::processes::{self, Process};
+use cli::lab::{Lab, Rosemary};
+use rosemary_tests::net::SOON;
+use rosemary_tests::traces::Traces;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+/// A user that owns nothing.
+const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+#[test]
+fn second_instance_names_the_first_and_leaves_it_alone() {
+    in_a_lab(|lab| {
+        let mut first = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let before = first.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+        let traces = Traces::look();
+        let mut second = lab.command(rosemary_binary());
+        let error = refused(second.arg("up"))?;
+        assert!(error.contains(&first.pid().to_string()), "it names the other's pid: {error}");
+        assert_eq!(traces.new_since(), [""; 0]);
+        let after = first.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+        assert_eq!(after.pids(), before.pids());
+        Ok(())
+    });
+}
+
+#[test]
+fn occupied_port_is_named_with_what_to_do() {
+    in_a_lab(|lab| {
+        let _occupied = TcpListener::bind("127.0.0.1:6653")?;
+        let traces = Traces::look();
+        let error = refused(lab.command(rosemary_binary()).arg("up"))?;
+        for word in ["6653", "--listen"] {
+            assert!(error.contains(word), "{word}: {error}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+
+        let elsewhere = ["--listen", "127.0.0.1:6633"];
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &elsewhere)?;
+        let status = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+        assert_eq!(status.programs.kernel.listen, ["127.0.0.1:6633"]);
+        Ok(())
+    });
+}
+
+#[test]
+fn mistake_in_the_configuration_is_told_with_its_line() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let up = |text: &str| -> anyhow::Result<String> {
+            fs::write("/etc/rosemary/rosemary.toml", text)?;
+            refused(lab.command(rosemary_binary()).arg("up"))
+        };
+        let app = "[[app]]\nname = \"learning-switch\"\n";
+        for (more, said) in [
+            ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
+            ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
+            ("host = \"kernel\"", "apps inside the kernel are not there yet"),
+        ] {
+            let error = up(&format!("{app}{more}\n"))?;
+            assert!(error.contains("/etc/rosemary/rosemary.toml:3: "), "{error}");
+            assert!(error.contains(said), "{error}");
+        }
+        let missing = up("[[app]]\nname = \"nowhere\"\n")?;
+        for path in ["examples/libnowhere.so", "/usr/lib/rosemary/apps/nowhere.so", "`object`"] {
+            assert!(missing.contains(path), "{missing}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        assert_eq!(fs::read_dir("/var/lib/rosemary")?.count(), 0, "no number was given");
+        Ok(())
+    });
+}
+
+#[test]
+fn damaged_numbers_are_told_with_what_to_do() {
+    in_a_lab(|lab| {
+        fs::write("/var/lib/rosemary/apps.json", "")?;
+        let traces = Traces::look();
+        let error = refused(lab.command(rosemary_binary()).arg("up"))?;
+        for words in ["/var/lib/rosemary/apps.json", "from a backup", "ovs-ofctl del-flows"] {
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn status_where_nothing_runs_says_what_to_type() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let error = refused(lab.command(rosemary_binary()).args(["status", "--json"]))?;
+        assert!(error.contains("rosemary up"), "{error}");
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn demo_without_open_vswitch_names_the_package() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let programs = all_but_open_vswitch(lab)?;
+        let error = refused(lab.command(rosemary_binary()).arg("demo").env("PATH", &programs))?;
+        for word in ["ovs-vswitchd", "apt-get install", "openvswitch-switch"] {
+            assert!(error.contains(word), "{word}: {error}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn demo_without_root_says_what_to_type() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let error = refused(as_nobody(lab)?.arg("demo"))?;
+        assert!(error.contains("needs root") && error.contains("sudo"), "{error}");
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn up_without_root_and_without_a_runtime_directory_says_what_to_set() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let error = refused(as_nobody(lab)?.arg("up").env_remove("XDG_RUNTIME_DIR"))?;
+        for word in ["XDG_RUNTIME_DIR", "--runtime-dir"] {
+            assert!(error.contains(word), "{word}: {error}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+/// Runs what must be refused; returns what it said, which must be short and to the operator.
+fn refused(command: &mut Command) -> anyhow::Result<String> {
+    let here = fs::read_link("/proc/thread-self/ns/net")?;
+    // Other tests run beside this one, in networks of their own.
+    let ours = || -> Vec<Process> {
+        let mut ours = processes::all();
+        ours.retain(|process| {
+            process.name.starts_with("rosemary") && process.namespace("net").as_ref() == Some(&here)
+        });
+        ours
+    };
+    let before = ours();
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output()?;
+    let (stdout, stderr) = (String::from_utf8(stdout)?, String::from_utf8(stderr)?);
+    println!("{}", stderr.trim_end());
+    assert_eq!(status.code(), Some(1), "{status}: {stderr}");
+    assert_eq!(stdout, "", "an error is not data");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert!(stderr.lines().count() <= 6, "too long to be read: {stderr}");
+    assert_eq!(ours(), before, "a process is left");
+    Ok(stderr)
+}
+
+/// `rosemary` as a user that owns nothing, from a place that this user can reach.
+fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
+    let binary = rosemary_binary();
+    let programs = lab.files().join("programs");
+    fs::create_dir(&programs)?;
+    rustix::mount::mount_bind(binary.parent().unwrap_or(Path::new("/")), &programs)?;
+    let mut command = lab.command("setpriv");
+    // It does not die with this thread, as it changes its user.
+    command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
+    Ok(command)
+}
+
+/// A directory with every program that a lab needs, those of Open vSwitch aside.
+fn all_but_open_vswitch(lab: &Lab) -> anyhow::Result<PathBuf> {
+    let programs = lab.files().join("all-but-open-vswitch");
+    fs::create_dir(&programs)?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    for program in ["ip", "ethtool", "ping", "tcpdump"] {
+        let mut places = env::split_paths(&path).map(|dir| dir.join(program));
+        let place = places.find(|file| file.is_file()).context("the lab has found it")?;
+        std::os::unix::fs::symlink(place, programs.join(program))?;
+    }
+    Ok(programs)
+}

@@ -1,0 +1,65 @@
+//! Hosts reach each other through the flows that the learning switch installs.
+
+use cli::lab::{Lab, Of};
+use rosemary_tests::in_a_lab;
+use rosemary_tests::net::{INTERVAL, Net, SOON};
+
+#[test]
+fn hosts_ping_through_installed_flows_over_openflow_1_0() {
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0));
+}
+
+#[test]
+fn hosts_ping_through_installed_flows_over_openflow_1_3() {
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3));
+}
+
+#[test]
+fn unknown_destination_is_flooded_to_the_other_hosts_over_openflow_1_0() {
+    in_a_lab(|lab| unknown_destination_is_flooded(lab, Of::V1_0));
+}
+
+#[test]
+fn unknown_destination_is_flooded_to_the_other_hosts_over_openflow_1_3() {
+    in_a_lab(|lab| unknown_destination_is_flooded(lab, Of::V1_3));
+}
+
+fn hosts_ping_through_installed_flows(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    let mut net = Net::start(lab, of)?;
+    let switch = net.switch_status()?;
+    assert_eq!(switch.version, of.to_string());
+    assert_eq!(switch.dpid, "00:00:00:00:00:00:00:01");
+
+    let first = net.h1.ping(&net.h2, 5, INTERVAL)?;
+    assert_eq!(first.lost(), 0, "{first:?}");
+    let flows = net.s1.dump_flows()?;
+    println!("{}", flows.join("\n"));
+    for host in [&net.h1, &net.h2] {
+        assert_eq!(net.flows_to(host)?.len(), 1, "to {}: {flows:#?}", host.name());
+    }
+
+    // Once the flows are there the packets no longer come to Rosemary.
+    let before = net.switch_status()?;
+    let more = net.h1.ping(&net.h2, 100, INTERVAL / 4)?;
+    assert_eq!(more.lost(), 0, "{more:?}");
+    let after = net.switch_status()?;
+    let asked = after.packet_ins - before.packet_ins;
+    println!("median {:?}; {asked} packet-ins for 100 pings", more.median_rtt());
+    assert!(asked < 10, "{before:?} {after:?}");
+    assert_eq!(after.refused, 0, "{after:?}");
+    Ok(())
+}
+
+fn unknown_destination_is_flooded(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    let net = Net::start(lab, of)?;
+    let (at_h1, at_h2, at_h3) = (net.h1.watch()?, net.h2.watch()?, net.h3.watch()?);
+    // h3 believes to know where h2 is, so its first packet is unicast to a host that nobody knows.
+    net.h3.knows(&net.h2)?;
+    let lost = net.h3.ping(&net.h2, 1, INTERVAL)?;
+    assert_eq!(lost.sent, 1);
+    let echo = ["10.0.0.3 > 10.0.0.2", "ICMP echo request"];
+    println!("h1 saw: {}", at_h1.wait_for(&echo, SOON)?);
+    println!("h2 saw: {}", at_h2.wait_for(&echo, SOON)?);
+    assert_eq!(at_h3.seen(&echo), [""; 0], "not to where it came from");
+    Ok(())
+}
