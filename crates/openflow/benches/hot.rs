@@ -1,8 +1,9 @@
-//! The messages of the packet path: `cargo bench -p rosemary-openflow`.
+//! The messages of the packet path, and the worst ones: `cargo bench -p rosemary-openflow`.
 
 use criterion::{Criterion, criterion_main};
 use rosemary_openflow::{
-    Action, FlowMod, Header, MacAddr, Match, PacketIn, PacketOut, PortNo, Version, echo_reply,
+    Action, FlowMod, Header, MacAddr, Match, MultipartReply, PacketIn, PacketOut, PortNo, Version,
+    echo_reply,
 };
 use std::hint::black_box;
 
@@ -82,9 +83,52 @@ fn hot(c: &mut Criterion) {
     }
 }
 
+/// The longest that a message can make us work: 64 KB of the smallest elements there are.
+fn worst(c: &mut Criterion) {
+    let mut group = c.benchmark_group("worst");
+    let message = |kind: u8, body: Vec<u8>| {
+        let size = u16::try_from(body.len() + 8).expect("it fits").to_be_bytes();
+        let mut bytes = vec![4, kind, size[0], size[1], 0, 0, 0, 7];
+        bytes.extend(body);
+        bytes
+    };
+    // A flow-mod whose match has 16,000 fields of 4 bytes, in descending order.
+    let classes = (0..125_u8).rev();
+    let oxms =
+        classes.flat_map(|class| (0..128_u8).rev().map(move |field| [class, 1, field << 1, 0]));
+    let oxms: Vec<u8> = oxms.flatten().collect();
+    let length = u16::try_from(oxms.len() + 4).expect("it fits").to_be_bytes();
+    let mut body = vec![0; 40];
+    body.extend([0, 1, length[0], length[1]]);
+    body.extend(&oxms);
+    body.resize(body.len().next_multiple_of(8), 0);
+    let fields = message(14, body);
+    assert!(FlowMod::decode(&fields).is_ok());
+    group.bench_function("flow-mod of 16,000 match fields: decode", |b| {
+        b.iter(|| FlowMod::decode(black_box(&fields)));
+    });
+    // One flow entry in a reply with 8,000 actions.
+    let actions = [0, 24, 0, 8, 0, 0, 0, 0].repeat(8_000);
+    let mut entry = vec![0; 48];
+    entry.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 4]);
+    entry.extend(u16::try_from(actions.len() + 8).expect("it fits").to_be_bytes());
+    entry.extend([0; 4]);
+    entry.extend(&actions);
+    let length = u16::try_from(entry.len()).expect("it fits").to_be_bytes();
+    entry.splice(..2, length);
+    let mut body = vec![0, 1, 0, 0, 0, 0, 0, 0];
+    body.extend(entry);
+    let reply = message(19, body);
+    assert!(MultipartReply::decode(&reply).is_ok());
+    group.bench_function("flow statistics of 8,000 actions: decode", |b| {
+        b.iter(|| MultipartReply::decode(black_box(&reply)));
+    });
+    group.finish();
+}
+
 #[allow(missing_docs, reason = "the macro makes a public function")]
 mod group {
-    criterion::criterion_group!(benches, super::hot);
+    criterion::criterion_group!(benches, super::hot, super::worst);
 }
 use group::benches;
 criterion_main!(benches);
