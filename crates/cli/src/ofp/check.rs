@@ -13,7 +13,6 @@ use super::hex::Items;
 use super::input::{Input, Kind};
 use super::output::Output;
 use crate::say;
-use crate::say;
 
 /// What became of a line.
 #[derive(Debug, PartialEq, Eq)]

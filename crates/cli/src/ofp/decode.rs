@@ -15,7 +15,6 @@ use super::hex::{self, Items};
 use super::input::{Input, Kind};
 use super::output::Output;
 use crate::say;
-use crate::say;
 
 /// How much of a stream is read at a time.
 const CHUNK_SIZE: usize = 64 << 10;
