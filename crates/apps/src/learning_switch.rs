@@ -241,6 +241,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "safe code, and takes many minutes there")]
     fn flood_of_invented_addresses_stays_within_two_generations() {
         let mut table = Table::default();
         for number in 0..10 * GENERATION as u64 {
