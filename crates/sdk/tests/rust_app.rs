@@ -4,7 +4,7 @@
 use openflow::{PortNo, Version};
 use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
-use rosemary_sdk::{Action, App, Event, Network};
+use rosemary_sdk::{Action, App, Batch, Event, Network};
 
 fn packets<const N: usize>() -> [AlignedRecord; N] {
     let at = Bench::switch(7, Version::V1_3);
@@ -42,6 +42,39 @@ fn app_and_host_share_the_state_over_many_calls_and_moves() {
     }
 }
 
+/// Says `stop` far more often than there are records, and of records that there are not.
+struct Stubborn {
+    handles: usize,
+}
+
+impl App for Stubborn {
+    fn create() -> Self {
+        Self { handles: 2 }
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        for _ in 0..1000 {
+            for number in [1, 2, 3, 63, 64, usize::MAX] {
+                network.stop_event(number);
+            }
+        }
+        self.handles.min(batch.len())
+    }
+}
+
+#[test]
+fn stops_said_again_or_of_records_that_were_not_handled_count_nothing() {
+    let mut bench = Bench::new::<Stubborn>();
+    bench.batch(&packets::<3>()).unwrap();
+    assert_eq!(bench.stopped(), [1]);
+    bench.batch(&[]).unwrap();
+    assert!(bench.stopped().is_empty());
+    bench.batch(&packets::<64>()).unwrap();
+    assert_eq!(bench.stopped(), [1]);
+}
+
 struct Panics;
 
 impl App for Panics {
@@ -49,16 +82,18 @@ impl App for Panics {
         Self
     }
 
-    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {
+    fn on_event(&mut self, _: Event<'_>, network: &mut Network<'_>) {
+        network.stop();
         panic!("of a test");
     }
 }
 
 #[test]
-fn app_that_panics_has_failed_with_its_words_in_the_log() {
+fn app_that_panics_has_failed_with_its_words_in_the_log_and_its_stops_forgotten() {
     let mut bench = Bench::new::<Panics>();
     assert_eq!(bench.batch(&packets::<1>()).unwrap_err(), Failed::GaveUp);
     assert_eq!(bench.log(), ["Error: panicked in on_batch: of a test"]);
+    assert!(bench.stopped().is_empty());
 }
 
 struct Stillborn;

@@ -26,8 +26,8 @@ pub trait Host: 'static {
     fn room(&self) -> usize;
     /// The priorities, on the switch, that flows of the application may have.
     fn band(&self) -> (u16, u16);
-    /// Record `number` of the batch in hand is not for the applications behind; a number outside
-    /// the batch never gets here.
+    /// Record `number` of the batch in hand is not for the applications behind. Called after the
+    /// application has answered: at most once per record, and only for those that it handled.
     fn stop(&mut self, number: usize);
     /// The application tells the operator something.
     fn log(&mut self, level: Level, text: &str);
@@ -116,7 +116,11 @@ struct Inner<H> {
     host: H,
     /// Records of the batch in hand; 0 outside of one.
     count: usize,
+    /// Which of them were stopped, a bit each.
+    stopped: u64,
 }
+
+const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record");
 
 impl<H: Host> HostedApp<H> {
     /// Checks the object's table and creates an instance that will call `host`.
@@ -156,7 +160,7 @@ impl<H: Host> HostedApp<H> {
                 stop: stop::<H>,
                 log: log::<H>,
             },
-            inner: UnsafeCell::new(Inner { host, count: 0 }),
+            inner: UnsafeCell::new(Inner { host, count: 0, stopped: 0 }),
         })));
         // From here on dropping it frees the state.
         let mut hosted =
@@ -226,7 +230,7 @@ impl<H: Host> HostedApp<H> {
         // the batch's pointers are to whole records that outlive the call; nothing here borrows
         // `inner` during it.
         let result = unsafe { (self.on_batch)(self.app, &raw const batch, &raw mut answer) };
-        self.begin(0);
+        let stopped = self.begin(0);
         if result != 0 {
             return Err(Failed::GaveUp);
         }
@@ -234,14 +238,22 @@ impl<H: Host> HostedApp<H> {
         if handled > count {
             return Err(Failed::Handled { handled, count: records.len() });
         }
+        // Now and not when it said so: that may have been between a `reserve` and its `commit`, or
+        // more often than there are records, and a record that comes again may be stopped again.
+        for number in (0..handled as usize).filter(|number| stopped >> number & 1 == 1) {
+            self.host().stop(number);
+        }
         let wake_at_ns = (answer.wake_at_ns != u64::MAX).then_some(answer.wake_at_ns);
         Ok(Answer { handled: handled as usize, wake_at_ns })
     }
 
-    /// Takes it down that a batch of `count` records is in hand now.
-    fn begin(&mut self, count: usize) {
+    /// Takes it down that a batch of `count` records is in hand now; returns which records of the
+    /// one before were stopped.
+    fn begin(&mut self, count: usize) -> u64 {
         // SAFETY: as in `host`.
-        unsafe { (*self.inner()).count = count };
+        let inner = unsafe { &mut *self.inner() };
+        inner.count = count;
+        std::mem::take(&mut inner.stopped)
     }
 }
 
@@ -322,7 +334,7 @@ unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     if (number as usize) < inner.count {
-        inner.host.stop(number as usize);
+        inner.stopped |= 1 << number;
     }
 }
 
