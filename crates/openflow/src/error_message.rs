@@ -8,6 +8,7 @@ use core::fmt;
 
 /// An error message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ErrorMessage<'a> {
     /// The version it was sent in, which gives type and code their meaning.
     pub version: Version,
@@ -16,6 +17,7 @@ pub struct ErrorMessage<'a> {
     /// The code: what was wrong.
     pub code: u16,
     /// Usually the first 64 bytes or more of the message that failed; for hello-failed, text.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

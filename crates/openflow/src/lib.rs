@@ -19,20 +19,36 @@
 
 mod action;
 mod address;
+mod desc;
+mod display;
 mod echo;
 mod error;
 mod error_message;
+mod experimenter;
 mod features;
 mod flow_mod;
+mod flow_removed;
+mod group;
 mod header;
 mod hello;
+mod instruction;
+#[cfg(feature = "serde")]
+mod json;
 pub mod matching;
+mod message;
+mod message_enum;
+mod meter;
+mod multipart;
 pub mod oxm;
 mod packet_in;
 mod packet_out;
 mod port;
+mod port_mod;
 mod port_no;
+mod queue;
 mod read;
+mod role;
+mod text;
 mod tlv;
 pub mod v1_0;
 pub mod v1_3;
@@ -42,21 +58,37 @@ mod write;
 
 pub use action::{Action, Actions};
 pub use address::{Dpid, MacAddr, ParseError};
+pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};
 pub use error_message::ErrorMessage;
+pub use experimenter::Experimenter;
 pub use features::{Capabilities, Features, SwitchConfig};
-pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, Instructions};
+pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags};
+pub use flow_removed::{FlowRemoved, FlowRemovedReason};
+pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};
 pub use hello::{Hello, NegotiationError};
+pub use instruction::{Instructions, OtherInstructions};
 pub use matching::{Field, Masked, Match};
+pub use message::Message;
+pub use meter::{MeterBand, MeterFlags, MeterMod, MeterModCommand};
+pub use multipart::{
+    AggregateStats, Counter, FlowStats, FlowStatsRequest, GroupDesc, GroupFeatures, GroupStats,
+    MeterConfig, MeterFeatures, MeterStats, MultipartReply, MultipartRequest, PortStats,
+    QueueStats, ReplyBody, TableStats,
+};
 pub use packet_in::{PacketIn, PacketInMatch, PacketInReason};
 pub use packet_out::PacketOut;
 pub use port::{
     PortConfig, PortDesc, PortDescReply, PortFeatures, PortName, PortReason, PortState, PortStatus,
     port_desc_request,
 };
+pub use port_mod::{PortMod, TableMod};
 pub use port_no::PortNo;
+pub use queue::{Queue, QueueConfig};
 pub use read::Reader;
+pub use role::{AsyncConfig, ControllerRole, Role};
+pub use text::Text;
 pub use version::Version;
 pub use write::{Writer, append};

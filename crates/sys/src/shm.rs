@@ -1,58 +1,41 @@
 //! Memory shared with another process: a memfd that cannot be resized.
 //!
-//! Seen as `[AtomicU64]`, never as `&mut [u8]`: what the peer writes at the same time is then an
+//! Seen as atomic words, never as `&mut [u8]`: what the peer writes at the same time is then an
 //! ordinary atomic race, which Rust defines. The places where a protocol allows more (a record
 //! that the other side will not touch until we say so) are in [`ring`](crate::ring), each with
 //! its reason.
 //!
 //! [`Shared`] can be written, [`SharedView`] only read. The view is of a memfd that was sealed
 //! against future writing, so that not even the receiving process itself could map it otherwise.
+//!
+//! What they lie on, a mapping or ([`on_heap`]) this process's heap, is in `shm/memory.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
 
-const WORD: usize = size_of::<AtomicU64>();
+#[cfg(not(loom))]
+mod memory;
+#[cfg(loom)]
+#[path = "shm/modelled.rs"]
+mod memory;
 
-/// A mapping, unmapped when dropped. Never resized: the seals forbid it.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<AtomicU64>,
-    words: usize,
-}
+#[cfg(loom)]
+pub(crate) use memory::ATOMICS;
+use memory::Memory;
+pub use memory::Word;
+pub(crate) use memory::fence;
 
-// SAFETY: the mapping is plain memory that is only touched through atomics or under a ring's
-// protocol; which thread does so makes no difference.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(fd: &OwnedFd, size: usize, prot: ProtFlags) -> io::Result<Self> {
-        // SAFETY: a fresh mapping at an address of the system's choice overlaps nothing of ours.
-        let start = unsafe { mmap(std::ptr::null_mut(), size, prot, MapFlags::SHARED, fd, 0) }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, words: size / WORD })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly the one that `new` mapped, and every reference into it
-        // borrows from `self`.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
-    }
-}
+const WORD: usize = 8;
 
 /// Shared memory that this process writes. The peer may read it, or write it too.
 #[derive(Debug)]
-pub struct Shared(Mapping);
+pub struct Shared(Memory);
 
 impl Shared {
     /// Makes zeroed shared memory of `size` bytes that only this mapping can ever write.
@@ -69,9 +52,9 @@ impl Shared {
     pub fn written_by_us(name: &str, size: usize) -> io::Result<(Self, OwnedFd)> {
         assert!(size.is_multiple_of(WORD), "whole words");
         let fd = sealable(name, size)?;
-        let mapping = Mapping::new(&fd, size, ProtFlags::READ | ProtFlags::WRITE)?;
+        let memory = Memory::mapped(&fd, size, ProtFlags::READ | ProtFlags::WRITE)?;
         fcntl_add_seals(&fd, NO_RESIZE | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
-        Ok((Self(mapping), fd))
+        Ok((Self(memory), fd))
     }
 
     /// Maps, for writing, memory that a peer made and reads.
@@ -81,26 +64,28 @@ impl Shared {
     /// system refuses.
     pub fn map(fd: &OwnedFd, size: usize) -> io::Result<Self> {
         check_fixed_size(fd, size)?;
-        Ok(Self(Mapping::new(fd, size, ProtFlags::READ | ProtFlags::WRITE)?))
+        Ok(Self(Memory::mapped(fd, size, ProtFlags::READ | ProtFlags::WRITE)?))
     }
 
     /// The memory.
-    pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has exactly that many words, is page-aligned, lives as long as
-        // `self`, and is only ever seen as atomics or under a ring's protocol.
-        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.words) }
+    pub fn words(&self) -> &[Word] {
+        self.0.words()
     }
 
-    /// Where byte `offset` lies, for a record that a ring's protocol has given to us alone.
-    pub(crate) fn byte_at(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset < self.0.words * WORD);
-        self.0.start.as_ptr().cast::<u8>().wrapping_add(offset)
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// A ring's protocol has given them to us alone, for as long as they are borrowed.
+    #[expect(clippy::mut_from_ref, reason = "shared memory: who may write what is a ring's matter")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
+        // SAFETY: as the caller promises; ours is writable.
+        unsafe { self.0.bytes_mut(offset, size) }
     }
 }
 
 /// Shared memory that this process only reads.
 #[derive(Debug)]
-pub struct SharedView(Mapping);
+pub struct SharedView(Memory);
 
 impl SharedView {
     /// Makes zeroed shared memory of `size` bytes for a peer to write and us to read.
@@ -114,7 +99,7 @@ impl SharedView {
         assert!(size.is_multiple_of(WORD), "whole words");
         let fd = sealable(name, size)?;
         fcntl_add_seals(&fd, NO_RESIZE | SealFlags::SEAL)?;
-        Ok((Self(Mapping::new(&fd, size, ProtFlags::READ)?), fd))
+        Ok((Self(Memory::mapped(&fd, size, ProtFlags::READ)?), fd))
     }
 
     /// Maps, for reading, memory that a peer made and writes.
@@ -124,7 +109,7 @@ impl SharedView {
     /// system refuses.
     pub fn map(fd: &OwnedFd, size: usize) -> io::Result<Self> {
         check_fixed_size(fd, size)?;
-        Ok(Self(Mapping::new(fd, size, ProtFlags::READ)?))
+        Ok(Self(Memory::mapped(fd, size, ProtFlags::READ)?))
     }
 
     /// Reads one word; what the peer wrote before it stored this value is visible afterwards.
@@ -148,16 +133,29 @@ impl SharedView {
     }
 
     /// The memory, to read with relaxed loads only: storing to it is a fault of the process.
-    pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: as `Shared::words`; private to this crate, whose users only load.
-        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.words) }
+    pub(crate) fn words(&self) -> &[Word] {
+        self.0.words()
     }
 
-    /// Where byte `offset` lies, for a record that the peer will not change until we say so.
-    pub(crate) fn byte_at(&self, offset: usize) -> *const u8 {
-        debug_assert!(offset < self.0.words * WORD);
-        self.0.start.as_ptr().cast::<u8>().wrapping_add(offset)
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// By a ring's protocol the peer does not change them as long as they are borrowed.
+    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bytes(offset, size) }
     }
+}
+
+/// Makes zeroed memory of `size` bytes inside this process, and both sides of it: for models,
+/// Miri, fuzzing, benchmarks.
+///
+/// # Panics
+/// If `size` is not a multiple of 8.
+pub fn on_heap(size: usize) -> (Shared, SharedView) {
+    assert!(size.is_multiple_of(WORD), "whole words");
+    let (written, read) = Memory::on_heap(size);
+    (Shared(written), SharedView(read))
 }
 
 /// Copies `bytes` into a memfd that nobody can change any more, to pass to a peer.
@@ -200,6 +198,7 @@ fn check_fixed_size(fd: &OwnedFd, size: usize) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

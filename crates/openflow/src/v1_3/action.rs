@@ -96,10 +96,12 @@ wire_struct! {
 
 /// `ofp_action_set_field`: one OXM without a mask, and padding that `len` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetField<'a> {
     /// The field and its value.
     pub field: Oxm<'a>,
     /// Padding.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "crate::json::nothing"))]
     pub pad: Align8,
 }
 

@@ -1,13 +1,13 @@
 //! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
 
 use std::io;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
     Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
 };
-use crate::shm::{Shared, SharedView};
+use crate::shm::{Shared, SharedView, fence};
 
 /// How much of the ring a record may use (design §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct KernelEnd {
     /// Up: start of the oldest record that is not done, and how many there are from there.
     freed: u64,
     outstanding: u32,
+    /// How many of these the zone has been shown.
+    shown: u32,
     /// Down: start of the next record, and the checked end of what may be read.
     next: u64,
     limit: u64,
@@ -66,7 +68,18 @@ impl KernelEnd {
     pub fn create(capacity: u32) -> io::Result<(Self, RingFds)> {
         let (up, up_fd) = Shared::written_by_us("rosemary-up", memory_size(capacity))?;
         let (down, down_fd) = SharedView::written_by_peer("rosemary-down", memory_size(capacity))?;
-        let end = Self {
+        Ok((Self::over(up, down, capacity), RingFds { up: up_fd, down: down_fd }))
+    }
+
+    /// The kernel's end of rings that hold `capacity` bytes each and lie in these two memories,
+    /// of which the zone has the other sides.
+    ///
+    /// # Panics
+    /// If the memories are not new ones of just that size.
+    pub fn over(up: Shared, down: SharedView, capacity: u32) -> Self {
+        let words = memory_size(capacity) / WORD;
+        assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
+        Self {
             up,
             down,
             capacity,
@@ -74,28 +87,31 @@ impl KernelEnd {
             published: 0,
             freed: 0,
             outstanding: 0,
+            shown: 0,
             next: 0,
             limit: 0,
             released: 0,
-        };
-        Ok((end, RingFds { up: up_fd, down: down_fd }))
+        }
     }
 
     /// Writes an up record: `head`, whose first word's low half is replaced by the size, then
-    /// `body`. `false` if there is no room; the zone sees it after [`publish`](Self::publish).
+    /// `body`. The zone sees it after [`publish`](Self::publish).
+    ///
+    /// `false` if there is no room, or never will be: a record is at most half as long as the ring,
+    /// or as the part of it that `room` lets it use.
     ///
     /// # Panics
     /// If `head` is empty.
     pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
         let size = head.len() * WORD + body.len();
-        let Some(place) = Place::find(self.capacity, self.written, size) else {
-            return false;
-        };
-        let reserve = match room {
+        let keep = match room {
             Room::All => 0,
             Room::AllButReserve => self.capacity as usize / 4,
         };
-        if place.total() + reserve > self.free() {
+        let Some(place) = Place::find(self.capacity, keep, self.written, size) else {
+            return false;
+        };
+        if place.total() + keep > self.free() {
             return false;
         }
         if place.pad > 0 {
@@ -130,9 +146,10 @@ impl KernelEnd {
             return false;
         }
         self.published = self.written;
+        self.shown = self.outstanding;
         self.up.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
-        self.down.load(ASLEEP) != AWAKE
+        self.down.load(ASLEEP) == FOR_RECORDS
     }
 
     /// Takes the next down record, its message copied into `out`; `None` if there is none.
@@ -176,7 +193,7 @@ impl KernelEnd {
                     check(VERDICT, to_u32(VERDICT).min(most))?;
                     self.next += VERDICT as u64;
                     let claimed = low_half(self.down.load(start + 1));
-                    let outstanding = self.outstanding;
+                    let outstanding = self.shown;
                     let stop = first.kind == STOP;
                     if claimed > outstanding || (stop && claimed == outstanding) {
                         return Err(PeerFault::Verdict { claimed, outstanding });
@@ -202,7 +219,7 @@ impl KernelEnd {
         }
         self.released = self.next;
         self.up.words()[CONSUMED].store(self.next, Ordering::Release);
-        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
+        fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_wait_for_room`
         self.down.load(ASLEEP) == FOR_ROOM
     }
 
@@ -254,6 +271,7 @@ impl KernelEnd {
         }
         self.freed += u64::from(first.size.next_multiple_of(8));
         self.outstanding -= 1;
+        self.shown = self.shown.saturating_sub(1);
         if self.outstanding == 0 {
             self.freed = self.written; // so that an idle ring is an empty one
         }

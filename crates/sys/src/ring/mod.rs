@@ -27,7 +27,8 @@
 //! The rule that keeps it right: **the zone stores `produced` once per batch, behind `Done`**, so a
 //! record has had all its effects or none; and the kernel believes nothing it has not checked.
 //!
-//! [`KernelEnd`] and [`ZoneEnd`] are the two sides. Neither makes system calls.
+//! [`KernelEnd`] and [`ZoneEnd`] are the two sides. Neither makes system calls. Both run on heap
+//! memory as well (`over`), which is how loom (`model.rs`), Miri and the fuzzer get to see them.
 
 mod kernel_end;
 mod zone_end;
@@ -44,7 +45,7 @@ pub use zone_end::{Batch, DownWriter, UpReader, ZoneEnd};
 pub const DEFAULT_CAPACITY: u32 = 256 * 1024;
 
 /// Most records in a batch, so that the verdicts on a batch always find room.
-pub const MAX_BATCH: usize = 64;
+pub const MAX_BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Bytes before the message in a `Send` record: the first word, epoch, four spare bytes, dpid.
 pub const SEND_HEAD: usize = 24;
@@ -61,10 +62,20 @@ const DONE: u16 = 3;
 const VERDICT: usize = 16;
 
 const WORD: usize = 8;
+
+// A page, and a cache line for each index; in a model, which pays for every word, no more than the
+// three words.
+#[cfg(not(loom))]
 const HEADER: usize = 4096;
+#[cfg(loom)]
+const HEADER: usize = crate::shm::ATOMICS * WORD;
+const LINE: usize = if cfg!(loom) { WORD } else { 64 };
+
 const PRODUCED: usize = 0;
-const CONSUMED: usize = 64 / WORD;
-const ASLEEP: usize = 128 / WORD;
+const CONSUMED: usize = LINE / WORD;
+const ASLEEP: usize = 2 * LINE / WORD;
+
+const LEAST_CAPACITY: u32 = if cfg!(loom) { 64 } else { 4096 };
 
 // What `ASLEEP` says.
 const AWAKE: u64 = 0;
@@ -109,7 +120,7 @@ pub enum PeerFault {
     Verdict {
         /// How many, or the number of which record.
         claimed: u32,
-        /// Delivered and not yet done.
+        /// Published and not yet done.
         outstanding: u32,
     },
 }
@@ -128,7 +139,7 @@ pub struct RingFds {
 /// # Panics
 /// If `capacity` is not a power of two of at least a page: it comes from our configuration.
 fn memory_size(capacity: u32) -> usize {
-    assert!(capacity.is_power_of_two() && capacity >= 4096, "capacity {capacity}");
+    assert!(capacity.is_power_of_two() && capacity >= LEAST_CAPACITY, "capacity {capacity}");
     HEADER + capacity as usize
 }
 
@@ -158,11 +169,14 @@ struct Place {
 }
 
 impl Place {
-    /// For a record of `size` bytes at `position`; `None` if no such record may be in the ring.
-    fn find(capacity: u32, position: u64, size: usize) -> Option<Self> {
+    /// For a record of `size` bytes at `position`, if `keep` bytes of the ring are not for it.
+    ///
+    /// `None` if it is longer than half of what is for it. One that is not fits into an empty
+    /// ring wherever it begins, since it is padded only where that takes less than itself.
+    fn find(capacity: u32, keep: usize, position: u64, size: usize) -> Option<Self> {
         let capacity = capacity as usize;
-        let rounded = size.next_multiple_of(WORD);
-        if rounded > capacity / 2 {
+        let rounded = size.checked_next_multiple_of(WORD)?;
+        if rounded > capacity.checked_sub(keep)? / 2 {
             return None;
         }
         let offset = offset(position, capacity);
@@ -183,4 +197,5 @@ fn offset(position: u64, capacity: usize) -> usize {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

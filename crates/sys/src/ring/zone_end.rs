@@ -5,17 +5,20 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::{
-    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, MAX_BATCH, PAD, PRODUCED,
-    PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+    ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, LEAST_CAPACITY, MAX_BATCH,
+    PAD, PRODUCED, PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size,
+    offset,
 };
-use crate::shm::{Shared, SharedView};
+use crate::shm::{Shared, SharedView, fence};
 
 /// Bytes kept free for the verdicts on a batch: a `Stop` for each record, `Done`, and padding
 /// of less than one of them.
 const VERDICTS: usize = (MAX_BATCH + 2) * VERDICT;
+
+const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record of a batch");
 
 /// The zone's side of a ring pair: two halves, since records are held while messages are written.
 #[derive(Debug)]
@@ -32,20 +35,33 @@ impl ZoneEnd {
     /// # Errors
     /// The descriptors are not such a pair with this capacity, or the system refuses.
     pub fn map(fds: &RingFds, capacity: u32) -> io::Result<Self> {
-        if !capacity.is_power_of_two() || capacity < 4096 {
+        if !capacity.is_power_of_two() || capacity < LEAST_CAPACITY {
             let text = format!("a ring cannot have a capacity of {capacity} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let up = Arc::new(SharedView::map(&fds.up, memory_size(capacity))?);
+        let up = SharedView::map(&fds.up, memory_size(capacity))?;
         let down = Shared::map(&fds.down, memory_size(capacity))?;
+        Ok(Self::over(up, down, capacity))
+    }
+
+    /// The zone's end of rings that hold `capacity` bytes each and lie in these two memories, of
+    /// which the kernel has the other sides.
+    ///
+    /// # Panics
+    /// If the memories are not of just that size.
+    pub fn over(up: SharedView, down: Shared, capacity: u32) -> Self {
+        let words = memory_size(capacity) / WORD;
+        assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
+        let up = Arc::new(up);
         let records = UpReader {
             up: Arc::clone(&up),
             capacity,
             next: 0,
             ends: Vec::with_capacity(MAX_BATCH),
         };
-        let messages = DownWriter { down, up, capacity, written: 0, published: 0, reserved: None };
-        Ok(Self { records, messages })
+        let messages =
+            DownWriter { down, up, capacity, written: 0, published: 0, reserved: None, stopped: 0 };
+        Self { records, messages }
     }
 }
 
@@ -100,23 +116,17 @@ impl UpReader {
             if kind == PAD {
                 continue;
             }
-            let start = self.up.byte_at(place);
-            // SAFETY: the range was just checked to lie inside the mapping, which `self` keeps
-            // alive; the kernel, whom the zone trusts, does not change a record before `Done`
-            // frees it, and `advance` needs `&mut self`.
-            batch.records[batch.len] = unsafe { std::slice::from_raw_parts(start, size as usize) };
+            // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done`
+            // frees it, and `DownWriter::done`, which alone says that, needs `&mut self`.
+            batch.records[batch.len] = unsafe { self.up.bytes(place, size as usize) };
             batch.len += 1;
             self.ends.push(at);
         }
         Ok(batch)
     }
 
-    /// Leaves the first `n` records of the last batch behind; to be called when `Done(n)` is
-    /// published.
-    ///
-    /// # Panics
-    /// If the last batch had fewer.
-    pub fn advance(&mut self, n: usize) {
+    /// Leaves the first `n` records of the last batch behind.
+    fn advance(&mut self, n: usize) {
         if let Some(last) = n.checked_sub(1) {
             self.next = self.ends[last];
             self.ends.clear();
@@ -140,22 +150,25 @@ pub struct DownWriter {
     published: u64,
     /// Room handed out: where its record begins, and how long its message may be.
     reserved: Option<(u64, usize)>,
+    /// A bit for each record of the batch in hand that is not for the apps behind.
+    stopped: u64,
 }
 
 impl DownWriter {
-    /// Room for a message of up to `size` bytes, inside the ring; `None` if there is none now.
+    /// Room for a message of up to `size` bytes, inside the ring; `None` if there is none now, or
+    /// never will be: a record is at most half as long as the ring without the room for verdicts.
     ///
-    /// It becomes a record with [`commit`](Self::commit), and is forgotten by another `reserve`.
+    /// It becomes a record with [`commit`](Self::commit), and is forgotten by another `reserve`, or
+    /// when the batch is closed.
     pub fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.reserved = None;
         let record = SEND_HEAD.checked_add(size)?;
         let at = self.place(record, VERDICTS)?;
         self.reserved = Some((at, size));
         let place = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
-        let start = self.down.byte_at(place);
-        // SAFETY: `place` found these bytes inside the mapping, behind the published index, where
-        // the kernel does not look; the borrow of `self` keeps anybody else here from writing.
-        Some(unsafe { std::slice::from_raw_parts_mut(start, size) })
+        // SAFETY: these bytes lie behind the published index, where the kernel does not look; the
+        // borrow of `self` keeps anybody else here from writing.
+        Some(unsafe { self.down.bytes_mut(place, size) })
     }
 
     /// Makes the first `size` bytes of the room into a message for a switch; it goes out with
@@ -175,43 +188,59 @@ impl DownWriter {
     /// Says that record `number` of the batch in hand is not for the apps behind this one.
     ///
     /// # Panics
-    /// If `number` is not below [`MAX_BATCH`], or more than that many are said of one batch.
+    /// If `number` is not below [`MAX_BATCH`].
     pub fn stop(&mut self, number: usize) {
         assert!(number < MAX_BATCH, "a batch has at most {MAX_BATCH} records");
-        self.verdict(STOP, number, 2 * VERDICT);
+        self.stopped |= 1 << number;
     }
 
-    /// Closes the batch: its oldest `n` records are handled. With this one store all that was
-    /// written since the last batch becomes visible. `true` if the kernel sleeps and its
-    /// doorbell is to be rung.
+    /// Closes the batch: the oldest `n` of its `records` are handled and left behind. With this one
+    /// store all that was said since the last batch becomes visible. `true` if the kernel sleeps
+    /// and its doorbell is to be rung.
+    ///
+    /// Whoever holds records of the batch cannot call it: from here on the kernel may write over
+    /// them. If there is nothing to say it says nothing, and takes no room.
     ///
     /// # Panics
-    /// If `n` is more than [`MAX_BATCH`].
-    pub fn done(&mut self, n: usize) -> bool {
-        assert!(n <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
-        self.verdict(DONE, n, 0);
+    /// If the last batch had fewer than `n` records, `records` is of another pair of rings, or the
+    /// batch was begun when there was no room ([`free`](Self::free) was 0).
+    pub fn done(&mut self, records: &mut UpReader, n: usize) -> bool {
+        assert!(Arc::ptr_eq(&self.up, &records.up), "the records are of this pair of rings");
+        self.reserved = None;
+        if n == 0 && !self.is_open() {
+            return false;
+        }
+        while self.stopped != 0 {
+            self.verdict(STOP, self.stopped.trailing_zeros());
+            self.stopped &= self.stopped - 1;
+        }
+        records.advance(n);
+        self.verdict(DONE, to_u32(n));
         self.published = self.written;
         self.down.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::prepare_to_sleep`
         self.up.load(ASLEEP) != AWAKE
     }
 
-    /// Forgets all that was written since the last batch.
+    /// Forgets all that was said since the last batch.
     pub fn roll_back(&mut self) {
         self.reserved = None;
+        self.stopped = 0;
         self.written = self.published;
     }
 
     /// Bytes of messages, heads included, that still find room; padding may take some of them.
+    ///
+    /// If this is 0 no batch is to be begun: there may be no room to say that it is done.
     pub fn free(&self) -> usize {
         let used = self.written - self.up.load_acquire(CONSUMED);
         let used = usize::try_from(used).unwrap_or(usize::MAX);
         (self.capacity as usize).saturating_sub(used).saturating_sub(VERDICTS)
     }
 
-    /// Whether anything was written that is not published.
+    /// Whether anything was said that is not published.
     pub fn is_open(&self) -> bool {
-        self.written != self.published
+        self.written != self.published || self.stopped != 0
     }
 
     /// Says that we are about to sleep until there are records. `true` if there are after all.
@@ -234,17 +263,17 @@ impl DownWriter {
         self.down.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
     }
 
-    fn verdict(&mut self, kind: u16, number: usize, keep: usize) {
-        let at = self.place(VERDICT, keep).expect("room for verdicts is kept free");
+    fn verdict(&mut self, kind: u16, number: u32) {
+        let at = self.place(VERDICT, 0).expect("the batch was begun when there was room");
         self.store(at, First { size: to_u32(VERDICT), kind }.word());
-        self.store(at + 8, number as u64);
+        self.store(at + 8, u64::from(number));
         self.written = at + VERDICT as u64;
     }
 
     /// Where a record of `size` bytes can begin if `keep` bytes must stay free behind it; writes
     /// the padding before it, if any.
     fn place(&mut self, size: usize, keep: usize) -> Option<u64> {
-        let place = Place::find(self.capacity, self.written, size)?;
+        let place = Place::find(self.capacity, keep, self.written, size)?;
         let used = self.written - self.up.load_acquire(CONSUMED);
         let free = (self.capacity as usize).checked_sub(usize::try_from(used).ok()?)?;
         if place.total() + keep > free {

@@ -1,0 +1,124 @@
+//! Memory as a model under loom sees it, in the place of `memory.rs`.
+//!
+//! The first words are loom's atomics: a load may return any value that the memory model allows.
+//! All the others must never be raced for, so each comes with a cell of loom's that ends the model
+//! if two threads touch the word without one being ordered before the other. That is more than the
+//! real code asks of a peer, whom it does not trust, and exactly what it asks of itself: records are
+//! handed out as plain bytes.
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub(crate) use loom::sync::atomic::fence;
+use rustix::mm::ProtFlags;
+
+use super::WORD;
+
+/// How many words are atomics: a ring's header.
+pub(crate) const ATOMICS: usize = 3;
+
+/// A word of shared memory.
+#[derive(Debug)]
+pub struct Word(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Atomic(loom::sync::atomic::AtomicU64),
+    Plain { touched: loom::cell::UnsafeCell<()>, at: *mut u64 },
+}
+
+impl Word {
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        match &self.0 {
+            Kind::Atomic(word) => word.load(order),
+            Kind::Plain { touched, at } => {
+                touched.with(|_| ());
+                // SAFETY: it points into the block that holds this word too.
+                unsafe { at.read() }
+            }
+        }
+    }
+
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        match &self.0 {
+            Kind::Atomic(word) => word.store(value, order),
+            Kind::Plain { touched, at } => {
+                touched.with_mut(|_| ());
+                // SAFETY: it points into the block that holds this word too.
+                unsafe { at.write(value) }
+            }
+        }
+    }
+
+    fn touch(&self, to_write: bool) {
+        match &self.0 {
+            Kind::Plain { touched, .. } if to_write => touched.with_mut(|_| ()),
+            Kind::Plain { touched, .. } => touched.with(|_| ()),
+            Kind::Atomic(_) => panic!("the header is not seen as bytes"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    words: Vec<Word>,
+    plain: Box<[UnsafeCell<u64>]>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Memory(Arc<Block>);
+
+// SAFETY: loom runs one thread at a time, and its cells end the model where that would matter.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub(crate) fn mapped(_: &OwnedFd, _: usize, _: ProtFlags) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn on_heap(size: usize) -> (Self, Self) {
+        let plain: Box<[_]> = (0..size / WORD).map(|_| UnsafeCell::new(0)).collect();
+        let word = |(index, plain): (usize, &UnsafeCell<u64>)| {
+            Word(if index < ATOMICS {
+                Kind::Atomic(loom::sync::atomic::AtomicU64::new(0))
+            } else {
+                Kind::Plain { touched: loom::cell::UnsafeCell::new(()), at: plain.get() }
+            })
+        };
+        let words = plain.iter().enumerate().map(word).collect();
+        let memory = Self(Arc::new(Block { words, plain }));
+        (memory.clone(), memory)
+    }
+
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.0.words
+    }
+
+    /// # Safety
+    /// As in `memory.rs`; here it is checked.
+    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
+        let start = self.touch(offset, size, false);
+        // SAFETY: `touch` found them inside the block, and unraced for.
+        unsafe { std::slice::from_raw_parts(start, size) }
+    }
+
+    /// # Safety
+    /// As in `memory.rs`; here it is checked.
+    #[expect(clippy::mut_from_ref, reason = "as in memory.rs")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
+        let start = self.touch(offset, size, true);
+        // SAFETY: `touch` found them inside the block, and unraced for.
+        unsafe { std::slice::from_raw_parts_mut(start, size) }
+    }
+
+    fn touch(&self, offset: usize, size: usize, to_write: bool) -> *mut u8 {
+        let words = &self.0.words[offset / WORD..(offset + size).div_ceil(WORD)];
+        words.iter().for_each(|word| word.touch(to_write));
+        self.0.plain.as_ptr().cast_mut().cast::<u8>().wrapping_add(offset)
+    }
+}
