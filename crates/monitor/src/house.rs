@@ -30,7 +30,7 @@ use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
-use crate::zone::Zone;
+use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
 const MESSAGES_PER_TURN: usize = 64;
@@ -259,11 +259,10 @@ impl House {
     fn hear_zone(&mut self, i: usize, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(zone) = self.zones.get_mut(i) else { return };
-            if zone.program.control().is_none() {
-                return;
-            }
-            if zone.hear(now) {
-                self.attach(i);
+            match zone.hear(now) {
+                Heard::Nothing => return,
+                Heard::Something => {}
+                Heard::Loaded => self.attach(i),
             }
         }
     }

@@ -46,6 +46,17 @@ pub(crate) struct Zone {
     sha256: Option<String>,
 }
 
+/// What came of listening to a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It said nothing that could be taken now.
+    Nothing,
+    /// It said something.
+    Something,
+    /// Its app is loaded and wants to be attached.
+    Loaded,
+}
+
 impl Zone {
     /// App number `app`, hosted by the program `host`.
     pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
@@ -88,12 +99,12 @@ impl Zone {
         }
     }
 
-    /// Takes what the zone said, if it said something. Says whether it wants to be attached now.
-    pub(crate) fn hear(&mut self, now: Instant) -> bool {
-        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return false };
+    /// Takes what the zone said, if it said something.
+    pub(crate) fn hear(&mut self, now: Instant) -> Heard {
+        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
         if self.failed {
             self.program.kill("it spoke on after it had failed");
-            return false;
+            return Heard::Something;
         }
         match answer {
             Answer::Loaded { version } => {
@@ -101,7 +112,7 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(version);
-                    return true;
+                    return Heard::Loaded;
                 }
                 if self.program.supervision().state() != State::Stopping {
                     self.program.kill("it said twice that it is loaded");
@@ -113,7 +124,7 @@ impl Zone {
                 self.program.ending(now);
             }
         }
-        false
+        Heard::Something
     }
 
     /// What the kernel is told of it at its start.
