@@ -35,6 +35,8 @@ struct Process {
     child: Child,
     /// `None` when the process has closed its end, which it does by ending.
     control: Option<Channel>,
+    /// Whether it was killed, and said to be: once is enough.
+    killed: bool,
 }
 
 impl Program {
@@ -105,7 +107,11 @@ impl Program {
         let mut command = Command::new(&self.file);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
-        Ok(Process { child: Child::spawn(&mut command, theirs)?, control: Some(ours) })
+        Ok(Process {
+            child: Child::spawn(&mut command, theirs)?,
+            control: Some(ours),
+            killed: false,
+        })
     }
 
     /// Sends it `request`; a process that does not listen is killed.
@@ -160,7 +166,8 @@ impl Program {
 
     /// Kills it. Its end is noticed like any other.
     pub(crate) fn kill(&mut self, why: &str) {
-        if let Some(process) = &self.process {
+        if let Some(process) = self.process.as_mut().filter(|process| !process.killed) {
+            process.killed = true;
             warn!(program = self.name, pid = process.child.pid(), why, "killed it");
             process.child.kill();
             self.supervision.killed();

@@ -122,6 +122,7 @@ impl Fake {
                             return;
                         }
                         "nonsense" => self.monitor.send(&"nonsense", &[]).unwrap(),
+                        "babbling" => while self.monitor.send(&"nonsense", &[]).is_ok() {},
                         "flooding" => while self.monitor.send(&loaded, &[]).is_ok() {},
                         _ => self.monitor.send(&loaded, &[]).unwrap(),
                     }

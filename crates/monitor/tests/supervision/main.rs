@@ -223,13 +223,16 @@ fn zone_that_breaks_a_rule_of_its_rings_is_killed_with_the_reason_in_the_log() {
 
 #[test]
 fn zone_that_talks_nonsense_or_floods_is_killed_by_name_and_hurts_nobody() {
-    for (how, reason) in [("nonsense", "not one"), ("flooding", "it said twice")] {
+    let ways = [("nonsense", "not one"), ("babbling", "not one"), ("flooding", "it said twice")];
+    for (how, reason) in ways {
         let mut house = House::build();
         house.play("rosemary-zone", how);
         house.start().until_logged(reason);
         house.play("rosemary-zone", "well");
         let status = house.until_connected(1);
         assert_eq!(status.kernel.restarts, 0);
+        let log = house.log();
+        assert_eq!(log.matches("killed it").count(), log.matches("died").count(), "{log}");
     }
 }
 
