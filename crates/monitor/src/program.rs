@@ -134,12 +134,20 @@ impl Program {
         control.ok_or(ChannelError::Closed)?.send(request, fds)
     }
 
-    /// What it says next; `None` if it says nothing now. Nonsense gets it killed.
+    /// What it says next; `None` if it says nothing now. Nonsense gets it killed. Descriptors are
+    /// missing if we may open no more.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {
         let process = self.process.as_mut()?;
         match process.control.as_ref()?.receive() {
             Ok(message) => return Some(message),
             Err(ChannelError::WouldBlock) => {}
+            Err(ChannelError::OutOfDescriptors(message)) => match message.read() {
+                Ok(message) => {
+                    warn!(program = self.name, "received a message without its descriptors");
+                    return Some((message, Vec::new()));
+                }
+                Err(error) => self.kill(&shortened(&error.to_string(), 200)),
+            },
             Err(ChannelError::Closed) => {
                 process.control = None; // it would stay readable
                 self.supervision.ending(now);

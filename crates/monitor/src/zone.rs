@@ -14,7 +14,7 @@ use std::time::Instant;
 use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use zone::control::{Answer, Request};
 
 use crate::admin::AppStatus;
@@ -155,6 +155,32 @@ impl Zone {
             }
         }
         true
+    }
+
+    /// The kernel could not make rings, or they were lost on the way. Says whether they had been
+    /// asked for.
+    pub(crate) fn rings_not_made(&mut self, why: &str, now: Instant) -> bool {
+        match self.attachment.failed(now) {
+            Answered::Unasked => return false,
+            Answered::Stale => {}
+            Answered::PassOn => {
+                warn!(
+                    app = self.name,
+                    why, "could not connect the app to the kernel; trying again"
+                );
+            }
+        }
+        true
+    }
+
+    /// When the kernel has to be asked for rings again.
+    pub(crate) fn ask_again_at(&self) -> Option<Instant> {
+        self.attachment.retry_at()
+    }
+
+    /// Whether that time has come; said once.
+    pub(crate) fn is_to_ask_again(&mut self, now: Instant) -> bool {
+        self.attachment.retry(now)
     }
 
     /// The kernel reports that the zone broke the rings' rules.

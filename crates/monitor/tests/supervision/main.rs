@@ -260,6 +260,18 @@ fn object_that_is_missing_later_is_named_and_tried_again() {
 }
 
 #[test]
+fn app_that_the_kernel_has_no_room_for_is_connected_a_moment_later() {
+    let mut house = House::build();
+    house.play("rosemary-kernel", "no rings once");
+    house.start();
+    let before = house.until_connected(1);
+    assert!(house.log().contains("out of descriptors"), "{}", house.log());
+    assert_eq!(house.heard("rosemary-kernel", "attach"), 2);
+    kill(before.apps[0].pid);
+    assert_eq!(house.until_connected(2).apps[0].restarts, 1);
+}
+
+#[test]
 fn operator_is_connected_to_the_kernel_itself() {
     let (house, _) = House::running();
     let channel = house.connect().unwrap();
