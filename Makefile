@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check test man
+.PHONY: help build demo check test miri man
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -42,10 +42,24 @@ check: ## format, lints and unit tests: minutes
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 SYSTEM_LOG := target/system-tests.log
 
+# Miri runs what crosses the C ABI, by both of its models of who may use which pointer. It needs a
+# nightly toolchain, so `make test` does without it where it is not installed. Isolation stays on:
+# what starts programs or opens files is not for Miri.
+MIRI := cargo +nightly miri test
+
+miri: ## the ABI between apps and their host, checked for undefined behaviour
+	@cargo +nightly miri --version >/dev/null 2>&1 || { echo "make: Miri is missing; type: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	@for model in -Zmiri-strict-provenance "-Zmiri-strict-provenance -Zmiri-tree-borrows"; do \
+	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --lib --test rust_app && \
+	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
+	done
+
 test: check build ## all of it: check, then the whole system against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl ovs-pki tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
+	@if cargo +nightly miri --version >/dev/null 2>&1; then $(MAKE) --no-print-directory miri; \
+	 else echo "make: Miri is not installed: the app ABI was not checked with it (make miri says how)"; fi
 	@echo
 	@echo "Passed: format, lints, unit tests, and system tests:"
 	@sed -n 's/^test result: ok. \([1-9][0-9]* passed\).*finished in \(.*\)/  \1 in \2/p' $(SYSTEM_LOG)

@@ -31,7 +31,7 @@ use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
-use crate::zone::Zone;
+use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
 const MESSAGES_PER_TURN: usize = 64;
@@ -157,6 +157,11 @@ impl House {
                 zone.start(now);
             }
         }
+        for i in 0..self.zones.len() {
+            if self.zones.get_mut(i).is_some_and(|zone| zone.is_to_ask_again(now)) {
+                self.attach(i);
+            }
+        }
         self.reception.drop_silent(now);
     }
 
@@ -211,6 +216,7 @@ impl House {
         let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
         programs
             .filter_map(|program| program.supervision().next_due())
+            .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.reception.next_due())
             .chain(self.over_at)
             .min()
@@ -263,11 +269,10 @@ impl House {
     fn hear_zone(&mut self, i: usize, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(zone) = self.zones.get_mut(i) else { return };
-            if zone.program.control().is_none() {
-                return;
-            }
-            if zone.hear(now) {
-                self.attach(i);
+            match zone.hear(now) {
+                Heard::Nothing => return,
+                Heard::Something => {}
+                Heard::Loaded => self.attach(i),
             }
         }
     }
@@ -304,12 +309,20 @@ impl House {
             }
             Answer::Attached { app, capacity } => {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if fds.len() != 4 || !zone.is_some_and(|zone| zone.rings_made(capacity, fds)) {
+                let lost = "the monitor may open no more descriptors";
+                let asked = zone.is_some_and(|zone| match fds.len() {
+                    4 => zone.rings_made(capacity, fds),
+                    _ => zone.rings_not_made(lost, now),
+                });
+                if !asked {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
             }
             Answer::NotAttached { app, why } => {
-                error!(app = app.0, why, "app could not be connected to the kernel");
+                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
+                if !zone.is_some_and(|zone| zone.rings_not_made(&why, now)) {
+                    self.kernel.kill("it refused rings that nobody asked for");
+                }
             }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {

@@ -35,6 +35,8 @@ struct Process {
     child: Child,
     /// `None` when the process has closed its end, which it does by ending.
     control: Option<Channel>,
+    /// Whether it was killed, and said to be: once is enough.
+    killed: bool,
 }
 
 impl Program {
@@ -106,7 +108,8 @@ impl Program {
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
-        Ok(Process { child: Child::spawn(&mut command, theirs)?, control: Some(ours) })
+        let child = Child::spawn(&mut command, theirs)?;
+        Ok(Process { child, control: Some(ours), killed: false })
     }
 
     /// Sends it `request`; a process that does not listen is killed.
@@ -129,12 +132,20 @@ impl Program {
         control.ok_or(ChannelError::Closed)?.send(request, fds)
     }
 
-    /// What it says next; `None` if it says nothing now. Nonsense gets it killed.
+    /// What it says next; `None` if it says nothing now. Nonsense gets it killed. Descriptors are
+    /// missing if we may open no more.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {
         let process = self.process.as_mut()?;
         match process.control.as_ref()?.receive() {
             Ok(message) => return Some(message),
             Err(ChannelError::WouldBlock) => {}
+            Err(ChannelError::OutOfDescriptors(message)) => match message.read() {
+                Ok(message) => {
+                    warn!(program = self.name, "received a message without its descriptors");
+                    return Some((message, Vec::new()));
+                }
+                Err(error) => self.kill(&shortened(&error.to_string(), 200)),
+            },
             Err(ChannelError::Closed) => {
                 process.control = None; // it would stay readable
                 self.supervision.ending(now);
@@ -161,7 +172,8 @@ impl Program {
 
     /// Kills it. Its end is noticed like any other.
     pub(crate) fn kill(&mut self, why: &str) {
-        if let Some(process) = &self.process {
+        if let Some(process) = self.process.as_mut().filter(|process| !process.killed) {
+            process.killed = true;
             warn!(program = self.name, pid = process.child.pid(), why, "killed it");
             process.child.kill();
             self.supervision.killed();

@@ -14,7 +14,7 @@ use std::time::Instant;
 use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use zone::control::{Answer, Request};
 
 use crate::admin::AppStatus;
@@ -44,6 +44,17 @@ pub(crate) struct Zone {
     given: Option<OwnedFd>,
     /// The digest of that object.
     sha256: Option<String>,
+}
+
+/// What came of listening to a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It said nothing that could be taken now.
+    Nothing,
+    /// It said something.
+    Something,
+    /// Its app is loaded and wants to be attached.
+    Loaded,
 }
 
 impl Zone {
@@ -88,12 +99,12 @@ impl Zone {
         }
     }
 
-    /// Takes what the zone said, if it said something. Says whether it wants to be attached now.
-    pub(crate) fn hear(&mut self, now: Instant) -> bool {
-        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return false };
+    /// Takes what the zone said, if it said something.
+    pub(crate) fn hear(&mut self, now: Instant) -> Heard {
+        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
         if self.failed {
             self.program.kill("it spoke on after it had failed");
-            return false;
+            return Heard::Something;
         }
         match answer {
             Answer::Loaded { version } => {
@@ -101,7 +112,7 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(version);
-                    return true;
+                    return Heard::Loaded;
                 }
                 if self.program.supervision().state() != State::Stopping {
                     self.program.kill("it said twice that it is loaded");
@@ -114,7 +125,7 @@ impl Zone {
                 self.program.ending(now);
             }
         }
-        false
+        Heard::Something
     }
 
     /// What the kernel is told of it at its start.
@@ -145,6 +156,32 @@ impl Zone {
             }
         }
         true
+    }
+
+    /// The kernel could not make rings, or they were lost on the way. Says whether they had been
+    /// asked for.
+    pub(crate) fn rings_not_made(&mut self, why: &str, now: Instant) -> bool {
+        match self.attachment.failed(now) {
+            Answered::Unasked => return false,
+            Answered::Stale => {}
+            Answered::PassOn => {
+                warn!(
+                    app = self.name,
+                    why, "could not connect the app to the kernel; trying again"
+                );
+            }
+        }
+        true
+    }
+
+    /// When the kernel has to be asked for rings again.
+    pub(crate) fn ask_again_at(&self) -> Option<Instant> {
+        self.attachment.retry_at()
+    }
+
+    /// Whether that time has come; said once.
+    pub(crate) fn is_to_ask_again(&mut self, now: Instant) -> bool {
+        self.attachment.retry(now)
     }
 
     /// The kernel reports that the zone broke the rings' rules.

@@ -73,6 +73,16 @@ impl Fake {
         }
     }
 
+    /// Whether it is told, at the moment, to play `how`, which it does once and then plays well.
+    fn plays(&self, how: &str) -> bool {
+        let play = self.name.with_extension("play");
+        let told = fs::read_to_string(&play).is_ok_and(|told| told == how);
+        if told {
+            fs::write(play, "well").unwrap();
+        }
+        told
+    }
+
     fn kernel(&self) {
         while let Some((request, fds)) = self.hear::<KernelRequest>() {
             match request {
@@ -82,14 +92,16 @@ impl Fake {
                 }
                 KernelRequest::Attach { app, .. } => {
                     self.note("attach");
+                    if self.plays("no rings once") {
+                        let why = "out of descriptors".into();
+                        self.monitor.send(&KernelAnswer::NotAttached { app, why }, &[]).unwrap();
+                        continue;
+                    }
                     let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
                     let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
                     let attached = KernelAnswer::Attached { app, capacity: 4096 };
                     self.monitor.send(&attached, &fds).unwrap();
-                    // As told at the moment, so that a test can end it.
-                    let play = self.name.with_extension("play");
-                    if fs::read_to_string(&play).is_ok_and(|how| how == "fault once") {
-                        fs::write(play, "well").unwrap();
+                    if self.plays("fault once") {
                         let why = "Done(7) with 3 outstanding".into();
                         self.monitor.send(&KernelAnswer::Fault { app, why }, &[]).unwrap();
                     }
@@ -122,6 +134,7 @@ impl Fake {
                             return;
                         }
                         "nonsense" => self.monitor.send(&"nonsense", &[]).unwrap(),
+                        "babbling" => while self.monitor.send(&"nonsense", &[]).is_ok() {},
                         "flooding" => while self.monitor.send(&loaded, &[]).is_ok() {},
                         _ => self.monitor.send(&loaded, &[]).unwrap(),
                     }

@@ -223,13 +223,16 @@ fn zone_that_breaks_a_rule_of_its_rings_is_killed_with_the_reason_in_the_log() {
 
 #[test]
 fn zone_that_talks_nonsense_or_floods_is_killed_by_name_and_hurts_nobody() {
-    for (how, reason) in [("nonsense", "not one"), ("flooding", "it said twice")] {
+    let ways = [("nonsense", "not one"), ("babbling", "not one"), ("flooding", "it said twice")];
+    for (how, reason) in ways {
         let mut house = House::build();
         house.play("rosemary-zone", how);
         house.start().until_logged(reason);
         house.play("rosemary-zone", "well");
         let status = house.until_connected(1);
         assert_eq!(status.kernel.restarts, 0);
+        let log = house.log();
+        assert_eq!(log.matches("killed it").count(), log.matches("died").count(), "{log}");
     }
 }
 
@@ -254,6 +257,18 @@ fn object_that_is_missing_later_is_named_and_tried_again() {
     assert_eq!((status.apps[0].pid, status.apps[0].state), (None, State::Waiting));
     fs::write(&object, "an object").unwrap();
     house.until_connected(2);
+}
+
+#[test]
+fn app_that_the_kernel_has_no_room_for_is_connected_a_moment_later() {
+    let mut house = House::build();
+    house.play("rosemary-kernel", "no rings once");
+    house.start();
+    let before = house.until_connected(1);
+    assert!(house.log().contains("out of descriptors"), "{}", house.log());
+    assert_eq!(house.heard("rosemary-kernel", "attach"), 2);
+    kill(before.apps[0].pid);
+    assert_eq!(house.until_connected(2).apps[0].restarts, 1);
 }
 
 #[test]
