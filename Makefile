@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check test
+.PHONY: help build demo check loom miri test
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -24,7 +24,7 @@ demo: build ## two hosts ping through Rosemary, and its app is killed under them
 	@.ci/need $(LAB)
 	@$(SUDO) target/debug/rosemary demo --of $(OF)
 
-check: ## format, lints and unit tests: minutes
+check: loom ## format, lints and unit tests: minutes
 	@.ci/need cargo cc
 	@cargo fmt --version >/dev/null 2>&1 || { echo "make: rustfmt is missing; type: rustup component add rustfmt" >&2; exit 1; }
 	@cargo clippy --version >/dev/null 2>&1 || { echo "make: clippy is missing; type: rustup component add clippy" >&2; exit 1; }
@@ -33,6 +33,18 @@ check: ## format, lints and unit tests: minutes
 	cargo test --workspace --exclude rosemary-tests
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
+
+# In a folder of its own: the flag would make cargo build everything anew each time.
+loom: ## the rings between kernel and zone under a model checker: seconds, once it is compiled
+	@.ci/need cargo cc
+	RUSTFLAGS="--cfg loom" cargo test --package rosemary-sys --lib --release --target-dir target/loom ring::model
+
+# This nightly's Miri panics by itself where it emulates weak memory and bytes overlap an atomic in
+# part (a message's end); the models are about that.
+miri: ## the rings under Miri (needs: rustup +nightly component add miri rust-src): minutes
+	@.ci/need cargo cc
+	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation" \
+	  cargo +nightly miri test --package rosemary-sys --lib --target-dir target/miri ring::
 
 # As root, because a system test makes a lab of its own (crates/cli/src/lab); one that has to skip
 # fails here. --show-output, because they print what they measured.

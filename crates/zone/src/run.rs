@@ -21,7 +21,7 @@ use sdk::abi::host::{Answer as Answered, Failed, HostedApp, LoadError};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
 use sys::object::Object;
-use sys::ring::{MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
+use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
 use tracing::info;
 
@@ -154,9 +154,10 @@ impl Zone {
     /// Calls the application if there is something for it.
     fn turn(&mut self) -> Result<Turn, ZoneError> {
         let Some(rings) = &mut self.rings else { return Ok(Turn::Idle) };
-        let messages = self.app.host().messages.as_ref();
-        if messages.is_some_and(|messages| messages.free() == 0) {
-            return Ok(Turn::NeedsRoom { had: 0 }); // a batch could not be closed
+        // Before the application is called: if the kernel makes room meanwhile, there is more.
+        let had = self.app.host().messages.as_ref().map_or(0, DownWriter::free);
+        if had == 0 {
+            return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = rings.records.batch(MAX_BATCH)?;
         let now_ns = now_ns();
@@ -175,7 +176,7 @@ impl Zone {
         };
         self.wake_at_ns = wake_at_ns;
         if handled == 0 && count > 0 && !messages.is_open() {
-            return Ok(Turn::NeedsRoom { had: messages.free() });
+            return Ok(Turn::NeedsRoom { had });
         }
         if messages.done(&mut rings.records, handled) {
             rings.down_bell.ring();
