@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom miri test
+.PHONY: help build demo check loom miri test man
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -23,6 +23,9 @@ build: ## compile the programs and the apps that ship, into target/debug
 demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3)
 	@.ci/need $(LAB)
 	@$(SUDO) target/debug/rosemary demo --of $(OF)
+
+man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
+	@target/debug/rosemary man target/man
 
 check: loom ## format, lints and unit tests: minutes
 	@.ci/need cargo cc
@@ -52,7 +55,7 @@ RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr
 SYSTEM_LOG := target/system-tests.log
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
-	@.ci/need $(LAB) setpriv
+	@.ci/need $(LAB) setpriv openssl ovs-pki tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

@@ -6,6 +6,7 @@ use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use cli::status::Report;
 use kernel::query::SwitchStatus;
 
+use crate::pki::Pki;
 use crate::rosemary_binary;
 
 /// The app that runs.
@@ -16,6 +17,15 @@ pub const INTERVAL: Duration = Duration::from_millis(20);
 
 /// For things that happen at once on an idle machine: slack for a busy one.
 pub const SOON: Duration = Duration::from_secs(10);
+
+/// What OpenFlow is carried over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Plain TCP.
+    Tcp,
+    /// TLS, and plain TCP is forbidden.
+    Tls,
+}
 
 /// Rosemary with a connected switch `s1` and hosts `h1`, `h2`, `h3` on its ports 1, 2, 3.
 #[derive(Debug)]
@@ -35,8 +45,42 @@ impl<'lab> Net<'lab> {
     /// # Errors
     /// What did not work.
     pub fn start(lab: &'lab Lab, of: Of) -> Result<Self, LabError> {
-        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        Self::start_over(lab, of, Over::Tcp)
+    }
+
+    /// As [`start`](Self::start), over what is wanted.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start_over(lab: &'lab Lab, of: Of, over: Over) -> Result<Self, LabError> {
+        match over {
+            Over::Tcp => Self::start_with(lab, of, &[]),
+            Over::Tls => {
+                let pki = Pki::init(lab, "pki")?;
+                let args = ["--tls-dir", pki.dir(), "--plain", "never"];
+                let rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
+                let s1 = lab.switch("s1", of)?;
+                pki.switch("s1", &["--dpid", &s1.dpid()])?.give_to(&s1)?;
+                Self::with_hosts(lab, rosemary, s1)
+            }
+        }
+    }
+
+    /// As [`Net::start`], with more arguments for `rosemary up`.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start_with(lab: &'lab Lab, of: Of, args: &[&str]) -> Result<Self, LabError> {
+        let rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
         let s1 = lab.switch("s1", of)?;
+        Self::with_hosts(lab, rosemary, s1)
+    }
+
+    fn with_hosts(
+        lab: &'lab Lab,
+        mut rosemary: Rosemary<'lab>,
+        s1: Switch<'lab>,
+    ) -> Result<Self, LabError> {
         let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
         let (h1, h2, h3) = (h1?, h2?, h3?);
         rosemary.wait_for_switch(&s1)?;

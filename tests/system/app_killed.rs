@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Of};
 use cli::status::Report;
 use monitor::supervise::State;
-use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
 /// The promise is a fifth of it.
@@ -17,12 +17,22 @@ const NEW_FLOWS_WORK_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_0() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0));
+    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tcp));
 }
 
 #[test]
 fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_3() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3));
+    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tcp));
+}
+
+#[test]
+fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_0_and_tls() {
+    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tls));
+}
+
+#[test]
+fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_3_and_tls() {
+    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tls));
 }
 
 #[test]
@@ -45,8 +55,10 @@ fn app_killed_again_and_again_comes_back_every_time() {
     });
 }
 
-fn app_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
-    let mut net = Net::start(lab, of)?;
+fn app_killed_during_pings(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> {
+    let mut net = Net::start_over(lab, of, over)?;
+    let transport = net.switch_status()?.transport;
+    assert_eq!(transport.starts_with("tls"), over == Over::Tls, "{transport}");
     assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
     // So that h3's first packets need no ARP, which would be repeated once a second only.
     net.h1.knows(&net.h3)?;
@@ -65,7 +77,7 @@ fn app_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let (established, new) = (established.finish()?, new.finish()?);
     let works_after = new.first_reply_after(killed_at);
     println!(
-        "over OpenFlow {of}: app back after {back_after:?}, new flow after {works_after:?} \
+        "over OpenFlow {of} and {transport}: app back after {back_after:?}, new flow after {works_after:?} \
          (promised: 1 s), {} of {} pings on it; {} of {} on the established one",
         new.received, new.sent, established.received, established.sent
     );

@@ -3,9 +3,13 @@
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
 mod app_killed;
+mod configuration;
 mod garbage;
 mod kernel_killed;
 mod lab;
 mod refusals;
+mod scaffold;
 mod stopping;
 mod switching;
+mod tls;
+mod wire;

@@ -52,6 +52,48 @@ fn occupied_port_is_named_with_what_to_do() {
 }
 
 #[test]
+fn mistake_in_the_configuration_is_told_with_its_line() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let up = |text: &str| -> anyhow::Result<String> {
+            fs::write("/etc/rosemary/rosemary.toml", text)?;
+            refused(lab.command(rosemary_binary()).arg("up"))
+        };
+        let app = "[[app]]\nname = \"learning-switch\"\n";
+        for (more, said) in [
+            ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
+            ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
+            ("host = \"kernel\"", "apps inside the kernel are not there yet"),
+        ] {
+            let error = up(&format!("{app}{more}\n"))?;
+            assert!(error.contains("/etc/rosemary/rosemary.toml:3: "), "{error}");
+            assert!(error.contains(said), "{error}");
+        }
+        let missing = up("[[app]]\nname = \"nowhere\"\n")?;
+        for path in ["examples/libnowhere.so", "/usr/lib/rosemary/apps/nowhere.so", "`object`"] {
+            assert!(missing.contains(path), "{missing}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        assert_eq!(fs::read_dir("/var/lib/rosemary")?.count(), 0, "no number was given");
+        Ok(())
+    });
+}
+
+#[test]
+fn damaged_numbers_are_told_with_what_to_do() {
+    in_a_lab(|lab| {
+        fs::write("/var/lib/rosemary/apps.json", "")?;
+        let traces = Traces::look();
+        let error = refused(lab.command(rosemary_binary()).arg("up"))?;
+        for words in ["/var/lib/rosemary/apps.json", "from a backup", "ovs-ofctl del-flows"] {
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(traces.new_since(), [""; 0]);
+        Ok(())
+    });
+}
+
+#[test]
 fn status_where_nothing_runs_says_what_to_type() {
     in_a_lab(|lab| {
         let traces = Traces::look();
@@ -132,6 +174,7 @@ fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
     let mut command = lab.command("setpriv");
     // It does not die with this thread, as it changes its user.
     command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Ok(command)
 }
 

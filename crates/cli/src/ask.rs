@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use kernel::query::{Query, Reply, SwitchStatus};
 use monitor::admin::{Ask, Status, Tell};
+use monitor::config::{Config, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -80,16 +81,7 @@ impl Monitor {
     /// # Errors
     /// [`AskError::NothingRuns`], [`AskError::Connect`] or [`AskError::Place`].
     pub fn connect(place: &Place) -> Result<Self, AskError> {
-        let mut sockets = Vec::new();
-        match place.resolve() {
-            Ok(dir) => sockets.push(dir.join(ADMIN_SOCKET)),
-            Err(error) if place.runtime_dir.is_some() => return Err(error.into()),
-            Err(_) => {} // without a session there is still the system's
-        }
-        let system = Path::new(SYSTEM_RUNTIME_DIR).join(ADMIN_SOCKET);
-        if place.runtime_dir.is_none() && !sockets.contains(&system) {
-            sockets.push(system);
-        }
+        let sockets = sockets(place)?;
         for path in &sockets {
             match connect(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -160,6 +152,34 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The admin sockets that may be meant, the likeliest first.
+fn sockets(place: &Place) -> Result<Vec<PathBuf>, AskError> {
+    let config = match Config::load(place.config.as_deref()) {
+        Err(error) if place.config.is_some() => return Err(error.into()),
+        // What runs was started before it was broken.
+        result => result.unwrap_or_default(),
+    };
+    let mut dirs = Vec::new();
+    match place.resolve(&config) {
+        Ok(dir) => dirs.push(dir),
+        Err(error) if place.runtime_dir.is_some() => return Err(error.into()),
+        Err(_) => {} // without a session there is still the system's
+    }
+    if place.runtime_dir.is_none() {
+        // Who is not root may not be allowed to read it.
+        let system = Config::load(Some(Path::new(SYSTEM_CONFIG))).unwrap_or_default();
+        dirs.extend(system.runtime_dir);
+        dirs.push(SYSTEM_RUNTIME_DIR.into());
+    }
+    let mut sockets: Vec<PathBuf> = Vec::new();
+    for socket in dirs.into_iter().map(|dir| dir.join(ADMIN_SOCKET)) {
+        if !sockets.contains(&socket) {
+            sockets.push(socket);
+        }
+    }
+    Ok(sockets)
 }
 
 /// The number of a DPID written as `00:00:00:00:00:00:00:01`.
@@ -240,10 +260,12 @@ mod tests {
             dpid: format!("00:00:00:00:00:00:00:{number:02x}"),
             version: "1.3".into(),
             address: "127.0.0.1:43210".into(),
+            transport: "tcp".into(),
             epoch: 1,
             ports: 2,
             packet_ins: 0,
             dropped: 0,
+            guarded: 0,
             flow_mods: 0,
             packet_outs: 0,
             refused: 0,
@@ -278,7 +300,7 @@ mod tests {
 
     #[test]
     fn place_where_nothing_runs_is_told_with_what_to_type() {
-        let place = Place { runtime_dir: Some("/nowhere".into()) };
+        let place = Place { runtime_dir: Some("/nowhere".into()), config: None };
         let error = Monitor::connect(&place).unwrap_err().to_string();
         assert_eq!(
             error,

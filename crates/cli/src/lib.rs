@@ -4,7 +4,11 @@
 //! | --- | --- |
 //! | [`up`] | `rosemary up`: becomes the resource monitor |
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
+//! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
+//! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
+//! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
+//! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
 //! | [`ask`] | the client's side of the admin socket and of the kernel's |
 //! | [`say`] | the only place that writes to standard output and standard error |
@@ -16,9 +20,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apps;
 pub mod ask;
 pub mod demo;
 pub mod lab;
+pub mod ofp;
+pub mod pki;
 pub mod say;
+pub mod scaffold;
 pub mod status;
+pub mod switches;
+mod table;
 pub mod up;

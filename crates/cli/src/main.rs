@@ -2,12 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
+use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::ofp::{self, OfpArgs};
+use rosemary_cli::pki::{self, PkiArgs};
+use rosemary_cli::scaffold::{self, AppCommand};
 use rosemary_cli::status::{self, StatusArgs};
+use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::{say, up};
 
 /// Rosemary: an SDN controller that stays up when its applications do not.
@@ -23,19 +30,23 @@ struct Arguments {
 
 const AFTER_HELP: &str = "\
 First steps:
-  rosemary demo      see it working on this machine, with switches and hosts of its own
-  rosemary up        run it; then let a switch connect:
-                       ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653
-  rosemary status    see what runs and which switches are connected
+  rosemary demo          see it working on this machine, with switches and hosts of its own
+  rosemary up            run it; then let a switch connect:
+                           ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653
+  rosemary pki           make keys, for switches that connect from elsewhere, over TLS
+  rosemary status        see what runs and which switches are connected
+  rosemary app new NAME  begin an app of your own
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
 
 const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.
 
-Starts the kernel, to which switches connect, and the learning switch in a zone. When root runs it, \
-the kernel and the app get users of their own. The environment variable ROSEMARY_LOG sets what is \
-logged to standard error: error, warn, info (the default) or debug.";
+Starts the kernel, to which switches connect, and each app in a zone: those of the configuration or \
+of --app, or else the learning switch. When root runs it, the kernel and the apps get users of \
+their own. Switches of this machine may speak plain TCP; others, and these too, TLS, at the same port, \
+once `rosemary pki init` has made keys. The environment variable ROSEMARY_LOG sets what is logged to \
+standard error: error, warn, info (the default) or debug.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -44,8 +55,31 @@ enum Command {
     Up(Options),
     /// Show what runs and which switches are connected
     Status(StatusArgs),
+    /// Make keys and certificates, for switches that connect over TLS
+    Pki(PkiArgs),
+    /// Show the connected switches and what was counted for each
+    Switches(SwitchesArgs),
+    /// Show the apps, their rights and how they fare
+    Apps(AppsArgs),
+    /// Make apps
+    #[command(subcommand)]
+    App(AppCommand),
     /// Show Rosemary working on this machine, with switches and hosts of its own
     Demo(DemoArgs),
+    /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
+    Ofp(OfpArgs),
+    /// Print what makes a shell complete this command's words
+    #[command(after_help = "For bash: rosemary completions bash > /etc/bash_completion.d/rosemary")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual's pages, one per command, into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -60,10 +94,38 @@ fn main() -> ExitCode {
     let done = match &arguments.command {
         Command::Up(options) => up::run(options).map(|never| match never {}),
         Command::Status(args) => status::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
+        Command::App(command) => scaffold::run(command).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Arguments::command(), "rosemary", &mut script);
+            say::data(String::from_utf8_lossy(&script));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { dir } => write_manual(dir).map(|()| ExitCode::SUCCESS),
+        Command::Ofp(args) => ofp::run(args),
     };
     done.unwrap_or_else(|error| {
         say::error(&error);
         ExitCode::FAILURE
     })
+}
+
+fn write_manual(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
+        .with_context(|| format!("cannot write the manual into {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
 }

@@ -3,8 +3,6 @@
 //! The monitor says what it started; the kernel, asked over a connection of its own, says which
 //! switches it has. If only the kernel cannot be asked, the rest is shown all the same.
 
-use std::fmt::Write as _;
-
 use anyhow::Context as _;
 use clap::Args;
 use kernel::query::SwitchStatus;
@@ -14,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::Monitor;
 use crate::say;
+use crate::switches;
+use crate::table::Table;
 
 /// The options of `rosemary status`.
 #[derive(Debug, Clone, Args)]
@@ -115,35 +115,7 @@ fn text(report: &Report) -> String {
     match switches.as_deref() {
         None => text.push_str("The switches are not known.\n"),
         Some([]) => text.push_str("No switch is connected.\n"),
-        Some(switches) => {
-            let mut table = Table::new([
-                "SWITCH",
-                "OPENFLOW",
-                "ADDRESS",
-                "PORTS",
-                "PACKET-INS",
-                "DROPPED",
-                "FLOW-MODS",
-                "PACKET-OUTS",
-                "REFUSED",
-                "ERRORS",
-            ]);
-            for switch in switches {
-                table.row([
-                    &switch.dpid,
-                    &switch.version,
-                    &switch.address,
-                    &switch.ports.to_string(),
-                    &switch.packet_ins.to_string(),
-                    &switch.dropped.to_string(),
-                    &switch.flow_mods.to_string(),
-                    &switch.packet_outs.to_string(),
-                    &switch.refused.to_string(),
-                    &switch.errors.to_string(),
-                ]);
-            }
-            text.push_str(&table.text());
-        }
+        Some(connected) => text.push_str(&switches::table(connected)),
     }
     text
 }
@@ -161,34 +133,6 @@ fn duration(seconds: f64) -> String {
         (0, 0, minutes) => format!("{minutes} min"),
         (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
         (days, hours, _) => format!("{days} d {} h", hours % 24),
-    }
-}
-
-/// Columns as wide as what is in them.
-struct Table<const N: usize>(Vec<[String; N]>);
-
-impl<const N: usize> Table<N> {
-    fn new(head: [&str; N]) -> Self {
-        Self(vec![head.map(Into::into)])
-    }
-
-    fn row(&mut self, cells: [&str; N]) {
-        self.0.push(cells.map(Into::into));
-    }
-
-    fn text(&self) -> String {
-        let width = |i: usize| self.0.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(width);
-        let mut text = String::new();
-        for row in &self.0 {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                let _ = write!(line, "{cell:width$}  "); // a String takes everything
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
     }
 }
 
@@ -213,7 +157,12 @@ mod tests {
                 },
                 apps: vec![AppStatus {
                     name: "learning-switch".into(),
+                    number: 1,
+                    stage: "control".into(),
+                    band: Some([1, 65_535]),
                     host: "user".into(),
+                    version: None,
+                    sha256: None,
                     pid: None,
                     uid: 1_879_048_193,
                     state: State::Waiting,
@@ -225,10 +174,12 @@ mod tests {
                 dpid: "00:00:00:00:00:00:00:01".into(),
                 version: "1.3".into(),
                 address: "127.0.0.1:43210".into(),
+                transport: "tls 1.3".into(),
                 epoch: 1,
                 ports: 2,
                 packet_ins: 5,
                 dropped: 0,
+                guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
                 refused: 0,
@@ -243,11 +194,13 @@ mod tests {
             r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
             r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
             r#""listen":["127.0.0.1:6653"]},"#,
-            r#""apps":[{"name":"learning-switch","host":"user","pid":null,"uid":1879048193,"#,
+            r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
+            r#""host":"user","version":null,"sha256":null,"pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
-            r#""address":"127.0.0.1:43210","epoch":1,"ports":2,"packet_ins":5,"dropped":0,"#,
-            r#""flow_mods":2,"packet_outs":4,"refused":0,"errors":0}]}"#
+            r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
+            r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
+            r#""refused":0,"errors":0}]}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }
@@ -264,8 +217,8 @@ monitor              running  1
 kernel               running  2                0         -
 app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          PORTS  PACKET-INS  DROPPED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  2      5           0        2          4            0        0
+SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0
 "
         );
     }

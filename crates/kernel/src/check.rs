@@ -1,89 +1,269 @@
-//! What an application may send, and whether it is what it claims to be.
+//! What an application may send: shape, capability, scope, ownership (design §8, §10).
 //!
-//! An allow-list: message kinds not on it are refused, whatever the codec can carry (design §8).
-//! The message is the kernel's private copy; the application cannot change it any more.
+//! An allow-list: message kinds, actions and instructions that are not on it are refused, whatever
+//! the codec can carry. The message is the kernel's private copy; the application cannot change it
+//! any more. What passes is changed in two places: the number of the app is stamped into the top
+//! of a flow's cookie, and a modify or delete is narrowed to cookies with that number.
+//!
+//! ```text
+//!  63             48 47                                                            0
+//! +-----------------+---------------------------------------------------------------+
+//! | app's number    | what the app calls its cookie                                 |
+//! +-----------------+---------------------------------------------------------------+
+//! ```
+//!
+//! OpenFlow 1.0 has no cookie masks. There, a strict modify or delete names a priority, and so
+//! stays in the app's own band; one that is not strict could touch anybody's flow.
 
-use openflow::{FlowMod, Header, Kind, PacketOut, Version};
+use openflow::{
+    Action, Actions, Field, FlowMod, FlowModCommand as Command, GroupMod, Header, Kind, Match,
+    PacketOut, Version, v1_3,
+};
 use sdk::Refusal;
+
+use crate::control::AppId;
+use crate::plan::ethertype;
+use crate::policy::{Band, Capability, Policy};
+
+/// The ethertype of LLDP (IEEE 802.1AB-2016 §7.5).
+const LLDP: u16 = 0x88cc;
+
+/// Where the app's number begins in a cookie, in bits.
+pub(crate) const APP_SHIFT: u32 = 48;
+
+/// The bits of a cookie that are the app's own.
+const OWN_BITS: u64 = (1 << APP_SHIFT) - 1;
+
+/// Where the app's number begins in a group's, in bits.
+const GROUP_SHIFT: u32 = 16;
+
+/// Where cookie and cookie mask are in a 1.3 flow-mod, and the cookie in a 1.0 one, in bytes.
+const COOKIE_1_3: usize = 8;
+const MASK_1_3: usize = 16;
+const COOKIE_1_0: usize = 48;
 
 /// A message that may go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// A flow-mod.
-    FlowMod,
+    FlowMod {
+        /// It may have deleted the table-miss entry, which is the kernel's.
+        sweeps: bool,
+    },
+    /// A group-mod.
+    GroupMod,
     /// A packet-out.
     PacketOut,
 }
 
-/// Checks a message for a switch that speaks `version`: its kind, and every length inside it.
-///
-/// # Errors
-/// Why it must not go out.
-pub(crate) fn check(version: Version, message: &[u8]) -> Result<Allowed, Refusal> {
-    let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
-    if header.version != version.wire() || usize::from(header.length) != message.len() {
-        return Err(Refusal::Shape);
+/// What one app may do, made from its policy.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a capability, granted or not")]
+pub(crate) struct Rights {
+    app: AppId,
+    band: Band,
+    packet_out: bool,
+    flow_write: bool,
+    flow_write_any: bool,
+    group_write: bool,
+    topology_probe: bool,
+    experimenters: Vec<u32>,
+    /// No other app writes flows: there is nothing of others to touch.
+    pub(crate) alone: bool,
+}
+
+impl Rights {
+    /// Of an app with this policy.
+    pub(crate) fn of(app: AppId, policy: &Policy) -> Self {
+        let has = |capability| policy.capabilities.contains(&capability);
+        let experimenter = |capability: &Capability| match capability {
+            Capability::Experimenter(id) => Some(*id),
+            _ => None,
+        };
+        Self {
+            app,
+            band: policy.band,
+            packet_out: has(Capability::PacketOut),
+            flow_write: has(Capability::FlowWrite) || has(Capability::FlowWriteAny),
+            flow_write_any: has(Capability::FlowWriteAny),
+            group_write: has(Capability::GroupWrite),
+            topology_probe: has(Capability::TopologyProbe),
+            experimenters: policy.capabilities.iter().filter_map(experimenter).collect(),
+            alone: false,
+        }
     }
-    match Kind::from_wire(version, header.kind) {
-        Ok(Kind::FlowMod) => match FlowMod::decode(message) {
-            Ok(_) => Ok(Allowed::FlowMod),
-            Err(_) => Err(Refusal::Shape),
-        },
-        Ok(Kind::PacketOut) => match PacketOut::decode(message) {
-            Ok(_) => Ok(Allowed::PacketOut),
-            Err(_) => Err(Refusal::Shape),
-        },
-        Ok(_) => Err(Refusal::Kind),
-        Err(_) => Err(Refusal::Shape),
+
+    /// Whether it writes flows.
+    pub(crate) fn writes_flows(&self) -> bool {
+        self.flow_write
     }
+
+    /// Checks a message for a switch that speaks `version`, and makes it the app's own.
+    ///
+    /// `was_given` says whether a packet-in with this buffer was delivered to the app.
+    ///
+    /// # Errors
+    /// Why it must not go out.
+    pub(crate) fn check(
+        &self,
+        version: Version,
+        message: &mut [u8],
+        was_given: impl Fn(u32) -> bool,
+    ) -> Result<Allowed, Refusal> {
+        let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
+        if header.version != version.wire() || usize::from(header.length) != message.len() {
+            return Err(Refusal::Shape);
+        }
+        match Kind::from_wire(version, header.kind).map_err(|_| Refusal::Shape)? {
+            Kind::FlowMod => self.flow_mod(version, message, was_given),
+            Kind::PacketOut => self.packet_out(message, was_given),
+            Kind::GroupMod => self.group_mod(message),
+            _ => Err(Refusal::Kind),
+        }
+    }
+
+    fn flow_mod(
+        &self,
+        version: Version,
+        message: &mut [u8],
+        was_given: impl Fn(u32) -> bool,
+    ) -> Result<Allowed, Refusal> {
+        let flow_mod = FlowMod::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.flow_write, Refusal::Capability)?;
+        allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
+        let (adds, by_priority) = match flow_mod.command {
+            Command::Add | Command::ModifyStrict => (true, true),
+            Command::Modify => (true, false),
+            Command::Delete => (false, false),
+            Command::DeleteStrict => (false, true),
+        };
+        let in_band = (self.band.lowest..=self.band.highest).contains(&flow_mod.priority);
+        // In 1.0 a modify that finds nothing adds.
+        allow(in_band || !(by_priority || adds && version == Version::V1_0), Refusal::Priority)?;
+        if version == Version::V1_0 {
+            let exact = v1_0_is_exact(message);
+            allow(!(exact && adds) || self.band.highest == u16::MAX, Refusal::Priority)?;
+            allow(by_priority || self.flow_write_any || self.alone, Refusal::Foreign)?;
+        }
+        self.match_fields(&flow_mod.match_)?;
+        allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
+        let instructions = &flow_mod.instructions;
+        self.actions(instructions.apply)?;
+        self.actions(instructions.write)?;
+        allow(instructions.meter.is_none(), Refusal::Id)?;
+        for other in instructions.others.iter() {
+            let granted = match other {
+                v1_3::Instruction::Experimenter(other) => {
+                    self.experimenters.contains(&other.experimenter)
+                }
+                _ => false,
+            };
+            allow(granted, Refusal::Action)?;
+        }
+        let sweeps = !adds && version > Version::V1_0 && self.flow_write_any;
+        let own = u64::from(self.app.0) << APP_SHIFT;
+        let (cookie, mask) = (flow_mod.cookie | own, flow_mod.cookie_mask | !OWN_BITS);
+        if version == Version::V1_0 {
+            put(message, COOKIE_1_0, cookie);
+        } else if flow_mod.command == Command::Add {
+            put(message, COOKIE_1_3, cookie);
+        } else if !self.flow_write_any {
+            put(message, COOKIE_1_3, cookie);
+            put(message, MASK_1_3, mask);
+        }
+        Ok(Allowed::FlowMod { sweeps })
+    }
+
+    fn packet_out(
+        &self,
+        message: &[u8],
+        was_given: impl Fn(u32) -> bool,
+    ) -> Result<Allowed, Refusal> {
+        let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.packet_out, Refusal::Capability)?;
+        allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
+        let lldp = ethertype(packet_out.data) == Some(LLDP);
+        allow(self.topology_probe || !lldp, Refusal::Capability)?;
+        self.actions(packet_out.actions)?;
+        Ok(Allowed::PacketOut)
+    }
+
+    fn group_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        let group_mod = GroupMod::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.group_write, Refusal::Capability)?;
+        self.group(group_mod.group_id)?;
+        for bucket in &group_mod.buckets {
+            bucket.actions.iter().try_for_each(|action| self.action(action))?;
+            if bucket.watch_group != openflow::Bucket::ANY_GROUP {
+                self.group(bucket.watch_group)?;
+            }
+        }
+        Ok(Allowed::GroupMod)
+    }
+
+    fn match_fields(&self, match_: &Match) -> Result<(), Refusal> {
+        let opaque = match_.fields().any(|field| matches!(field, Field::Opaque(_)));
+        // Whose field it is does not always stand in it, so one grant stands for all.
+        allow(!opaque || !self.experimenters.is_empty(), Refusal::Action)
+    }
+
+    fn actions(&self, actions: Actions<'_>) -> Result<(), Refusal> {
+        actions.iter().try_for_each(|action| self.action(&action))
+    }
+
+    fn action(&self, action: &Action) -> Result<(), Refusal> {
+        match action {
+            Action::Group(group) => self.group(*group),
+            Action::Experimenter { experimenter, .. } => {
+                allow(self.experimenters.contains(experimenter), Refusal::Action)
+            }
+            Action::SetField(Field::Opaque(_)) => {
+                allow(!self.experimenters.is_empty(), Refusal::Action)
+            }
+            Action::Output { .. }
+            | Action::Enqueue { .. }
+            | Action::SetField(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_)
+            | Action::PushVlan(_)
+            | Action::PopVlan
+            | Action::PushMpls(_)
+            | Action::PopMpls(_)
+            | Action::PushPbb(_)
+            | Action::PopPbb
+            | Action::SetQueue(_)
+            | Action::SetNwTtl(_)
+            | Action::DecNwTtl
+            | Action::SetMplsTtl(_)
+            | Action::DecMplsTtl
+            | Action::CopyTtlOut
+            | Action::CopyTtlIn => Ok(()),
+            _ => Err(Refusal::Action),
+        }
+    }
+
+    /// Whether a group is the app's own.
+    fn group(&self, group_id: u32) -> Result<(), Refusal> {
+        allow(group_id >> GROUP_SHIFT == u32::from(self.app.0), Refusal::Id)
+    }
+}
+
+fn allow(allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
+    if allowed { Ok(()) } else { Err(otherwise) }
+}
+
+/// Whether a 1.0 flow-mod's match leaves nothing open (OpenFlow 1.0.2 §3.4: such an entry is
+/// above all others, whatever its priority).
+fn v1_0_is_exact(message: &[u8]) -> bool {
+    const WILDCARDS: u32 = (1 << 22) - 1; // OFPFW_ALL, OpenFlow 1.0.2 §5.2.3
+    let wildcards = message.get(Header::SIZE..).and_then(|body| body.first_chunk());
+    wildcards.is_some_and(|bits| u32::from_be_bytes(*bits) & WILDCARDS == 0)
+}
+
+/// Puts a 64-bit field where the message, whose shape was checked, has it.
+fn put(message: &mut [u8], at: usize, value: u64) {
+    message[at..at + 8].copy_from_slice(&value.to_be_bytes());
 }
 
 #[cfg(test)]
-mod tests {
-    use openflow::{Action, Match, PortNo};
-
-    use super::*;
-
-    fn flow_mod(version: Version) -> Vec<u8> {
-        let mut bytes = vec![0; 256];
-        let size = FlowMod::add(Match::new().in_port(PortNo(1)))
-            .apply(&[Action::output(PortNo(2))])
-            .encode(version, 7, &mut bytes)
-            .unwrap();
-        bytes.truncate(size);
-        bytes
-    }
-
-    #[test]
-    fn flow_mod_and_packet_out_of_the_switchs_version_may_go_out() {
-        for version in [Version::V1_0, Version::V1_3] {
-            assert_eq!(check(version, &flow_mod(version)), Ok(Allowed::FlowMod));
-            let mut bytes = vec![0; 256];
-            let actions = [Action::output(PortNo::FLOOD)];
-            let packet_out = PacketOut::new(PortNo(1), &actions, &[1, 2, 3]);
-            let size = packet_out.encode(version, 7, &mut bytes).unwrap();
-            assert_eq!(check(version, &bytes[..size]), Ok(Allowed::PacketOut));
-        }
-    }
-
-    #[test]
-    fn message_of_another_version_or_length_is_refused_by_its_shape() {
-        let message = flow_mod(Version::V1_3);
-        assert_eq!(check(Version::V1_0, &message), Err(Refusal::Shape));
-        for size in 0..message.len() {
-            assert_eq!(check(Version::V1_3, &message[..size]), Err(Refusal::Shape));
-        }
-        let longer = [&message[..], &[0; 8]].concat();
-        assert_eq!(check(Version::V1_3, &longer), Err(Refusal::Shape));
-    }
-
-    #[test]
-    fn kinds_that_are_the_kernels_own_are_refused() {
-        for kind in [Kind::Hello, Kind::EchoRequest, Kind::BarrierRequest, Kind::SetConfig] {
-            let kind = kind.to_wire(Version::V1_3).unwrap();
-            let message = [4, kind, 0, 8, 0, 0, 0, 0];
-            assert_eq!(check(Version::V1_3, &message), Err(Refusal::Kind));
-        }
-        assert_eq!(check(Version::V1_3, &[4, 200, 0, 8, 0, 0, 0, 0]), Err(Refusal::Shape));
-    }
-}
+mod tests;

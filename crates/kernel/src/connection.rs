@@ -2,19 +2,67 @@
 //!
 //! Input is read into a buffer that all connections of a worker share; only a message cut short
 //! is kept here. Output is gathered and written with one system call per loop (design §4).
+//!
+//! TLS and plain TCP come in at the same port. The first byte tells them apart, and where both are
+//! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
+//! file there is no difference.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
+use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
+use openflow::{Dpid, PortDesc, Version};
+use thiserror::Error;
+
+use crate::door::{Progress, Ticket};
+use crate::held::Queue;
+use crate::link::Told;
 use crate::query::SwitchStatus;
-use dal::drivers::openflow::{Session, SwitchInfo, Timing};
+use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
 /// Output above which messages of apps are refused, in bytes.
 const FULL: usize = 1 << 20;
 
 /// Output above which a switch that does not read is dropped, in bytes.
 const TOO_MUCH: usize = 4 << 20;
+
+/// What is read and thrown away of a connection that is being closed, in bytes.
+const LAST: usize = 64 * 1024;
+
+/// Why nothing more can be read.
+#[derive(Debug, Error)]
+pub(crate) enum Broken {
+    /// The system says so.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// TLS says so.
+    #[error(transparent)]
+    Tls(#[from] tls::Fault),
+    /// There is nothing to speak TLS with.
+    #[error(
+        "it speaks TLS, for which this controller has no keys; run `rosemary pki init` and start it again, or use tcp: instead of ssl: on this machine"
+    )]
+    NoKeys,
+    /// It may not speak plain TCP.
+    #[error(
+        "it speaks plain TCP, which is not allowed from there; use ssl: instead of tcp: (`rosemary pki switch NAME` prints the commands), or start `rosemary up` with another --plain"
+    )]
+    Plain,
+}
+
+/// What carries the conversation.
+#[derive(Debug)]
+enum Wire {
+    /// Not known before the first byte is.
+    Undecided {
+        tls: Option<tls::Server>,
+        plain: bool,
+    },
+    Plain,
+    Tls(Box<tls::Session>),
+}
 
 /// A connection, whose handshake may not be complete.
 #[derive(Debug)]
@@ -24,6 +72,11 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
+    /// Its place among those that are not switches yet.
+    pub(crate) ticket: Option<Ticket>,
+    wire: Wire,
+    /// Whether anything was ever received.
+    spoke: bool,
     /// The beginning of a message whose end has not come yet.
     partial: Vec<u8>,
     /// What is to be sent, from `sent` on.
@@ -38,11 +91,16 @@ pub(crate) struct Connection {
 /// A switch that can be used.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    pub(crate) info: SwitchInfo,
+    pub(crate) dpid: Dpid,
+    pub(crate) version: Version,
     pub(crate) epoch: u32,
-    /// What each link's app was told: see [`Link::announce`](crate::link::Link::announce).
-    pub(crate) announced: Vec<u32>,
+    /// By number.
+    pub(crate) ports: BTreeMap<u32, PortDesc>,
+    /// What each link's app was told, by the link's slot.
+    pub(crate) told: Vec<Told>,
     pub(crate) counters: Counters,
+    /// What of it waits for what apps say.
+    pub(crate) queue: Queue,
 }
 
 /// What happened on this connection.
@@ -50,6 +108,8 @@ pub(crate) struct Switch {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
     pub(crate) packet_outs: u64,
     pub(crate) refused: u64,
@@ -57,18 +117,33 @@ pub(crate) struct Counters {
 }
 
 impl Switch {
+    /// One that has completed the handshake.
+    pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
+        Self {
+            dpid: info.dpid,
+            version: info.version,
+            epoch,
+            ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
+            told: Vec::new(),
+            counters: Counters::default(),
+            queue: Queue::new(),
+        }
+    }
+
     /// What operators are told about it.
-    pub(crate) fn status(&self, address: SocketAddr) -> SwitchStatus {
-        let Counters { packet_ins, dropped, flow_mods, packet_outs, refused, errors } =
+    pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
+        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
             self.counters;
         SwitchStatus {
-            dpid: self.info.dpid.to_string(),
-            version: self.info.version.to_string(),
+            dpid: self.dpid.to_string(),
+            version: self.version.to_string(),
             address: address.to_string(),
+            transport: transport.to_owned(),
             epoch: self.epoch,
-            ports: self.info.ports.iter().filter(|port| port.port_no.is_physical()).count(),
+            ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
             packet_ins,
             dropped,
+            guarded,
             flow_mods,
             packet_outs,
             refused,
@@ -89,13 +164,22 @@ pub(crate) enum Input {
 }
 
 impl Connection {
-    /// A connection that was accepted at `now`.
-    pub(crate) fn new(socket: TcpStream, address: SocketAddr, now: Instant) -> Self {
+    /// A connection that came in by `entrance` at `now`.
+    pub(crate) fn new(
+        socket: TcpStream,
+        address: SocketAddr,
+        entrance: &Entrance,
+        now: Instant,
+    ) -> Self {
+        let plain = entrance.plain.allows(address.ip());
         Self {
             socket,
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
+            ticket: None,
+            wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
+            spoke: false,
             partial: Vec::new(),
             out: Vec::new(),
             sent: 0,
@@ -105,23 +189,124 @@ impl Connection {
     }
 
     /// Reads once, as much as fits behind what is left from before.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Input> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<Input, Broken> {
+        if let Some(input) = self.decide()? {
+            return Ok(input);
+        }
         let start = self.partial.len();
+        let read = match &mut self.wire {
+            Wire::Tls(tls) => {
+                let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
+                match tls.take_in(&mut self.socket, scratch, &mut plain[start..])? {
+                    Taken::Plaintext(size) => size,
+                    Taken::Nothing => return Ok(Input::Nothing),
+                    Taken::End => return Ok(Input::End),
+                }
+            }
+            Wire::Undecided { .. } | Wire::Plain => match self.read_plain(&mut buffer[start..])? {
+                None => return Ok(Input::Nothing),
+                Some(0) => return Ok(Input::End),
+                Some(size) => size,
+            },
+        };
+        self.spoke = true;
+        buffer[..start].copy_from_slice(&self.partial);
+        self.partial.clear();
+        Ok(Input::Bytes(start + read))
+    }
+
+    fn read_plain(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match io::Read::read(&mut self.socket, buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                result => return result.map(Some),
+            }
+        }
+    }
+
+    /// Looks at the first byte, if that is still to be done. `Some` if there is none.
+    fn decide(&mut self) -> Result<Option<Input>, Broken> {
+        let Wire::Undecided { tls, plain } = &self.wire else { return Ok(None) };
+        let mut first = [0];
         let read = loop {
-            match io::Read::read(&mut self.socket, &mut buffer[start..]) {
+            match self.socket.peek(&mut first) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Input::Nothing);
+                    return Ok(Some(Input::Nothing));
                 }
                 result => break result?,
             }
         };
         if read == 0 {
-            return Ok(Input::End);
+            return Ok(Some(Input::End));
         }
-        buffer[..start].copy_from_slice(&self.partial);
-        self.partial.clear();
-        Ok(Input::Bytes(start + read))
+        self.wire = match (first, tls) {
+            ([CLIENT_HELLO], Some(server)) => Wire::Tls(server.session()?),
+            ([CLIENT_HELLO], None) => return Err(Broken::NoKeys),
+            _ if *plain => Wire::Plain,
+            _ => return Err(Broken::Plain),
+        };
+        Ok(None)
+    }
+
+    /// Whether reading may take a long while: a handshake's signatures.
+    pub(crate) fn is_laborious(&self) -> bool {
+        match &self.wire {
+            Wire::Undecided { tls, .. } => tls.is_some(),
+            Wire::Plain => false,
+            Wire::Tls(tls) => tls.is_handshaking(),
+        }
+    }
+
+    /// How far it has come on its way to be a switch.
+    pub(crate) fn progress(&self) -> Progress {
+        match &self.wire {
+            Wire::Tls(tls) if !tls.is_handshaking() => Progress::Proven,
+            _ if self.spoke => Progress::Spoke,
+            _ => Progress::Silent,
+        }
+    }
+
+    /// What carries the conversation, for operators.
+    pub(crate) fn transport(&self) -> &'static str {
+        match &self.wire {
+            Wire::Tls(tls) => tls.version(),
+            Wire::Undecided { .. } | Wire::Plain => "tcp",
+        }
+    }
+
+    /// Whether the switch may call itself `dpid`: by its certificate, if it showed one.
+    pub(crate) fn check_claim(&self, dpid: Dpid) -> Result<(), Closed> {
+        match &self.wire {
+            Wire::Tls(tls) => tls.may_claim(dpid).map_err(|named| Closed::Impostor { dpid, named }),
+            Wire::Undecided { .. } | Wire::Plain => Ok(()),
+        }
+    }
+
+    /// Lets time pass for the session, in which nothing may be said before it is known how.
+    pub(crate) fn tick(&mut self, now: Instant) -> Result<(), Closed> {
+        let mute = match &self.wire {
+            Wire::Undecided { plain, .. } => !plain,
+            Wire::Plain => false,
+            Wire::Tls(tls) => tls.is_handshaking(),
+        };
+        if mute {
+            return self.session.check_deadline(now);
+        }
+        let result = self.session.tick(now, &mut self.out);
+        if self.session.has_said_hello() && matches!(self.wire, Wire::Undecided { .. }) {
+            self.wire = Wire::Plain; // said in plain
+        }
+        result
+    }
+
+    /// Whether there is something to be written.
+    pub(crate) fn has_output(&self) -> bool {
+        match &self.wire {
+            Wire::Tls(tls) => tls.has_to_say() || !tls.is_handshaking() && !self.out.is_empty(),
+            Wire::Undecided { .. } | Wire::Plain => !self.out.is_empty(),
+        }
     }
 
     /// Keeps what is left of the buffer for the next read.
@@ -134,6 +319,16 @@ impl Connection {
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        if let Wire::Tls(tls) = &mut self.wire {
+            if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
+                self.out.drain(..self.sent);
+                self.sent = 0;
+                return Ok(false);
+            }
+            if tls.is_handshaking() {
+                return Ok(true);
+            }
+        }
         while self.sent < self.out.len() {
             match io::Write::write(&mut self.socket, &self.out[self.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -156,6 +351,24 @@ impl Connection {
         Ok(true)
     }
 
+    /// Sends what is left to be said, as far as the socket takes it; nothing else may follow.
+    ///
+    /// A socket that is closed with unread bytes in it resets the connection, and the other side
+    /// may then never see what we said last: an alert, an error. So what is there is read.
+    pub(crate) fn say_goodbye(&mut self) {
+        if let Wire::Tls(tls) = &mut self.wire {
+            tls.say_goodbye();
+        }
+        let _ = self.flush();
+        let _ = self.socket.shutdown(Shutdown::Write);
+        let mut scrap = [0; 4096];
+        for _ in 0..LAST / scrap.len() {
+            if !matches!(self.read_plain(&mut scrap), Ok(Some(1..))) {
+                return;
+            }
+        }
+    }
+
     /// Whether messages of apps are to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.out.len() > FULL
@@ -175,13 +388,16 @@ mod tests {
     use dal::drivers::openflow::framing::cut;
 
     use super::*;
+    use crate::control::Plain;
 
+    /// A worker's buffer, for plain TCP, may be as small as a test likes.
     fn pair() -> (Connection, TcpStream) {
+        let entrance = Entrance { plain: Plain::Loopback, tls: None };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, address) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        (Connection::new(socket, address, Instant::now()), peer)
+        (Connection::new(socket, address, &entrance, Instant::now()), peer)
     }
 
     fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {

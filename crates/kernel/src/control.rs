@@ -3,7 +3,9 @@
 //! One enum each way. The monitor is the only one that holds the other end, so nothing here is
 //! authenticated. Descriptors travel with the message, in the order stated.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +15,80 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
 
+/// An app, before its zone runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    /// Which.
+    pub app: AppId,
+    /// Its name, for messages.
+    pub name: String,
+    /// Its rights, and its place among the apps.
+    pub policy: Policy,
+}
+
+/// Who may speak OpenFlow over plain TCP, unencrypted and unproven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Plain {
+    /// Who connects from this machine.
+    #[default]
+    Loopback,
+    /// Everybody who reaches the port.
+    Any,
+    /// Nobody.
+    Never,
+}
+
+impl Plain {
+    /// Whether who connects from `address` may.
+    pub fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Loopback => address.to_canonical().is_loopback(),
+            Self::Any => true,
+            Self::Never => false,
+        }
+    }
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "loopback",
+            Self::Any => "any",
+            Self::Never => "never",
+        })
+    }
+}
+
+impl FromStr for Plain {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "loopback" => Ok(Self::Loopback),
+            "any" => Ok(Self::Any),
+            "never" => Ok(Self::Never),
+            _ => Err("say loopback (from this machine only), any (from everywhere) or never"),
+        }
+    }
+}
+
 /// The monitor to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first message: begin to serve. Descriptors: one listening TCP socket per address.
+    /// The first message: begin to serve. Descriptors: one listening TCP socket per address, then
+    /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys.
     Start {
         /// The addresses the sockets are bound to, for messages.
         listeners: Vec<SocketAddr>,
         /// The user and group to become before anything else, if the monitor is root.
         run_as: Option<u32>,
+        /// The apps that there will be: until one is attached, a guard counts as silent.
+        apps: Vec<App>,
+        /// Who may speak plain TCP.
+        plain: Plain,
+        /// Whether there are keys, so that switches may speak TLS.
+        tls: bool,
     },
     /// A zone's app is loaded and wants to be connected; answered by [`Answer::Attached`].
     Attach {
@@ -55,6 +122,13 @@ pub enum Answer {
         app: AppId,
         /// Bytes of records that each ring holds.
         capacity: u32,
+    },
+    /// No rings could be made, most likely for want of descriptors; to be tried again.
+    NotAttached {
+        /// Which app.
+        app: AppId,
+        /// Why.
+        why: String,
     },
     /// The zone lied about its ring (design §5): its links are cut, its process must be ended.
     Fault {

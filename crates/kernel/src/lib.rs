@@ -9,7 +9,9 @@
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
 //! | `connection` | one switch: its socket, its session, its buffers |
-//! | `dispatch` | which app gets what, and the record it gets |
+//! | [`tls`] | keys, certificates, and what they mean |
+//! | `door` | who may be in its handshake, and who gives way |
+//! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what apps may send, and whether it is well-formed |
 //!
@@ -25,10 +27,14 @@ mod check;
 mod connection;
 pub mod control;
 mod dispatch;
+mod door;
+mod held;
 mod link;
+mod plan;
 pub mod policy;
 pub mod query;
 mod rate;
 pub mod server;
+pub mod tls;
 
 pub mod worker;

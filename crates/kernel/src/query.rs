@@ -40,6 +40,8 @@ pub struct SwitchStatus {
     pub version: String,
     /// Its address and port.
     pub address: String,
+    /// What OpenFlow is carried over: `tcp`, or TLS with its version, as `tls 1.3`.
+    pub transport: String,
     /// Which connection of this datapath it is, counted by this kernel from 1.
     pub epoch: u32,
     /// Ports it has, without the local one.
@@ -48,6 +50,9 @@ pub struct SwitchStatus {
     pub packet_ins: u64,
     /// Packet-ins that an app did not get because its ring was full.
     pub dropped: u64,
+    /// Packet-ins that ended because a guard was silent or away.
+    #[serde(default)]
+    pub guarded: u64,
     /// Flow-mods sent to it for apps.
     pub flow_mods: u64,
     /// Packet-outs sent to it for apps.

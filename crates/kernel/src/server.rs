@@ -6,19 +6,23 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::Doorbell;
+use sys::doorbell::{Doorbell, Ringer};
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::control::{Answer, Request};
+use crate::control::{Answer, App, Request};
 use crate::query::{Query, Reply};
+use crate::tls::{
+    self, Entrance,
+    keys::{Keys, KeysError},
+};
 use crate::worker::{Command, Notice, Wires, Worker};
 
 /// Most operators at once; the oldest gives way.
@@ -36,6 +40,12 @@ pub enum ServerError {
     /// The first message was something else.
     #[error("the monitor's first message was not Start")]
     NotStarted,
+    /// Keys were announced and did not come.
+    #[error("the monitor's first message was without the keys that it announced")]
+    NoKeys,
+    /// The monitor has checked them, so this should not happen.
+    #[error("the keys for TLS: {0}")]
+    Keys(#[from] KeysError),
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
@@ -61,9 +71,9 @@ struct Server {
 #[derive(Debug)]
 struct Link {
     commands: Sender<Command>,
-    commands_bell: Arc<Doorbell>,
+    commands_bell: Ringer,
     notices: Receiver<Notice>,
-    notices_bell: Arc<Doorbell>,
+    notices_bell: Doorbell,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -73,7 +83,7 @@ struct Link {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = wait_for(&monitor)?;
-    let Request::Start { listeners, run_as } = request else {
+    let Request::Start { listeners, run_as, apps, plain, tls } = request else {
         return Err(ServerError::NotStarted);
     };
     let confined = match run_as {
@@ -82,12 +92,24 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     };
     confined.map_err(system("giving up privileges"))?;
     sys::process::raise_descriptor_limit().map_err(system("raising the limit of descriptors"))?;
-    let sockets: Vec<TcpListener> = fds.into_iter().map(TcpListener::from).collect();
-    let worker = Link::start(sockets).map_err(system("starting the worker"))?;
+    let mut fds = fds.into_iter();
+    let sockets: Vec<TcpListener> =
+        fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
+    let tls = if tls { Some(take_keys(fds)?) } else { None };
+    let entrance = Entrance { plain, tls };
+    let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
     Server { monitor, operators: Vec::new(), worker }.serve()
+}
+
+/// Makes of the keys that came with `Start` what is needed to serve.
+fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
+    let fds: Vec<OwnedFd> = fds.collect();
+    let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
+    let keys = Keys::from_fds(fds).map_err(system("reading the keys"))?;
+    Ok(keys.check()?)
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
@@ -107,23 +129,26 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
 }
 
 impl Link {
-    fn start(listeners: Vec<TcpListener>) -> io::Result<Self> {
+    fn start(listeners: Vec<TcpListener>, apps: Vec<App>, entrance: Entrance) -> io::Result<Self> {
         let (commands, to_obey) = channel();
         let (to_tell, notices) = channel();
-        let commands_bell = Arc::new(Doorbell::new()?);
-        let notices_bell = Arc::new(Doorbell::new()?);
+        let (commands_bell, hears) = Ringer::new()?;
+        let (notices_bell, rings) = Doorbell::new()?;
+        let ended = (to_tell.clone(), Ringer::from_fd(rings.try_clone()?));
         let wires = Wires {
             commands: to_obey,
-            commands_bell: Arc::clone(&commands_bell),
+            commands_bell: Doorbell::from_fd(hears),
             notices: to_tell,
-            notices_bell: Arc::clone(&notices_bell),
+            notices_bell: Ringer::from_fd(rings),
         };
-        let worker = Worker::new(listeners, wires)?;
-        let bell = Arc::clone(&notices_bell);
+        let worker = Worker::new(listeners, apps, entrance, wires)?;
         let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
-            let result = worker.run();
-            bell.ring(); // so that the server notices
-            result
+            // A panic is one of ours; the server ends the process over it.
+            let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+            let (notices, bell) = ended;
+            let _ = notices.send(Notice::Ended);
+            bell.ring();
+            result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
         })?;
         Ok(Self { commands, commands_bell, notices, notices_bell, thread })
     }
@@ -143,15 +168,14 @@ impl Server {
             while let Ok(notice) = self.worker.notices.try_recv() {
                 self.tell(notice)?;
             }
-            if self.worker.thread.is_finished() {
-                return Err(ServerError::Worker);
-            }
             loop {
                 match self.monitor.receive() {
                     Ok((Request::Stop, _)) => return self.stop(),
                     Ok((request, fds)) => self.obey(request, fds),
                     Err(ChannelError::WouldBlock) => break,
-                    Err(error) => return Err(error.into()),
+                    Err(ChannelError::Closed) => return Err(ChannelError::Closed.into()),
+                    // Most likely descriptors that found no room: whoever waits will ask again.
+                    Err(error) => warn!(%error, "left out a request of the monitor"),
                 }
             }
             let worker = &self.worker;
@@ -163,7 +187,7 @@ impl Server {
     fn wait(&self) {
         let mut fds = vec![
             PollFd::new(&self.monitor, PollFlags::IN),
-            PollFd::new(&*self.worker.notices_bell, PollFlags::IN),
+            PollFd::new(&self.worker.notices_bell, PollFlags::IN),
         ];
         fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
         let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
@@ -190,6 +214,10 @@ impl Server {
             Notice::Attached { app, capacity, fds } => {
                 let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                 self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+            }
+            Notice::Ended => return Err(ServerError::Worker),
+            Notice::NotAttached { app, why } => {
+                self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
             }
             Notice::Fault { app, fault } => {
                 self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;

@@ -78,8 +78,18 @@ pub struct KernelStatus {
 pub struct AppStatus {
     /// Its name.
     pub name: String,
+    /// Its number, which it keeps for ever.
+    pub number: u16,
+    /// When packets reach it: `guard`, `control` or `observe`.
+    pub stage: String,
+    /// The lowest and the highest priority of its flows; `None` if it may write none.
+    pub band: Option<[u16; 2]>,
     /// What hosts it: `user` for a zone.
     pub host: String,
+    /// The version that its object states, once it is loaded.
+    pub version: Option<String>,
+    /// SHA-256 of the object that runs, as hexadecimal digits.
+    pub sha256: Option<String>,
     /// Its process, if it runs.
     pub pid: Option<u32>,
     /// The user that its process is.

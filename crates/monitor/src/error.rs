@@ -23,6 +23,50 @@ pub enum StartError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// Without root, state is kept in the home directory, and nothing says where that is.
+    #[error(
+        "there is no place for the state: neither XDG_STATE_HOME nor HOME is set; name a \
+         directory of yours with --state-dir"
+    )]
+    NoStateDir,
+    /// The configuration is not as it should be.
+    #[error("{}:{line}: {what}", file.display())]
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// `--app` names what cannot run.
+    #[error("--app {app}: {why}")]
+    App {
+        /// What was asked for.
+        app: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
+    /// `--app` is given too often.
+    #[error("--app is given {count} times; {most} is the most")]
+    TooManyApps {
+        /// How many were given.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The file of the apps' numbers cannot be believed.
+    #[error(
+        "{} cannot be used: {why}. It says which flows in the switches are whose, so it is not made \
+         anew. Put it back from a backup. If there is none, remove it and delete what apps wrote \
+         into the switches before: `ovs-ofctl del-flows BRIDGE`", file.display()
+    )]
+    Numbers {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another instance holds the lock.
     #[error(
         "Rosemary already runs in {dir} as process {pid}; stop it with `kill {pid}`, or start \
@@ -75,12 +119,26 @@ pub enum StartError {
     #[error("{what} is missing; looked for {}; {hint}", list(.looked))]
     Missing {
         /// What.
-        what: &'static str,
+        what: String,
         /// Where it was looked for.
         looked: Vec<PathBuf>,
         /// How to get it.
         hint: &'static str,
     },
+    /// Keys for TLS that cannot be used; without them switches would be served otherwise than meant.
+    #[error("the keys for TLS cannot be used: {path}: {why}")]
+    Keys {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// Plain TCP is forbidden, and there is nothing to speak TLS with.
+    #[error(
+        "no switch could connect: --plain never forbids plain TCP, and for TLS there are no keys; \
+         `rosemary pki init` makes some"
+    )]
+    NobodyCouldConnect,
     /// The system refused something with a path.
     #[error("cannot {what} {path}; {hint}")]
     Path {

@@ -15,12 +15,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, AppId, Request};
+use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
+use crate::choice::App;
+use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::places::Places;
 use crate::program::{Program, shortened};
@@ -36,14 +38,11 @@ const MESSAGES_PER_TURN: usize = 64;
 /// From the request to stop to our own end, whatever happens.
 const STOP: Duration = Duration::from_millis(1_800);
 
-/// The number of the learning switch, the only app so far.
-const LEARNING_SWITCH: AppId = AppId(1);
-
 /// Everything that runs.
 #[derive(Debug)]
 pub(crate) struct House {
     started: Instant,
-    listeners: Vec<Listener>,
+    entrance: Entrance,
     users: Users,
     kernel: Program,
     zones: Vec<Zone>,
@@ -51,6 +50,29 @@ pub(crate) struct House {
     signals: Signals,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
+}
+
+/// How switches come in; every kernel gets the same.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) plain: Plain,
+    pub(crate) keys: Option<SealedKeys>,
+}
+
+impl Entrance {
+    /// What tells a kernel, and the descriptors that go with it.
+    fn start(
+        &self,
+        run_as: Option<u32>,
+        apps: Vec<control::App>,
+    ) -> (Request, Vec<BorrowedFd<'_>>) {
+        let listeners = self.listeners.iter().map(Listener::address).collect();
+        let tls = self.keys.is_some();
+        let sockets = self.listeners.iter().map(AsFd::as_fd);
+        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        (Request::Start { listeners, run_as, apps, plain: self.plain, tls }, fds)
+    }
 }
 
 /// What has become readable.
@@ -69,24 +91,20 @@ impl House {
     /// Puts it together; nothing is started yet.
     pub(crate) fn new(
         places: Places,
-        listeners: Vec<Listener>,
-        users: Users,
+        apps: impl Iterator<Item = (AppId, App)>,
+        entrance: Entrance,
         reception: Reception,
         signals: Signals,
     ) -> Self {
-        let learning_switch = Zone::new(
-            LEARNING_SWITCH,
-            "learning-switch",
-            places.learning_switch,
-            places.zone,
-            users.for_app(LEARNING_SWITCH.0),
-        );
+        let users = Users::find();
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
+        let zones = apps.map(zone).collect();
         Self {
             started: Instant::now(),
-            listeners,
+            entrance,
             users,
             kernel: Program::new("kernel", places.kernel),
-            zones: vec![learning_switch],
+            zones,
             reception,
             signals,
             over_at: None,
@@ -126,11 +144,8 @@ impl House {
     fn do_what_is_due(&mut self, now: Instant) {
         if self.kernel.is_start_due(now) {
             self.kernel.start(now);
-            let start = Request::Start {
-                listeners: self.listeners.iter().map(Listener::address).collect(),
-                run_as: self.users.for_kernel(),
-            };
-            let fds: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
+            let apps = self.zones.iter().map(Zone::introduction).collect();
+            let (start, fds) = self.entrance.start(self.users.for_kernel(), apps);
             self.kernel.tell(&start, &fds);
         }
         for zone in &mut self.zones {
@@ -289,6 +304,9 @@ impl House {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
             }
+            Answer::NotAttached { app, why } => {
+                error!(app = app.0, why, "app could not be connected to the kernel");
+            }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
                     zone.fault(&why);
@@ -305,7 +323,10 @@ impl House {
 
     fn answer(&mut self, id: OperatorId, ask: Ask, now: Instant) {
         match ask {
-            Ask::Status => self.reception.answer(id, &Tell::Status(self.status(now)), &[]),
+            Ask::Status => {
+                let status = self.status(now);
+                self.reception.answer(id, &Tell::Status(status), &[]);
+            }
             Ask::Kernel => match self.connect_to_kernel() {
                 Ok(operators_end) => {
                     self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
@@ -332,7 +353,7 @@ impl House {
         }
     }
 
-    fn status(&self, now: Instant) -> Status {
+    fn status(&mut self, now: Instant) -> Status {
         let kernel = self.kernel.supervision();
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
@@ -346,9 +367,9 @@ impl House {
                 state: kernel.state(),
                 restarts: kernel.restarts(),
                 last_exit: kernel.last_exit().map(Into::into),
-                listen: self.listeners.iter().map(|it| it.address().to_string()).collect(),
+                listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
             },
-            apps: self.zones.iter().map(Zone::status).collect(),
+            apps: self.zones.iter_mut().map(Zone::status).collect(),
         }
     }
 

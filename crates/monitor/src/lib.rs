@@ -12,7 +12,8 @@
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
-//! | `listen.rs`, `runtime.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
+//! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
+//! | `listen.rs`, `keys.rs`, `runtime.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
 //!
 //! What it will never do: speak OpenFlow, parse packets, load code, wait on a child, or answer for
 //! the kernel.
@@ -21,9 +22,13 @@
 
 pub mod admin;
 mod attachment;
+mod choice;
+pub mod config;
 pub mod error;
 mod house;
+pub mod keys;
 mod listen;
+mod numbers;
 pub mod options;
 pub mod places;
 mod program;
@@ -34,16 +39,19 @@ pub mod supervise;
 mod users;
 mod zone;
 
+use std::path::Path;
+
+use kernel::control::Plain;
 use tracing::{info, warn};
 
+use crate::config::Config;
 use crate::error::StartError;
-use crate::house::House;
+use crate::house::{Entrance, House};
 use crate::options::Options;
 use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
-use crate::users::Users;
 
 /// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
 ///
@@ -51,22 +59,37 @@ use crate::users::Users;
 /// [`StartError`] if it cannot start. Nothing is left behind then.
 pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
+    let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
+    let apps = choice::apps(&config, &options.apps, &places)?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
-    let dir = options.place.resolve()?;
+    let dir = options.place.resolve(&config)?;
+    let state_dir = options.state_dir(&config)?;
     let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
-    let listeners = listen::bind_all(&options.listen, runtime.took_over())?;
+    let keys = keys::load(&options.tls)?;
+    if options.plain == Plain::Never && keys.is_none() {
+        return Err(StartError::NobodyCouldConnect);
+    }
+    if options.plain == Plain::Any {
+        warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
+    }
+    let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
+    let numbers = numbers::of(&state_dir, apps.iter().map(|app| app.name.as_str()))?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
     let reception = Reception::new(admin, admitted);
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
-    info!(pid = std::process::id(), listen, dir = %dir.display(), "Rosemary started");
-    let mut house = House::new(places, listeners, Users::find(), reception, signals);
+    let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
+    let (pid, dir) = (std::process::id(), dir.display());
+    info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
+    let apps = numbers.into_iter().zip(apps);
+    let entrance = Entrance { listeners, plain: options.plain, keys };
+    let mut house = House::new(places, apps, entrance, reception, signals);
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -17,10 +17,14 @@ use rustix::net::{
 use sys::channel::MAX_FDS;
 
 use crate::error::StartError;
+use crate::keys;
 
 /// Connections that wait while no kernel accepts them. The system caps it at
 /// `net.core.somaxconn`, which is 4096 since Linux 5.4.
 const BACKLOG: i32 = 1024;
+
+/// Most listening sockets: one message hands them to a kernel, with the keys.
+const MOST: usize = MAX_FDS - keys::FDS;
 
 /// How long the sockets of an instance that was killed may take to close.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,8 +60,8 @@ pub(crate) fn bind_all(
     addresses: &[SocketAddr],
     after_crash: bool,
 ) -> Result<Vec<Listener>, StartError> {
-    if addresses.len() > MAX_FDS {
-        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MAX_FDS });
+    if addresses.len() > MOST {
+        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MOST });
     }
     for (i, first) in addresses.iter().enumerate() {
         if let Some(second) = addresses.iter().skip(i + 1).find(|second| overlap(first, second)) {

@@ -1,32 +1,95 @@
 //! What the monitor is started with, for its own command line and for that of `rosemary up`.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use kernel::control::Plain;
 
+use crate::config::{Config, Host, NAME_FORM, is_name};
 use crate::error::StartError;
+use crate::places::of_user;
 
-/// Where the monitor listens and where it keeps its sockets.
+/// Where switches connect if nobody says otherwise: OpenFlow's port, from this machine.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
+
+/// The directory of what outlives a run, of an instance that root started.
+const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
+
+/// What the monitor is told on its command line; it goes before what is in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Options {
-    /// Address and port at which switches connect; may be given several times.
-    #[arg(
-        long = "listen",
-        value_name = "ADDR:PORT",
-        value_parser = parse_address,
-        default_value = "127.0.0.1:6653"
-    )]
+    /// Address and port at which switches connect; may be given several times
+    /// [default: 127.0.0.1:6653]
+    #[arg(long = "listen", value_name = "ADDR:PORT", value_parser = parse_address)]
     pub listen: Vec<SocketAddr>,
+    /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all.
+    #[arg(
+        long,
+        value_name = "WHO",
+        value_parser = PossibleValuesParser::new(["loopback", "any", "never"])
+            .try_map(|text| text.parse::<Plain>()),
+        default_value = "loopback"
+    )]
+    pub plain: Plain,
+    /// Where the keys for TLS are.
+    #[command(flatten)]
+    pub tls: TlsDir,
+    /// App to run, in this order, instead of those of the configuration; may be given several times
+    ///
+    /// What the configuration says about an app of that name holds for it. Behind the colon stands
+    /// what runs it: `user`, a zone of its own, or `kernel`, which is not there yet.
+    #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
+    pub apps: Vec<AppChoice>,
+    /// The directory of what outlives a run, if it is not the default.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROSEMARY_STATE_DIR",
+        hide_env_values = true,
+        help = "Directory of what outlives a run [default: /var/lib/rosemary for root, \
+                $XDG_STATE_HOME/rosemary for others]"
+    )]
+    pub state_dir: Option<PathBuf>,
     /// Where the sockets are.
     #[command(flatten)]
     pub place: Place,
 }
 
-/// The runtime directory, for who makes it and for who looks for it.
+/// An app named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppChoice {
+    /// Its name.
+    pub name: String,
+    /// What is to run it, if that was said.
+    pub host: Option<Host>,
+}
+
+impl fmt::Display for AppChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host {
+            Some(host) => write!(f, "{}:{host}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The configuration and the runtime directory, for who uses them and for who looks for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Place {
+    /// The configuration, if it is not the default one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ROSEMARY_CONFIG",
+        hide_env_values = true,
+        help = "Configuration; none is needed [default: /etc/rosemary/rosemary.toml for root, \
+                $XDG_CONFIG_HOME/rosemary/rosemary.toml for others]"
+    )]
+    pub config: Option<PathBuf>,
     /// The directory, if it is not the default.
     #[arg(
         long,
@@ -37,6 +100,42 @@ pub struct Place {
                 $XDG_RUNTIME_DIR/rosemary for others]"
     )]
     pub runtime_dir: Option<PathBuf>,
+}
+
+/// The directory of the keys for TLS, for who makes them and for who uses them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TlsDir {
+    /// The directory, if it is not the default.
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Directory of the keys for TLS, as `rosemary pki init` makes it; used if it is \
+                there [default: /etc/rosemary/pki for root, $XDG_CONFIG_HOME/rosemary/pki for \
+                others]"
+    )]
+    pub tls_dir: Option<PathBuf>,
+}
+
+/// Where root's keys are.
+pub const SYSTEM_TLS_DIR: &str = "/etc/rosemary/pki";
+
+impl TlsDir {
+    /// The directory that is meant, as an absolute path; `None` if nothing says which it is.
+    pub fn resolve(&self) -> Option<PathBuf> {
+        let dir = match &self.tls_dir {
+            Some(dir) => dir.clone(),
+            None if sys::process::is_root() => SYSTEM_TLS_DIR.into(),
+            None => config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?,
+        };
+        Some(std::path::absolute(&dir).unwrap_or(dir))
+    }
+}
+
+/// As the XDG Base Directory Specification says: relative paths are to be taken as not set.
+fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
+    let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")))?;
+    Some(base.join("rosemary/pki"))
 }
 
 /// The directory of an instance that root started.
@@ -55,31 +154,68 @@ impl Options {
         for address in &self.listen {
             args.extend(["--listen".into(), address.to_string().into()]);
         }
-        if let Some(dir) = &self.place.runtime_dir {
-            args.extend(["--runtime-dir".into(), dir.into()]);
+        args.extend(["--plain".into(), self.plain.to_string().into()]);
+        if let Some(dir) = &self.tls.tls_dir {
+            args.extend(["--tls-dir".into(), dir.into()]);
+        }
+        for app in &self.apps {
+            args.extend(["--app".into(), app.to_string().into()]);
+        }
+        let paths = [
+            ("--state-dir", &self.state_dir),
+            ("--config", &self.place.config),
+            ("--runtime-dir", &self.place.runtime_dir),
+        ];
+        for (option, path) in paths {
+            if let Some(path) = path {
+                args.extend([option.into(), path.into()]);
+            }
         }
         args
+    }
+
+    /// Where switches connect.
+    pub fn listen(&self, config: &Config) -> Vec<SocketAddr> {
+        let said = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
+        said.cloned().unwrap_or_else(|| vec![LISTEN])
+    }
+
+    /// The directory of what outlives a run, as an absolute path.
+    ///
+    /// # Errors
+    /// [`StartError::NoStateDir`] if nothing says which it is.
+    pub fn state_dir(&self, config: &Config) -> Result<PathBuf, StartError> {
+        let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
+            Some(dir) => dir.clone(),
+            None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
+            None => of_user("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
+        };
+        absolute(dir, "name another one with --state-dir")
     }
 }
 
 impl Place {
-    /// The directory that is meant, as an absolute path.
+    /// The runtime directory that is meant, as an absolute path.
     ///
     /// # Errors
     /// [`StartError::NoRuntimeDir`] if nothing says which it is.
-    pub fn resolve(&self) -> Result<PathBuf, StartError> {
-        let dir = match &self.runtime_dir {
+    pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
+        let dir = match self.runtime_dir.as_ref().or(config.runtime_dir.as_ref()) {
             Some(dir) => dir.clone(),
             None if sys::process::is_root() => SYSTEM_RUNTIME_DIR.into(),
             None => session_dir(std::env::var_os("XDG_RUNTIME_DIR"))?,
         };
-        std::path::absolute(&dir).map_err(|source| StartError::Path {
-            what: "use the directory",
-            path: dir,
-            hint: "name another one with --runtime-dir",
-            source,
-        })
+        absolute(dir, "name another one with --runtime-dir")
     }
+}
+
+fn absolute(dir: PathBuf, hint: &'static str) -> Result<PathBuf, StartError> {
+    std::path::absolute(&dir).map_err(|source| StartError::Path {
+        what: "use the directory",
+        path: dir,
+        hint,
+        source,
+    })
 }
 
 fn session_dir(xdg: Option<OsString>) -> Result<PathBuf, StartError> {
@@ -95,6 +231,19 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         "give an address and a port, as 127.0.0.1:6653, 0.0.0.0:6653 (everywhere) or [::1]:6653"
             .to_owned()
     })
+}
+
+fn parse_app(text: &str) -> Result<AppChoice, String> {
+    let (name, host) = match text.split_once(':') {
+        Some((name, host)) => {
+            (name, Some(Host::named(host).ok_or("behind the colon, say user or kernel")?))
+        }
+        None => (text, None),
+    };
+    if !is_name(name) {
+        return Err(format!("give {NAME_FORM}"));
+    }
+    Ok(AppChoice { name: name.to_owned(), host })
 }
 
 #[cfg(test)]
@@ -116,15 +265,45 @@ mod tests {
 
     #[test]
     fn no_argument_means_the_openflow_port_on_loopback() {
-        assert_eq!(parse(&[]).unwrap().listen, ["127.0.0.1:6653".parse().unwrap()]);
+        let listen = parse(&[]).unwrap().listen(&Config::default());
+        assert_eq!(listen, ["127.0.0.1:6653".parse().unwrap()]);
+    }
+
+    #[test]
+    fn command_line_goes_before_the_configuration() {
+        let text =
+            "controller = { listen = [\"127.0.0.1:1\"], runtime-dir = \"r\", state-dir = \"/s\" }";
+        let config = Config::parse("/etc/x/rosemary.toml".into(), text.into()).unwrap();
+        let options = parse(&[]).unwrap();
+        assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
+        assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s"));
+        let args = ["--listen", "[::1]:2", "--runtime-dir", "/r2", "--state-dir", "/s2"];
+        let options = parse(&args).unwrap();
+        assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
+        assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/r2"));
+        assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s2"));
+    }
+
+    #[test]
+    fn app_is_a_name_and_perhaps_what_runs_it() {
+        let choice = |name: &str, host| AppChoice { name: name.into(), host };
+        let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
+        let [user, kernel] = [Host::User, Host::Kernel].map(Some);
+        assert_eq!(options.apps, [choice("a", None), choice("b", user), choice("c", kernel)]);
+        for wrong in ["", "a:b", "../a", "A", "a b", "a:", ":user", "-a"] {
+            assert!(parse(&[&format!("--app={wrong}")]).is_err(), "{wrong}");
+        }
     }
 
     #[test]
     fn arguments_survive_being_passed_on() {
-        let args =
-            ["--listen", "127.0.0.1:6653", "--listen", "[::1]:6633", "--runtime-dir", "/tmp/r"];
+        let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
+                    --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+        let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
-        assert_eq!(options.listen.len(), 2);
+        assert_eq!(options.plain, Plain::Never);
+        assert_eq!((options.listen.len(), options.apps.len()), (2, 2));
         assert_eq!(options.to_args(), args);
     }
 
@@ -132,6 +311,22 @@ mod tests {
     fn address_without_a_port_is_refused_with_an_example() {
         let error = parse(&["--listen", "6653"]).unwrap_err();
         assert!(error.contains("as 127.0.0.1:6653"), "{error}");
+    }
+
+    #[test]
+    fn plain_tcp_is_for_this_machine_unless_said_otherwise() {
+        assert_eq!(parse(&[]).unwrap().plain, Plain::Loopback);
+        assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
+    }
+
+    #[test]
+    fn keys_of_a_user_are_with_the_users_configuration() {
+        let some = |dir: &str| Some(OsString::from(dir));
+        let dir = config_dir(some("/x"), some("/home/u"));
+        assert_eq!(dir.unwrap(), Path::new("/x/rosemary/pki"));
+        let dir = config_dir(some("x"), some("/home/u"));
+        assert_eq!(dir.unwrap(), Path::new("/home/u/.config/rosemary/pki"));
+        assert_eq!(config_dir(None, None), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where the programs are that the monitor starts, and the app that it loads.
+//! Where the programs are that the monitor starts, and the apps that it loads.
 //!
 //! Next to the monitor's own program first, so that a build directory works as it is and never
 //! mixes with what is installed.
@@ -25,8 +25,8 @@ pub struct Places {
     pub kernel: PathBuf,
     /// `rosemary-zone`.
     pub zone: PathBuf,
-    /// The learning switch's object.
-    pub learning_switch: PathBuf,
+    /// The directory of our own program.
+    own: PathBuf,
 }
 
 impl Places {
@@ -39,15 +39,27 @@ impl Places {
         Ok(Self {
             kernel: program("rosemary-kernel", &own)?,
             zone: program("rosemary-zone", &own)?,
-            learning_switch: first(
-                "the app learning-switch",
-                &[
-                    own.join("examples/liblearning_switch.so"),
-                    Path::new(APPS).join("learning-switch.so"),
-                ],
-                "build it with `cargo build --workspace --examples`",
-            )?,
+            own,
         })
+    }
+
+    /// Finds the object of the app `name`: in `configured`, if that says where it is.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    pub fn object(&self, name: &str, configured: Option<&Path>) -> Result<PathBuf, StartError> {
+        let what = format!("the object of the app {name}");
+        if let Some(path) = configured {
+            let hint = "build it, or correct `object` in the configuration";
+            return first(what, &[path.to_owned()], hint);
+        }
+        let looked = [
+            self.own.join(format!("examples/lib{}.so", name.replace('-', "_"))),
+            Path::new(APPS).join(format!("{name}.so")),
+        ];
+        let hint = "build it (`make build` for the apps that ship), or say where it is with \
+                    `object` in the configuration";
+        first(what, &looked, hint)
     }
 }
 
@@ -57,7 +69,7 @@ impl Places {
 /// [`StartError::Missing`].
 pub fn program(name: &'static str, own: &Path) -> Result<PathBuf, StartError> {
     let looked = [own.join(name), Path::new(LIBEXEC).join(name)];
-    first(name, &looked, "build it with `cargo build --workspace`")
+    first(name.into(), &looked, "build it with `cargo build --workspace`")
 }
 
 /// The directory of the program that runs.
@@ -68,6 +80,17 @@ pub fn own_dir() -> Result<PathBuf, StartError> {
     let exe = std::env::current_exe()
         .map_err(|source| StartError::System { what: "find the own program", source })?;
     Ok(exe.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
+/// The directory of ours that the variable `xdg` of the XDG Base Directory Specification stands
+/// for, or else the one in `below` the home directory; `None` without a home.
+pub fn of_user(xdg: &str, below: &str) -> Option<PathBuf> {
+    // A relative path is to be taken as not set.
+    let absolute = |variable: &str| {
+        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let dir = absolute(xdg).or_else(|| Some(absolute("HOME")?.join(below)))?;
+    Some(dir.join("rosemary"))
 }
 
 /// Reads an app's object, whole.
@@ -90,11 +113,7 @@ pub fn read_object(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn first(
-    what: &'static str,
-    looked: &[PathBuf],
-    hint: &'static str,
-) -> Result<PathBuf, StartError> {
+fn first(what: String, looked: &[PathBuf], hint: &'static str) -> Result<PathBuf, StartError> {
     looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| StartError::Missing {
         what,
         looked: looked.to_vec(),
@@ -114,6 +133,20 @@ mod tests {
             "rosemary-none is missing; looked for /nowhere/rosemary-none and \
              /usr/libexec/rosemary/rosemary-none; build it with `cargo build --workspace`"
         );
+    }
+
+    #[test]
+    fn object_is_looked_for_by_the_apps_name_or_only_where_the_operator_says() {
+        let places = Places { kernel: "/".into(), zone: "/".into(), own: "/nowhere".into() };
+        let error = places.object("my-app", None).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "looked for /nowhere/examples/libmy_app.so and /usr/lib/rosemary/apps/my-app.so"
+            ),
+            "{error}"
+        );
+        let error = places.object("my-app", Some(Path::new("/mine.so"))).unwrap_err().to_string();
+        assert!(error.contains("looked for /mine.so; build it, or correct `object`"), "{error}");
     }
 
     #[test]

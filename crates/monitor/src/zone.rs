@@ -3,20 +3,28 @@
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kernel::control::AppId;
-use kernel::policy::Policy;
+use kernel::control::{self, AppId};
+use kernel::policy::{Band, Policy};
+use sha2::{Digest as _, Sha256};
 use tracing::{error, info};
 use zone::control::{Answer, Request};
 
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
+use crate::choice::App;
+use crate::config::{Host, NO_BAND, stage_name};
 use crate::places::read_object;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
+use crate::users::Users;
 
 /// An app that runs as a user app.
 #[derive(Debug)]
@@ -29,31 +37,36 @@ pub(crate) struct Zone {
     pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
+    /// The version that the object states, once it is loaded.
+    version: Option<String>,
+    /// The object that the process was given, until its digest is asked for: hashing it takes as
+    /// long as it is big, and a start has no time for that.
+    given: Option<OwnedFd>,
+    /// The digest of that object.
+    sha256: Option<String>,
 }
 
 impl Zone {
-    /// App number `app`, called `name`, whose object is in `object`, hosted by the program `host`.
-    pub(crate) fn new(
-        app: AppId,
-        name: &str,
-        object: PathBuf,
-        host: PathBuf,
-        run_as: Option<u32>,
-    ) -> Self {
+    /// App number `app`, hosted by the program `host`.
+    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
         Self {
             app,
-            name: name.into(),
-            program: Program::new(format!("zone {name}"), host),
-            object,
-            run_as,
-            policy: Policy::default(),
+            program: Program::new(format!("zone {}", of.name), host),
+            name: of.name,
+            object: of.object,
+            run_as: users.for_app(app.0),
+            policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
+            version: None,
+            given: None,
+            sha256: None,
         }
     }
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
+        (self.version, self.given, self.sha256) = (None, None, None);
         let object =
             read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
         match object {
@@ -66,6 +79,7 @@ impl Zone {
                     band: (self.policy.band.lowest, self.policy.band.highest),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
+                self.given = Some(object);
             }
             Err(error) => {
                 let why = format!("could not read {}: {error}", self.object.display());
@@ -86,6 +100,7 @@ impl Zone {
                 if self.program.ready() {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
+                    self.version = Some(version);
                     return true;
                 }
                 if self.program.supervision().state() != State::Stopping {
@@ -99,6 +114,12 @@ impl Zone {
             }
         }
         false
+    }
+
+    /// What the kernel is told of it at its start.
+    pub(crate) fn introduction(&self) -> control::App {
+        let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
+        control::App { app, name, policy }
     }
 
     /// Whether its app is loaded and can be connected.
@@ -155,16 +176,60 @@ impl Zone {
     }
 
     /// For the operator.
-    pub(crate) fn status(&self) -> AppStatus {
+    pub(crate) fn status(&mut self) -> AppStatus {
+        if let Some(object) = self.given.take() {
+            self.sha256 = sha256(&File::from(object)).ok();
+        }
         let supervision = self.program.supervision();
+        let Band { lowest, highest } = self.policy.band;
         AppStatus {
             name: self.name.clone(),
-            host: "user".into(),
+            number: self.app.0,
+            stage: stage_name(self.policy.stage).into(),
+            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            host: Host::User.name().into(),
+            version: self.version.clone(),
+            sha256: self.sha256.clone(),
             pid: self.program.pid(),
             uid: self.uid(),
             state: supervision.state(),
             restarts: supervision.restarts(),
             last_exit: supervision.last_exit().map(Into::into),
         }
+    }
+}
+
+/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
+fn sha256(file: &File) -> io::Result<String> {
+    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let size = file.read_at(&mut buffer, at)?;
+        if size == 0 {
+            break;
+        }
+        hash.update(buffer.get(..size).unwrap_or_default());
+        at += size as u64;
+    }
+    let digits = hash.finalize();
+    Ok(digits.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_as_sha256sum_prints_it() {
+        let of = |bytes: &[u8]| {
+            let object = sys::shm::sealed_copy("object", bytes).unwrap();
+            sha256(&File::from(object)).unwrap()
+        };
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(of(b""), empty);
+        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
     }
 }

@@ -9,6 +9,7 @@ use crate::{EncodeError, PortNo, Version, Writer, v1_0, v1_3};
 
 /// What happens to a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Action {
     /// Sends the packet out.
@@ -26,7 +27,7 @@ pub enum Action {
         /// The queue at that port.
         queue_id: u32,
     },
-    /// Sets a header field; its mask, if any, cannot be sent.
+    /// Sets a header field. It has no mask, unless it is of a class that others define.
     ///
     /// For `VlanVid` OpenFlow 1.0 adds a tag if there is none, 1.3 needs one to be there.
     SetField(Field),
@@ -67,6 +68,7 @@ pub enum Action {
         /// Whose it is.
         experimenter: u32,
         /// What it says; zeros that make the action's length a multiple of 8 are added when sent.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: Box<[u8]>,
     },
     /// A type that the version does not define, as it stands on the wire.
@@ -74,6 +76,7 @@ pub enum Action {
         /// The type.
         kind: u16,
         /// What follows the head.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         body: Box<[u8]>,
     },
 }

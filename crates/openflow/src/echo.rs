@@ -1,16 +1,18 @@
 //! Echo: are you there? OpenFlow 1.3.5 §7.5.2, §7.5.3; OpenFlow 1.0.2 §5.5.2, §5.5.3.
 
-use crate::header::Header;
+use crate::header::{Header, check_version};
 use crate::{DecodeError, EncodeError, Kind, Version, Writer};
 
 /// An echo request or reply. Its payload is the requester's business and comes back unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Echo<'a> {
     /// Whether it is the reply.
     pub is_reply: bool,
     /// The transaction id; a reply has the request's.
     pub xid: u32,
     /// What the requester wants back.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
@@ -21,8 +23,8 @@ impl<'a> Echo<'a> {
     /// [`DecodeError`] if the bytes are not exactly one of these.
     #[inline]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        check_version(message)?;
         let (header, mut body) = Header::split(message)?;
-        Version::from_wire(header.version)?;
         let is_reply = match header.kind {
             2 => false,
             3 => true,

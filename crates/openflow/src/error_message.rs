@@ -1,6 +1,7 @@
 //! Error messages: what the peer would not do, and why.
 //!
-//! OpenFlow 1.3.5 §7.5.4, OpenFlow 1.0.2 §5.4.4. The names are those of the specification.
+//! OpenFlow 1.3.5 §7 (`ofp_error_msg`), OpenFlow 1.0.2 §5.4.4. The names are those of the
+//! specification.
 
 use crate::header::{begin, open};
 use crate::{DecodeError, EncodeError, Kind, Version};
@@ -8,6 +9,7 @@ use core::fmt;
 
 /// An error message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ErrorMessage<'a> {
     /// The version it was sent in, which gives type and code their meaning.
     pub version: Version,
@@ -16,6 +18,7 @@ pub struct ErrorMessage<'a> {
     /// The code: what was wrong.
     pub code: u16,
     /// Usually the first 64 bytes or more of the message that failed; for hello-failed, text.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
@@ -129,7 +132,7 @@ const V1_0: Names = &[
     ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
 ];
 
-/// OpenFlow 1.3.5 §7.5.4.
+/// OpenFlow 1.3.5, `ofp_error_type` and the codes of each.
 const V1_3: Names = &[
     ("HELLO_FAILED", &["INCOMPATIBLE", "EPERM"]),
     (

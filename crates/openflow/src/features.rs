@@ -37,7 +37,7 @@ impl Capabilities {
 
     fn from_v1_0(bits: u32) -> Self {
         let stp = if bits & Self::STP_1_0 == 0 { 0 } else { Self::STP.0 };
-        Self(bits & !Self::STP_1_0 | stp)
+        Self(bits & !(Self::STP_1_0 | Self::STP.0) | stp)
     }
 
     fn to_v1_0(self) -> u32 {
@@ -48,6 +48,7 @@ impl Capabilities {
 
 /// A switch's identity and abilities: the features reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Features {
     /// Its identity.
     pub dpid: Dpid,
@@ -73,39 +74,42 @@ impl Features {
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FeaturesReply)?;
         let features = match version {
-            Version::V1_0 => {
-                let wire = v1_0::Features::read(&mut body, "switch_features")?;
-                Self {
-                    dpid: Dpid(wire.datapath_id),
-                    n_buffers: wire.n_buffers,
-                    n_tables: wire.n_tables,
-                    auxiliary_id: 0,
-                    capabilities: Capabilities::from_v1_0(wire.capabilities),
-                    actions: wire.actions,
-                    ports: wire.ports.iter().map(|port| PortDesc::from_v1_0(&port)).collect(),
-                }
-            }
-            Version::V1_3 => {
-                let wire = v1_3::Features::read(&mut body, "switch_features")?;
-                Self {
-                    dpid: Dpid(wire.datapath_id),
-                    n_buffers: wire.n_buffers,
-                    n_tables: wire.n_tables,
-                    auxiliary_id: wire.auxiliary_id,
-                    capabilities: Capabilities(wire.capabilities),
-                    actions: 0,
-                    ports: Vec::new(),
-                }
-            }
+            Version::V1_0 => Self::from_v1_0(&v1_0::Features::read(&mut body, "switch_features")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::Features::read(&mut body, "switch_features")?),
         };
         body.finish("switch_features")?;
         Ok(features)
     }
 
+    pub(crate) fn from_v1_0(wire: &v1_0::Features<'_>) -> Self {
+        Self {
+            dpid: Dpid(wire.datapath_id),
+            n_buffers: wire.n_buffers,
+            n_tables: wire.n_tables,
+            auxiliary_id: 0,
+            capabilities: Capabilities::from_v1_0(wire.capabilities),
+            actions: wire.actions,
+            ports: wire.ports.iter().map(|port| PortDesc::from_v1_0(&port)).collect(),
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::Features) -> Self {
+        Self {
+            dpid: Dpid(wire.datapath_id),
+            n_buffers: wire.n_buffers,
+            n_tables: wire.n_tables,
+            auxiliary_id: wire.auxiliary_id,
+            // Nothing in OpenFlow 1.3 has the bit that stands for 1.0's spanning tree here.
+            capabilities: Capabilities(wire.capabilities & !Capabilities::STP.0),
+            actions: 0,
+            ports: Vec::new(),
+        }
+    }
+
     /// Encodes the reply for a version, as a switch would; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] for ports in a version whose reply has none, and for an
+    /// [`EncodeError::Unsupported`] for ports and actions in a version whose reply has none, and for an
     /// auxiliary connection in OpenFlow 1.0; [`EncodeError::NoRoom`] if `out` is too small.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version });
@@ -133,6 +137,9 @@ impl Features {
                 if !self.ports.is_empty() {
                     return unsupported("switch_features.ports");
                 }
+                if self.actions != 0 {
+                    return unsupported("switch_features.actions");
+                }
                 let wire = v1_3::Features {
                     datapath_id: self.dpid.0,
                     n_buffers: self.n_buffers,
@@ -151,6 +158,7 @@ impl Features {
 
 /// How a switch treats what it sends to the controller: get-config reply and set-config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SwitchConfig {
     /// How IP fragments are handled: `ofp_config_flags`; 0 is nothing special.
     pub flags: u16,

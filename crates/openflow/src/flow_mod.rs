@@ -3,10 +3,11 @@
 //! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Making one from a match of the usual size and
 //! a slice of actions, and encoding it, allocates nothing; decoding one borrows its actions.
 
-use crate::action::{Action, Actions};
+use crate::action::Action;
 use crate::header::{begin, open};
+use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::wire::{List, Pad, Wire};
+use crate::wire::Wire;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
 /// `buffer_id` of no buffer (`OFP_NO_BUFFER`).
@@ -14,6 +15,7 @@ pub(crate) const NO_BUFFER: u32 = 0xffff_ffff;
 
 /// What a flow-mod does. The numbers are the same in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum FlowModCommand {
     /// Adds an entry; replaces one of the same match and priority.
     Add,
@@ -60,6 +62,7 @@ impl FlowModCommand {
 
 /// Flags of a flow-mod, with OpenFlow 1.3's numbers (`ofp_flow_mod_flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowModFlags(pub u16);
 
 impl FlowModFlags {
@@ -85,6 +88,21 @@ impl FlowModFlags {
     const SHARED: u16 = 0b11;
     /// The bit of [`FlowModFlags::EMERGENCY`] in OpenFlow 1.0.
     const EMERGENCY_1_0: u16 = 1 << 2;
+
+    /// The bits OpenFlow 1.3 has.
+    const V1_3: u16 = 0b1_1111;
+
+    fn from_v1_3(found: u16, offset: usize) -> Result<Self, DecodeError> {
+        match found & !Self::V1_3 {
+            0 => Ok(Self(found)),
+            _ => Err(DecodeError::BadValue {
+                field: "flow_mod.flags",
+                offset,
+                found: found.into(),
+                expected: "no bits but those of OpenFlow 1.3: 0x1f",
+            }),
+        }
+    }
 
     fn from_v1_0(found: u16, offset: usize) -> Result<Self, DecodeError> {
         let emergency = if found & Self::EMERGENCY_1_0 == 0 { 0 } else { Self::EMERGENCY.0 };
@@ -115,142 +133,6 @@ impl core::ops::BitOr for FlowModFlags {
     }
 }
 
-/// What an entry does with its packets: one instruction of each kind at most, as OpenFlow 1.3.5
-/// §5.9 says, in the order in which a switch carries them out.
-///
-/// OpenFlow 1.0 has only `apply`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Instructions<'a> {
-    /// Sends the packet through this meter.
-    pub meter: Option<u32>,
-    /// Applies these actions at once.
-    pub apply: Actions<'a>,
-    /// Empties the action set.
-    pub clear: bool,
-    /// Merges these actions into the action set.
-    pub write: Actions<'a>,
-    /// Writes metadata: the bits, and which of them.
-    pub metadata: Option<(u64, u64)>,
-    /// Goes on in this table.
-    pub goto_table: Option<u8>,
-    /// Experimenters' instructions and ones not in the specification. OpenFlow 1.3 only.
-    pub others: List<'a, v1_3::Instruction<'a>>,
-}
-
-impl<'a> Instructions<'a> {
-    /// The instructions that those of OpenFlow 1.3 are.
-    ///
-    /// # Errors
-    /// [`DecodeError::BadValue`] if one comes twice: what the switch would make of it is not said.
-    pub(crate) fn from_v1_3(
-        wire: List<'a, v1_3::Instruction<'a>>,
-        at: usize,
-    ) -> Result<Self, DecodeError> {
-        use v1_3::Instruction as Wired;
-        let mut found = Self::default();
-        let mut seen = 0_u8;
-        for instruction in wire {
-            let kind = instruction.kind();
-            match instruction {
-                Wired::GotoTable(goto) => found.goto_table = Some(goto.table_id),
-                Wired::WriteMetadata(write) => {
-                    found.metadata = Some((write.metadata, write.metadata_mask));
-                }
-                Wired::WriteActions(write) => found.write = write.actions.into(),
-                Wired::ApplyActions(apply) => found.apply = apply.actions.into(),
-                Wired::ClearActions(_) => found.clear = true,
-                Wired::Meter(meter) => found.meter = Some(meter),
-                Wired::Experimenter(_) | Wired::Unknown { .. } => {
-                    found.others = wire;
-                    continue;
-                }
-            }
-            let bit = 1_u8.checked_shl(kind.into()).unwrap_or(0);
-            if seen & bit != 0 {
-                return Err(DecodeError::BadValue {
-                    field: "instruction.type",
-                    offset: at,
-                    found: kind.into(),
-                    expected: "no instruction twice",
-                });
-            }
-            seen |= bit;
-        }
-        Ok(found)
-    }
-
-    /// The experimenters' instructions and unknown ones.
-    pub fn others(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
-        self.others.iter().filter(|instruction| {
-            matches!(
-                instruction,
-                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
-            )
-        })
-    }
-
-    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        use v1_3::Instruction as Wired;
-        use v1_3::instruction;
-        if let Some(meter) = self.meter {
-            Wired::Meter(meter).write(to);
-        }
-        if !self.apply.is_empty() {
-            write_actions(4, self.apply, to)?;
-        }
-        if self.clear {
-            write_actions(5, Actions::default(), to)?;
-        }
-        if !self.write.is_empty() {
-            write_actions(3, self.write, to)?;
-        }
-        if let Some((metadata, metadata_mask)) = self.metadata {
-            let pad = Pad::default();
-            Wired::WriteMetadata(instruction::WriteMetadata { pad, metadata, metadata_mask })
-                .write(to);
-        }
-        if let Some(table_id) = self.goto_table {
-            Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
-        }
-        self.others().for_each(|instruction| instruction.write(to));
-        Ok(())
-    }
-
-    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
-        if self.meter.is_some() {
-            return unsupported("instruction meter");
-        }
-        if self.clear {
-            return unsupported("instruction clear_actions");
-        }
-        if !self.write.is_empty() {
-            return unsupported("instruction write_actions");
-        }
-        if self.metadata.is_some() {
-            return unsupported("instruction write_metadata");
-        }
-        if self.goto_table.is_some() {
-            return unsupported("instruction goto_table");
-        }
-        if self.others().next().is_some() {
-            return unsupported("an experimenter's instruction");
-        }
-        self.apply.write(Version::V1_0, to)
-    }
-}
-
-/// Writes an instruction of OpenFlow 1.3 that holds actions (`ofp_instruction_actions`, §7.2.4).
-#[inline]
-fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-    let start = to.position();
-    to.u16(kind);
-    to.zeros(6); // len, and the padding
-    actions.write(Version::V1_3, to)?;
-    to.patch_size(start + 2, start);
-    Ok(())
-}
-
 /// A flow-mod.
 ///
 /// ```
@@ -268,6 +150,7 @@ fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowMod<'a> {
     /// What it does.
     pub command: FlowModCommand,
@@ -278,6 +161,7 @@ pub struct FlowMod<'a> {
     /// Which cookie bits an entry must share to be modified or deleted. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
     /// Which packets.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
     /// The higher goes first.
     pub priority: u16,
@@ -456,10 +340,10 @@ impl<'a> FlowMod<'a> {
         to.finish()
     }
 
-    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.flags.contains(FlowModFlags::EMERGENCY) {
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.flags.0 & !FlowModFlags::V1_3 != 0 {
             return Err(EncodeError::Unsupported {
-                field: "flow_mod.flags emergency",
+                field: "flow_mod.flags",
                 version: Version::V1_3,
             });
         }
@@ -479,7 +363,7 @@ impl<'a> FlowMod<'a> {
         self.instructions.write_v1_3(to)
     }
 
-    fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
         if self.table_id != 0 && !(self.command.is_delete() && self.table_id == Self::ALL_TABLES) {
             return unsupported("flow_mod.table_id");
@@ -520,9 +404,10 @@ impl<'a> FlowMod<'a> {
         Ok(decoded)
     }
 
-    fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
-        /// Where command and match stand in the message, for errors.
+    pub(crate) fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
+        /// Where command, flags and match stand in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 17;
+        const FLAGS_AT: usize = Header::SIZE + 36;
         const MATCH_AT: usize = Header::SIZE + 40;
         Ok(Self {
             command: FlowModCommand::from_wire(wire.command.into(), COMMAND_AT)?,
@@ -536,12 +421,12 @@ impl<'a> FlowMod<'a> {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             out_port: wire.out_port,
             out_group: wire.out_group,
-            flags: FlowModFlags(wire.flags),
+            flags: FlowModFlags::from_v1_3(wire.flags, FLAGS_AT)?,
             instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
         })
     }
 
-    fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
         /// Where command and flags stand in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 48;
         const FLAGS_AT: usize = Header::SIZE + 62;

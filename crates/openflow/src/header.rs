@@ -1,7 +1,7 @@
 //! The header that begins every message of every version, and the message types of all versions
 //! under one name each.
 //!
-//! OpenFlow 1.3.5 §7.1.1, OpenFlow 1.0.2 §5.1:
+//! OpenFlow 1.3.5 §7.1, OpenFlow 1.0.2 §5.1:
 //!
 //! ```text
 //!  0         1      2        4     8
@@ -15,6 +15,7 @@ use core::fmt;
 
 /// The header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
     /// The version byte; 1 is OpenFlow 1.0, 4 is 1.3. Any value is possible before the hello.
     pub version: u8,
@@ -97,11 +98,18 @@ impl Header {
     }
 }
 
+/// The version of a message, before anything else is looked at: what comes from a version not
+/// spoken here is that, whatever else is wrong with it.
+#[inline]
+pub(crate) fn check_version(bytes: &[u8]) -> Result<Version, DecodeError> {
+    Version::from_wire(Reader::new(bytes, 0).u8("header.version")?)
+}
+
 /// Starts decoding a whole message that must be of `kind`: its version, header and body.
 #[inline]
 pub(crate) fn open(bytes: &[u8], kind: Kind) -> Result<(Version, Header, Reader<'_>), DecodeError> {
+    let version = check_version(bytes)?;
     let (header, body) = Header::split(bytes)?;
-    let version = Version::from_wire(header.version)?;
     if kind.to_wire(version) != Some(header.kind) {
         return Err(DecodeError::WrongKind {
             version: header.version,
@@ -132,7 +140,7 @@ macro_rules! kinds {
     ($( $(#[$meta:meta])* $kind:ident = $name:literal, $v1_0:expr, $v1_3:expr; )*) => {
         /// A message type, the same name for what versions number differently.
         ///
-        /// OpenFlow 1.3.5 §7.1.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of
+        /// OpenFlow 1.3.5 §7.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of
         /// 1.0 are its multipart messages here, and its vendor message the experimenter message.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]

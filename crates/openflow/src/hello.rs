@@ -35,6 +35,7 @@ pub struct NegotiationError {
 
 /// A hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Hello {
     /// The version byte: the highest version that the sender speaks.
     pub version: u8,

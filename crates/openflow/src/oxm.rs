@@ -40,7 +40,7 @@ pub struct Oxm<'a> {
 }
 
 /// The size of the value of a field of class [`OPENFLOW_BASIC`], in bytes, if OpenFlow 1.3
-/// defines the field. OpenFlow 1.3.5 §7.2.3.7, table 12 on.
+/// defines the field. OpenFlow 1.3.5 §7.2.3.7.
 pub fn basic_size(field: u8) -> Option<usize> {
     Some(match field {
         0 | 1 | 11 | 12 | 22 | 23 | 28 | 34 => 4,
@@ -69,6 +69,32 @@ impl<'a> Oxm<'a> {
             }
             _ => (body, None),
         }
+    }
+
+    /// Reads one whose length is known to be right.
+    #[inline]
+    pub(crate) fn read_canonical(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let [a, b, field, length] = from.array("oxm")?;
+        Ok(Self {
+            class: u16::from_be_bytes([a, b]),
+            field: field >> 1,
+            has_mask: field & 1 != 0,
+            payload: from.take("oxm.value", length.into())?,
+        })
+    }
+
+    /// Writes class, field and length.
+    #[inline]
+    pub(crate) fn write_head(&self, to: &mut Writer<'_>) {
+        to.u16(self.class);
+        to.u8(self.field << 1 | u8::from(self.has_mask));
+        to.u8(u8::try_from(self.payload.len()).unwrap_or(u8::MAX));
+    }
+
+    /// What the length counts: a payload past 255 bytes, which no length can, is cut.
+    #[inline]
+    pub(crate) fn value(&self) -> &'a [u8] {
+        self.payload.get(..255).unwrap_or(self.payload)
     }
 
     /// The size on the wire, in bytes.
@@ -103,11 +129,8 @@ impl<'a> Wire<'a> for Oxm<'a> {
 
     #[inline]
     fn write(&self, to: &mut Writer<'_>) {
-        to.u16(self.class);
-        to.u8(self.field << 1 | u8::from(self.has_mask));
-        // A payload past 255 bytes cannot be read and is refused where one is made.
-        to.u8(u8::try_from(self.payload.len()).unwrap_or(u8::MAX));
-        to.bytes(self.payload.get(..255).unwrap_or(self.payload));
+        self.write_head(to);
+        to.bytes(self.value());
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// Why a packet was sent to the controller. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PacketInReason {
     /// No entry matched, or only the table-miss entry.
     NoMatch,
@@ -68,6 +69,7 @@ impl PacketInMatch<'_> {
 
 /// A packet-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketIn<'a> {
     /// The switch's own copy of the packet, if it kept one.
     pub buffer_id: Option<u32>,
@@ -82,8 +84,10 @@ pub struct PacketIn<'a> {
     /// Where it came in; [`PortNo::ANY`] if the switch did not say.
     pub in_port: PortNo,
     /// What else the pipeline knew. Empty for one made here; the in-port is then sent.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: PacketInMatch<'a>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
@@ -114,31 +118,39 @@ impl<'a> PacketIn<'a> {
         let (version, _, mut body) = open(message, Kind::PacketIn)?;
         match version {
             Version::V1_0 => {
-                let wire = v1_0::PacketIn::read(&mut body, "packet_in")?;
-                Ok(Self {
-                    buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-                    total_len: wire.total_len,
-                    reason: PacketInReason::from_wire(wire.reason),
-                    table_id: 0,
-                    cookie: Self::NO_COOKIE,
-                    in_port: v1_0::port_from_wire(wire.in_port),
-                    match_: PacketInMatch::default(),
-                    data: wire.data,
-                })
+                v1_0::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_0(&wire))
             }
             Version::V1_3 => {
-                let wire = v1_3::PacketIn::read(&mut body, "packet_in")?;
-                Ok(Self {
-                    buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-                    total_len: wire.total_len,
-                    reason: PacketInReason::from_wire(wire.reason),
-                    table_id: wire.table_id,
-                    cookie: wire.cookie,
-                    in_port: in_port(wire.match_.fields),
-                    match_: PacketInMatch { fields: wire.match_.fields },
-                    data: wire.data,
-                })
+                v1_3::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_3(&wire))
             }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_v1_0(wire: &v1_0::PacketIn<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            total_len: wire.total_len,
+            reason: PacketInReason::from_wire(wire.reason),
+            table_id: 0,
+            cookie: Self::NO_COOKIE,
+            in_port: v1_0::port_from_wire(wire.in_port),
+            match_: PacketInMatch::default(),
+            data: wire.data,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_v1_3(wire: &v1_3::PacketIn<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            total_len: wire.total_len,
+            reason: PacketInReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            cookie: wire.cookie,
+            in_port: in_port(wire.match_.fields),
+            match_: PacketInMatch { fields: wire.match_.fields },
+            data: wire.data,
         }
     }
 
@@ -151,6 +163,12 @@ impl<'a> PacketIn<'a> {
         let mut to = begin(Kind::PacketIn, version, xid, out)?;
         let buffer_id = self.buffer_id.unwrap_or(NO_BUFFER);
         let (total_len, data) = (self.total_len, self.data);
+        if version == Version::V1_0 && self.table_id != 0 {
+            return Err(EncodeError::Unsupported { field: "packet_in.table_id", version });
+        }
+        if version == Version::V1_0 && self.cookie != Self::NO_COOKIE {
+            return Err(EncodeError::Unsupported { field: "packet_in.cookie", version });
+        }
         match version {
             Version::V1_0 => v1_0::PacketIn {
                 buffer_id,

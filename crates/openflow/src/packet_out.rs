@@ -1,6 +1,6 @@
 //! The version-independent packet-out: the controller has the switch send a packet.
 //!
-//! OpenFlow 1.3.5 §7.3.6, OpenFlow 1.0.2 §5.3.6.
+//! OpenFlow 1.3.5 §7.3.7, OpenFlow 1.0.2 §5.3.6.
 
 use crate::action::{Action, Actions};
 use crate::flow_mod::NO_BUFFER;
@@ -21,6 +21,7 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
     /// The switch's own copy to send; `None` sends `data`.
     pub buffer_id: Option<u32>,
@@ -30,6 +31,7 @@ pub struct PacketOut<'a> {
     /// What happens to it; none drops it.
     pub actions: Actions<'a>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
@@ -79,27 +81,28 @@ impl<'a> PacketOut<'a> {
     /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet is not looked at.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketOut)?;
-        let buffer = |id| (id != NO_BUFFER).then_some(id);
         Ok(match version {
-            Version::V1_0 => {
-                let wire = v1_0::PacketOut::read(&mut body, "packet_out")?;
-                Self {
-                    buffer_id: buffer(wire.buffer_id),
-                    in_port: v1_0::port_from_wire(wire.in_port),
-                    actions: wire.actions.into(),
-                    data: wire.data,
-                }
-            }
-            Version::V1_3 => {
-                let wire = v1_3::PacketOut::read(&mut body, "packet_out")?;
-                Self {
-                    buffer_id: buffer(wire.buffer_id),
-                    in_port: wire.in_port,
-                    actions: wire.actions.into(),
-                    data: wire.data,
-                }
-            }
+            Version::V1_0 => Self::from_v1_0(&v1_0::PacketOut::read(&mut body, "packet_out")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::PacketOut::read(&mut body, "packet_out")?),
         })
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::PacketOut<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            in_port: v1_0::port_from_wire(wire.in_port),
+            actions: wire.actions.into(),
+            data: wire.data,
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::PacketOut<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            in_port: wire.in_port,
+            actions: wire.actions.into(),
+            data: wire.data,
+        }
     }
 }
 

@@ -3,67 +3,12 @@
 //! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3.
 
 use crate::header::{begin, open};
+use crate::text::Text;
 use crate::wire::{List, Pad, Wire};
-use crate::{
-    DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Reader, Version, Writer, v1_0, v1_3,
-};
-use core::fmt;
+use crate::{DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Version, Writer, v1_0, v1_3};
 
-/// A port's name: up to 16 bytes, of which those before the first zero count.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct PortName(pub [u8; 16]);
-
-impl PortName {
-    /// The name cut to the 15 bytes that fit with the zero after them.
-    pub fn new(name: &str) -> Self {
-        let mut bytes = [0; 16];
-        for (to, from) in bytes.iter_mut().take(15).zip(name.as_bytes()) {
-            *to = *from;
-        }
-        Self(bytes)
-    }
-
-    /// The name's bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
-    }
-
-    /// The name as text, up to the first byte that is not.
-    pub fn as_str(&self) -> &str {
-        let bytes = self.as_bytes();
-        match core::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => bytes
-                .get(..error.valid_up_to())
-                .and_then(|valid| core::str::from_utf8(valid).ok())
-                .unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for PortName {
-    /// Bytes that are not printable ASCII are escaped: a switch chose them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().escape_ascii().fmt(f)
-    }
-}
-
-impl fmt::Debug for PortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{self}\"")
-    }
-}
-
-impl<'a> Wire<'a> for PortName {
-    #[inline]
-    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
-        from.array(field).map(Self)
-    }
-    #[inline]
-    fn write(&self, to: &mut Writer<'_>) {
-        to.bytes(&self.0);
-    }
-}
+/// A port's name.
+pub type PortName = Text<16>;
 
 macro_rules! bits {
     ($(
@@ -72,6 +17,7 @@ macro_rules! bits {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name(pub $int);
 
         impl $name {
@@ -169,17 +115,26 @@ impl PortFeatures {
     /// Copper and what follows it in OpenFlow 1.0.
     const MEDIA_1_0: u32 = 0xf80;
 
-    fn from_v1_0(bits: u32) -> Self {
+    pub(crate) fn from_v1_0(bits: u32) -> Self {
         Self(bits & Self::SHARED | (bits & Self::MEDIA_1_0) << Self::MEDIA_SHIFT)
     }
 
-    fn to_v1_0(self) -> u32 {
-        self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0
+    /// The bits of OpenFlow 1.0.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`], naming `field`, if it lacks one of them.
+    pub(crate) fn to_v1_0(self, field: &'static str) -> Result<u32, EncodeError> {
+        let bits = self.0 & Self::SHARED | self.0 >> Self::MEDIA_SHIFT & Self::MEDIA_1_0;
+        if Self::from_v1_0(bits) != self {
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
+        Ok(bits)
     }
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortDesc {
     /// Its number.
     pub port_no: PortNo,
@@ -245,16 +200,20 @@ impl PortDesc {
     }
 
     pub(crate) fn to_v1_0(self) -> Result<v1_0::PhyPort, EncodeError> {
+        if (self.curr_speed, self.max_speed) != (0, 0) {
+            let field = "port.curr_speed, port.max_speed";
+            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        }
         Ok(v1_0::PhyPort {
             port_no: v1_0::convert::port(self.port_no, "port.port_no")?,
             hw_addr: self.hw_addr,
             name: self.name,
             config: self.config.0,
             state: self.state.0,
-            curr: self.curr.to_v1_0(),
-            advertised: self.advertised.to_v1_0(),
-            supported: self.supported.to_v1_0(),
-            peer: self.peer.to_v1_0(),
+            curr: self.curr.to_v1_0("port.curr")?,
+            advertised: self.advertised.to_v1_0("port.advertised")?,
+            supported: self.supported.to_v1_0("port.supported")?,
+            peer: self.peer.to_v1_0("port.peer")?,
         })
     }
 
@@ -295,6 +254,7 @@ impl PortDesc {
 
 /// What happened to a port (`ofp_port_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PortReason {
     /// It came.
     Add,
@@ -330,6 +290,7 @@ impl PortReason {
 
 /// A port came, went or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortStatus {
     /// What happened.
     pub reason: PortReason,
@@ -344,18 +305,22 @@ impl PortStatus {
     /// [`DecodeError`] if the bytes are not exactly one port-status message.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PortStatus)?;
-        let (reason, desc) = match version {
-            Version::V1_0 => {
-                let wire = v1_0::PortStatus::read(&mut body, "port_status")?;
-                (wire.reason, PortDesc::from_v1_0(&wire.desc))
-            }
-            Version::V1_3 => {
-                let wire = v1_3::PortStatus::read(&mut body, "port_status")?;
-                (wire.reason, PortDesc::from_v1_3(&wire.desc))
-            }
-        };
+        let status = match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::PortStatus::read(&mut body, "port_status")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::PortStatus::read(&mut body, "port_status")?),
+        }?;
         body.finish("port_status")?;
-        Ok(Self { reason: PortReason::from_wire(reason)?, desc })
+        Ok(status)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::PortStatus) -> Result<Self, DecodeError> {
+        let reason = PortReason::from_wire(wire.reason)?;
+        Ok(Self { reason, desc: PortDesc::from_v1_0(&wire.desc) })
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::PortStatus) -> Result<Self, DecodeError> {
+        let reason = PortReason::from_wire(wire.reason)?;
+        Ok(Self { reason, desc: PortDesc::from_v1_3(&wire.desc) })
     }
 
     /// Encodes the message for a version, as a switch would; returns its size.
@@ -489,7 +454,10 @@ mod tests {
         let copper_1_0 = 1 << 7;
         assert_eq!(PortFeatures::from_v1_0(copper_1_0), PortFeatures::COPPER);
         for bits in 0..0x1000 {
-            assert_eq!(PortFeatures::from_v1_0(bits).to_v1_0(), bits);
+            assert_eq!(PortFeatures::from_v1_0(bits).to_v1_0("curr"), Ok(bits));
+        }
+        for new in [PortFeatures::RATE_40GB_FD, PortFeatures::RATE_OTHER] {
+            assert!(new.to_v1_0("curr").is_err());
         }
     }
 
@@ -510,7 +478,7 @@ mod tests {
 
     #[test]
     fn name_of_hostile_bytes_prints_escaped() {
-        let name = PortName(*b"e\x1b[2J\xff\0\0\0\0\0\0\0\0\0\0");
+        let name = Text(*b"e\x1b[2J\xff\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(name.to_string(), "e\\x1b[2J\\xff");
         assert_eq!(name.as_str(), "e\x1b[2J");
     }

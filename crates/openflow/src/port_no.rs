@@ -39,7 +39,7 @@ impl PortNo {
     }
 
     /// The name of a reserved port.
-    fn reserved_name(self) -> Option<&'static str> {
+    pub(crate) fn reserved_name(self) -> Option<&'static str> {
         Some(match self {
             Self::IN_PORT => "IN_PORT",
             Self::TABLE => "TABLE",

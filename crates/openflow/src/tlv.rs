@@ -41,17 +41,32 @@ macro_rules! tlv_enum {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize),
+            serde(rename_all = "snake_case")
+        )]
         #[non_exhaustive]
         pub enum $name<$life> {
-            $( $(#[$variant_meta])* $variant($body), )*
+            $(
+                $(#[$variant_meta])*
+                $variant(
+                    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                    $body,
+                ),
+            )*
             /// A type that is not in the specification, kept as it came.
             Unknown {
                 /// The type.
                 kind: u16,
                 /// What follows the head.
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
                 body: &$life [u8],
             },
         }
+
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
 
         impl $name<'_> {
             /// The type's number.

@@ -36,14 +36,20 @@ macro_rules! wire_integer {
 }
 wire_integer!(u8, u16, u32, u64);
 
-impl<'a, const N: usize> Wire<'a> for [u8; N] {
+impl<'a, T: Wire<'a> + Default, const N: usize> Wire<'a> for [T; N] {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
-        from.array(field)
+        let mut items = [T::default(); N];
+        for item in &mut items {
+            *item = T::read(from, field)?;
+        }
+        Ok(items)
     }
     #[inline]
     fn write(&self, to: &mut Writer<'_>) {
-        to.bytes(self);
+        for item in self {
+            item.write(to);
+        }
     }
 }
 
@@ -100,6 +106,12 @@ impl fmt::Debug for Align8 {
 }
 
 impl Align8 {
+    /// All seven bytes it can have.
+    #[cfg(feature = "serde")]
+    pub(crate) fn as_bytes(&self) -> &[u8; 7] {
+        &self.0
+    }
+
     /// Reads the padding after `size` bytes.
     ///
     /// # Errors
@@ -129,6 +141,46 @@ impl Align8 {
     fn after(size: usize) -> usize {
         size.wrapping_neg() % 8
     }
+}
+
+/// A thing and the padding after it up to a multiple of 8, which its own length does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Padded<T> {
+    /// The thing.
+    pub item: T,
+    /// The padding.
+    pub pad: Align8,
+}
+
+impl<T> From<T> for Padded<T> {
+    fn from(item: T) -> Self {
+        Self { item, pad: Align8::default() }
+    }
+}
+
+impl<'a, T: Wire<'a>> Wire<'a> for Padded<T> {
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        let before = from.left();
+        let item = T::read(from, field)?;
+        let pad = Align8::read(from, field, before - from.left())?;
+        Ok(Self { item, pad })
+    }
+    fn write(&self, to: &mut Writer<'_>) {
+        let start = to.position();
+        self.item.write(to);
+        self.pad.write(to, to.position() - start);
+    }
+}
+
+/// Nothing: the body of a message that is a header only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Empty;
+
+impl<'a> Wire<'a> for Empty {
+    fn read(_: &mut Reader<'a>, _: &'static str) -> Result<Self, DecodeError> {
+        Ok(Self)
+    }
+    fn write(&self, _: &mut Writer<'_>) {}
 }
 
 /// A run of `T`s: the whole rest of what holds them.
@@ -184,6 +236,11 @@ impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
 }
 
 impl<'a, T: Wire<'a>> List<'a, T> {
+    /// A list of bytes that are known to be items.
+    pub(crate) fn checked(bytes: &'a [u8]) -> Self {
+        Self { repr: Repr::Wire(bytes) }
+    }
+
     /// The items in order.
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { repr: self.repr }
@@ -290,8 +347,16 @@ macro_rules! wire_struct {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name $(<$life>)? {
-            $( $(#[$field_meta])* pub $field: $type, )*
+            $(
+                $(#[$field_meta])*
+                #[cfg_attr(feature = "serde", serde(
+                    serialize_with = "crate::json::field",
+                    skip_serializing_if = "crate::json::nothing"
+                ))]
+                pub $field: $type,
+            )*
         }
         $crate::wire::wire_impl!($name $(<$life>)? = $label { $($field: $type,)* });
     )*};
@@ -300,6 +365,8 @@ macro_rules! wire_struct {
 /// The [`Wire`] implementation that `wire_struct!` gives.
 macro_rules! wire_impl {
     ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name);
         impl<'a> $crate::wire::Wire<'a> for $name {
             #[inline]
             fn read(
@@ -316,6 +383,8 @@ macro_rules! wire_impl {
         }
     };
     ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
         impl<$life> $crate::wire::Wire<$life> for $name<$life> {
             #[inline]
             fn read(
@@ -333,3 +402,87 @@ macro_rules! wire_impl {
     };
 }
 pub(crate) use {wire_impl, wire_struct};
+
+/// Takes the rest of a structure whose 16-bit length is next and counts from `start` bytes left.
+///
+/// # Errors
+/// [`DecodeError`] if the length is shorter than what has been read, or longer than what is left.
+#[inline]
+pub(crate) fn read_sized<'a>(
+    from: &mut Reader<'a>,
+    length_field: &'static str,
+    start: usize,
+) -> Result<Reader<'a>, DecodeError> {
+    let offset = from.offset();
+    let found = usize::from(from.u16(length_field)?);
+    let bad = |expected| DecodeError::BadLength { field: length_field, offset, found, expected };
+    let size = found
+        .checked_sub(start - from.left())
+        .ok_or_else(|| bad("at least the bytes up to and with itself"))?;
+    if size > from.left() {
+        return Err(bad("no more than the bytes left around it"));
+    }
+    from.sub(length_field, size)
+}
+
+/// Defines structs that hold their own length, in bytes, between the fields of `before` and those
+/// of `after`.
+macro_rules! sized_struct {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident<$life:lifetime> = $label:literal {
+            before { $( $(#[$before_meta:meta])* $before:ident : $before_type:ty, )* }
+            after { $( $(#[$after_meta:meta])* $after:ident : $after_type:ty, )* }
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        pub struct $name<$life> {
+            $(
+                $(#[$before_meta])*
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                pub $before: $before_type,
+            )*
+            $(
+                $(#[$after_meta])*
+                #[cfg_attr(feature = "serde", serde(
+                    serialize_with = "crate::json::field",
+                    skip_serializing_if = "crate::json::nothing"
+                ))]
+                pub $after: $after_type,
+            )*
+        }
+
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
+
+        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+            fn read(
+                from: &mut $crate::Reader<$life>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                let start = from.left();
+                $( let $before = $crate::wire::Wire::read(
+                    from, concat!($label, ".", stringify!($before)))?; )*
+                let mut from = $crate::wire::read_sized(from, concat!($label, ".length"), start)?;
+                let read = Self {
+                    $( $before, )*
+                    $( $after: $crate::wire::Wire::read(
+                        &mut from, concat!($label, ".", stringify!($after)))?, )*
+                };
+                from.finish(concat!($label, ".length"))?;
+                Ok(read)
+            }
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                let start = to.position();
+                $( $crate::wire::Wire::write(&self.$before, to); )*
+                let length_at = to.position();
+                to.u16(0);
+                $( $crate::wire::Wire::write(&self.$after, to); )*
+                to.patch_size(length_at, start);
+            }
+        }
+    )*};
+}
+pub(crate) use sized_struct;

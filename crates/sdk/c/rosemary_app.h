@@ -63,7 +63,24 @@ enum {
     /* It is well-formed, and of a kind that applications may not send. */
     ROSEMARY_REFUSED_KIND = 4,
     /* The switch does not read what is sent to it. */
-    ROSEMARY_REFUSED_FULL = 5
+    ROSEMARY_REFUSED_FULL = 5,
+    /* The operator has not granted what it takes. */
+    ROSEMARY_REFUSED_CAPABILITY = 6,
+    /* Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves nothing
+     * open and so outranks everything. */
+    ROSEMARY_REFUSED_PRIORITY = 7,
+    /* Its cookie or cookie mask has bits above the 48 that are the application's. */
+    ROSEMARY_REFUSED_COOKIE = 8,
+    /* It could modify or delete flows of others. */
+    ROSEMARY_REFUSED_FOREIGN = 9,
+    /* A group or meter that is not the application's own. */
+    ROSEMARY_REFUSED_ID = 10,
+    /* A buffer that the application was not given. */
+    ROSEMARY_REFUSED_BUFFER = 11,
+    /* An action, instruction or field that may not be used, or whose experimenter is not granted. */
+    ROSEMARY_REFUSED_ACTION = 12,
+    /* More messages in this second than the operator allows. */
+    ROSEMARY_REFUSED_QUOTA = 13
 };
 
 /* `reason` of ROSEMARY_PORT, as in OpenFlow. */

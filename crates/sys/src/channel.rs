@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn message_arrives_whole_with_its_descriptors() {
         let (a, b) = Channel::pair().unwrap();
-        let bell = crate::doorbell::Doorbell::new().unwrap();
+        let (bell, _) = crate::doorbell::Doorbell::new().unwrap();
         a.send(&Ping::Hello("there".into()), &[bell.as_fd(), bell.as_fd()]).unwrap();
         let (message, fds) = b.receive::<Ping>().unwrap();
         assert_eq!(message, Ping::Hello("there".into()));

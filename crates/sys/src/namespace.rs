@@ -7,10 +7,13 @@
 //!
 //! See `unshare(2)`, `network_namespaces(7)`, `mount_namespaces(7)`.
 
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use thiserror::Error;
 
@@ -29,12 +32,16 @@ pub enum EnterError {
         /// The directory.
         path: PathBuf,
         /// What the kernel said.
-        source: Errno,
+        source: io::Error,
     },
 }
 
-/// Moves the calling thread into a network of its own, where even `lo` is down, and covers each
-/// directory of `covered` that exists with an empty file system, for this thread alone.
+/// Moves the calling thread into a network of its own, where even `lo` is down, and puts an empty
+/// file system on each directory of `covered`, for this thread alone.
+///
+/// One that does not exist is there inside all the same: its parent, which must exist, is covered
+/// by a new directory in which everything of the parent is mounted again. What is made in there
+/// stays inside.
 ///
 /// Other threads stay where they are. There is no way back: the thread ends inside.
 ///
@@ -49,18 +56,50 @@ pub fn enter_private(covered: &[&Path]) -> Result<(), EnterError> {
     // Otherwise our mounts would appear in the machine as well, where `/` is shared.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(EnterError::MakePrivate)?;
-    for path in covered.iter().filter(|path| path.is_dir()) {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        mount("tmpfs", *path, "tmpfs", flags, c"mode=0755")
-            .map_err(|source| EnterError::Cover { path: path.to_path_buf(), source })?;
+    for path in covered {
+        let cover = if path.is_dir() { empty(path) } else { make_inside(path) };
+        cover.map_err(|source| EnterError::Cover { path: path.to_path_buf(), source })?;
     }
     Ok(())
 }
 
+/// Puts an empty file system on `dir`.
+fn empty(dir: &Path) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(mount("tmpfs", dir, "tmpfs", flags, c"mode=0755")?)
+}
+
+/// Makes the directory `path` in a copy of its parent that has the parent's entries.
+fn make_inside(path: &Path) -> io::Result<()> {
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    // What the parent has stays within reach through a descriptor while it is covered.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let original = rustix::fs::open(parent, flags, Mode::empty())?;
+    let below = PathBuf::from(format!("/proc/self/fd/{}", original.as_raw_fd()));
+    empty(parent)?;
+    for entry in fs::read_dir(&below)? {
+        let entry = entry?;
+        let (from, to) = (below.join(entry.file_name()), parent.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+            continue;
+        }
+        if kind.is_dir() {
+            fs::create_dir(&to)?;
+        } else {
+            fs::File::create(&to)?;
+        }
+        match mount_bind_recursive(&from, &to) {
+            Err(Errno::NOENT) => {} // somebody's temporary file
+            result => result?,
+        }
+    }
+    fs::create_dir(path)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn net_of_this_thread() -> PathBuf {
@@ -74,9 +113,15 @@ mod tests {
             return;
         }
         let outside = net_of_this_thread();
-        let inside = std::thread::spawn(|| {
-            enter_private(&[Path::new("/run"), Path::new("/does-not-exist")]).unwrap();
+        let entries = || fs::read_dir("/etc").unwrap().count();
+        let before = entries();
+        let inside = std::thread::spawn(move || {
+            enter_private(&[Path::new("/run"), Path::new("/etc/rosemary-namespace-test")]).unwrap();
             assert_eq!(fs::read_dir("/run").unwrap().count(), 0);
+            assert_eq!(fs::read_dir("/etc/rosemary-namespace-test").unwrap().count(), 0);
+            fs::write("/etc/rosemary-namespace-test/file", "").unwrap();
+            assert!(fs::read_to_string("/etc/passwd").unwrap().contains("root"));
+            assert_eq!(entries(), before + 1);
             fs::write("/run/rosemary-namespace-test", "").unwrap();
             net_of_this_thread()
         })
@@ -85,5 +130,6 @@ mod tests {
         assert_ne!(inside, outside);
         assert_eq!(net_of_this_thread(), outside);
         assert!(!Path::new("/run/rosemary-namespace-test").exists());
+        assert!(!Path::new("/etc/rosemary-namespace-test").exists());
     }
 }

@@ -188,6 +188,11 @@ pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     Ok(limit.maximum)
 }
 
+/// How many descriptors this process may have open; `None` for as many as it likes.
+pub fn descriptor_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// Whether this process runs as root in its user namespace.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

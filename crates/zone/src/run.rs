@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use sdk::abi::host::{Answer as Answered, Failed, HostedApp, LoadError};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::Doorbell;
+use sys::doorbell::{Doorbell, Ringer};
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -86,7 +86,7 @@ struct Zone {
 struct Rings {
     records: UpReader,
     up_bell: Doorbell,
-    down_bell: Doorbell,
+    down_bell: Ringer,
 }
 
 /// What a turn of the loop came to.
@@ -154,7 +154,7 @@ impl Zone {
     /// Calls the application if there is something for it.
     fn turn(&mut self) -> Result<Turn, ZoneError> {
         let Some(rings) = &mut self.rings else { return Ok(Turn::Idle) };
-        // Before the application is called: if the kernel makes room meanwhile, there is more.
+        // Before the application looks: room that comes while it runs is more than it had.
         let had = self.app.host().messages.as_ref().map_or(0, DownWriter::free);
         if had == 0 {
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
@@ -175,8 +175,9 @@ impl Zone {
             }
         };
         self.wake_at_ns = wake_at_ns;
-        if handled == 0 && count > 0 && !messages.is_open() {
-            return Ok(Turn::NeedsRoom { had });
+        if handled == 0 && !messages.is_open() {
+            // A wake-up that led to nothing, or records that found no room.
+            return Ok(if count == 0 { Turn::Worked } else { Turn::NeedsRoom { had } });
         }
         if messages.done(&mut rings.records, handled) {
             rings.down_bell.ring();
@@ -236,7 +237,7 @@ impl Zone {
         let ZoneEnd { records, messages } =
             ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
         self.app.host().messages = Some(messages);
-        let (up_bell, down_bell) = (Doorbell::from_fd(up_bell), Doorbell::from_fd(down_bell));
+        let (up_bell, down_bell) = (Doorbell::from_fd(up_bell), Ringer::from_fd(down_bell));
         self.rings = Some(Rings { records, up_bell, down_bell });
         Ok(())
     }

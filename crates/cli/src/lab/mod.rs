@@ -13,9 +13,10 @@
 //!   h3 (10.0.0.3) ----veth---- port 3 /
 //! ```
 //!
-//! Two rules keep it clean. Everything the lab makes is a process, a file below `/run`, or an
-//! interface, all inside the namespaces; and every process dies with the thread that entered. So
-//! when that thread is gone, by whatever means, the kernel removes the rest.
+//! Two rules keep it clean. Everything the lab makes is a process, a file in a directory of its own
+//! (`/run`, `/etc/rosemary`, `/var/lib/rosemary`), or an interface, all inside the namespaces; and
+//! every process dies with the thread that entered. So when that thread is gone, by whatever means,
+//! the kernel removes the rest.
 //!
 //! `rosemary demo` and the system tests stand on this.
 
@@ -49,8 +50,8 @@ pub use rosemary::{Rosemary, Stopped};
 
 use ovs::OpenVSwitch;
 
-/// Directories that Rosemary and Open vSwitch write to by default, covered by empty ones. One
-/// that does not exist is not covered: making it would touch the machine.
+/// Directories that Rosemary and Open vSwitch write to by default: empty ones of the lab's own,
+/// whether the machine has them or not.
 const COVERED: [&str; 3] = ["/run", "/var/lib/rosemary", "/etc/rosemary"];
 
 /// Where the lab's own files are: below a covered directory.
@@ -141,6 +142,9 @@ impl Lab {
         command.env("LC_ALL", "C").env("TMPDIR", FILES).process_group(0);
         for variable in ovs::DIRECTORIES {
             command.env(variable, FILES);
+        }
+        for variable in ["ROSEMARY_CONFIG", "ROSEMARY_STATE_DIR", "ROSEMARY_RUNTIME_DIR"] {
+            command.env_remove(variable); // they are about the machine
         }
         sys::process::die_with_parent(&mut command);
         command

@@ -115,6 +115,33 @@ impl<'lab> Switch<'lab> {
         Ok(Self { lab, name, of, dpid, ports: Cell::new(0) })
     }
 
+    /// Lets it show `cert` from now on, believe the authority in `ca_cert`, and connect over TLS.
+    ///
+    /// The keys are those of all switches of the lab, as Open vSwitch has them once.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn connect_over_tls(
+        &self,
+        key: &Path,
+        cert: &Path,
+        ca_cert: &Path,
+    ) -> Result<(), LabError> {
+        let [key, cert, ca_cert] = [key, cert, ca_cert].map(|path| path.display().to_string());
+        vsctl(self.lab, &["set-ssl", &key, &cert, &ca_cert])?;
+        self.connect_to("ssl:127.0.0.1:6653")
+    }
+
+    /// Lets it connect to `controller`, written as for `ovs-vsctl set-controller`.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn connect_to(&self, controller: &str) -> Result<(), LabError> {
+        let set = ["set-controller", &self.name, controller];
+        let patience = ["--", "set", "controller", &self.name, "max_backoff=1000"];
+        vsctl(self.lab, &[&set[..], &patience[..]].concat()).map(drop)
+    }
+
     /// Its name in Open vSwitch.
     pub fn name(&self) -> &str {
         &self.name
@@ -157,6 +184,15 @@ impl<'lab> Switch<'lab> {
         let (verb, rest) = command.split_first().unwrap_or((&"show", &[]));
         let head = ["--timeout=10", "-O", self.of.ovs_name(), verb, &self.name];
         self.lab.run("ovs-ofctl", &[&head, rest].concat())
+    }
+
+    /// Lets the switch wait for a controller on this port of `127.0.0.1`, in place of calling one.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn listen(&self, port: u16) -> Result<(), LabError> {
+        let target = format!("ptcp:{port}:127.0.0.1");
+        vsctl(self.lab, &["set-controller", &self.name, &target]).map(drop)
     }
 
     /// Lets the switch forward without a controller, as an ordinary learning switch.

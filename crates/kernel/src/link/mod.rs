@@ -1,37 +1,63 @@
 //! An app's rings, from attach to death and back: snapshot, replay, live.
 //!
 //! ```text
-//!            attach                 all told             backlog done
+//!            attach                 all told             backlog empty
 //!   Down ------------> Snapshot --------------> Replay ---------------> Live
-//!    ^ ^                   |      one at a time    |                      |
-//!    | \-------------------+---- the zone dies ----+                      |
-//!    \---- the zone dies: its up ring becomes the backlog ----------------/
+//!     ^                  |  ^                      |                    |  |
+//!     |                  |  \----- a switch went, and the ring was full /  |
+//!     \--- the zone dies +-------------------------+-----------------------/
+//!          and its up ring becomes the front of the backlog
 //! ```
 //!
 //! Why: `docs/decisions/0001-ring-commit-protocol.md`, "After a death". In short: packet-ins that
-//! were not done are delivered again behind a snapshot; state (switches and ports) is always told
-//! from what it is now, never from what was queued.
+//! were not done are delivered again behind a snapshot, those that may have ended the zone one at
+//! a time; state (switches and ports) is always told from what it is now, never from what was
+//! queued.
 //!
-//! The rule that keeps it right: **no record about a switch before that switch is announced**
-//! ([`Link::announce`]), and what finds the ring full clears the announcement instead of queueing.
+//! The rule that keeps it right: **no record about a switch before that switch is told**
+//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
+
+mod backlog;
+mod spent;
+mod tracked;
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use sdk::Refusal;
 use sdk::abi::{self, Record, RecordKind};
-use sys::doorbell::Doorbell;
-use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
+use sys::doorbell::{Doorbell, Ringer};
+use sys::ring::{Down, PeerFault, Room};
 
+use crate::check::Rights;
 use crate::connection::Switch;
 use crate::control::AppId;
 use crate::dispatch::{port_record, refused_record, switch_record};
+use crate::held::Ticket;
 use crate::policy::Policy;
 
-/// A switch is wholly told: itself and all its ports.
-const TOLD: u32 = u32::MAX;
+use self::backlog::Backlog;
+use self::spent::{Given, Spent};
+use self::tracked::Tracked;
+pub(crate) use self::tracked::Verdict;
 
-/// `reason` of a port record that a snapshot gives (`OFPPR_ADD`).
+/// `reason` of a port record that an announcement gives (`OFPPR_ADD`).
 const PORT_ADD: u8 = 0;
+
+/// What an app was told of a switch's present connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// That it is there, and its ports below this number.
+    PortsBelow(u32),
+    /// Everything.
+    All,
+    /// Something that has changed since: it is to be told anew.
+    Stale,
+}
 
 /// One app, as the worker knows it.
 #[derive(Debug)]
@@ -39,24 +65,30 @@ pub(crate) struct Link {
     pub(crate) app: AppId,
     pub(crate) name: String,
     pub(crate) policy: Policy,
-    /// Place in [`Switch::announced`].
+    pub(crate) rights: Rights,
+    pub(crate) spent: Spent,
+    pub(crate) given: Given,
+    /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
     /// None while the app is down.
-    rings: Option<KernelEnd>,
-    /// Rung by us, when there is something in the up ring.
-    up_bell: Doorbell,
-    /// Rung by the zone, when there is something in the down ring.
-    pub(crate) down_bell: Doorbell,
-    /// Packet-ins that wait until the app is live; nobody reads this ring but we.
-    backlog: Option<KernelEnd>,
-    /// How many of the backlog, from its front, a dead zone may have seen.
-    maybe_seen: u32,
-    /// Whether the backlog's front is in the up ring and not done.
-    in_flight: bool,
-    /// Whether switches wait to be announced.
+    rings: Option<Rings>,
+    backlog: Backlog,
+    /// Whether switches wait to be told.
     to_announce: bool,
     capacity: u32,
+}
+
+/// What a zone and the kernel share.
+#[derive(Debug)]
+struct Rings {
+    ring: Tracked,
+    /// Rung by us, when there is something in the up ring.
+    up_bell: Ringer,
+    /// Rung by the zone, when there is something in the down ring.
+    down_bell: Doorbell,
+    /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
+    in_flight: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,67 +97,62 @@ enum Phase {
     Down,
     /// Switches are being told; `begun` once the snapshot's first record is in the ring.
     Snapshot { begun: bool },
-    /// The backlog is being delivered, one record at a time.
+    /// The backlog is being delivered.
     Replay,
     /// Packet-ins go straight into the ring.
     Live,
 }
 
-/// What a new zone is given.
-pub(crate) struct Attached {
-    pub(crate) fds: RingFds,
-    pub(crate) up_bell: Doorbell,
-    pub(crate) down_bell: Doorbell,
-}
-
 impl Link {
     /// An app that was never attached.
-    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> Self {
+        let policy = Policy::default();
+        Self {
             app,
             name,
-            policy: Policy::default(),
+            rights: Rights::of(app, &policy),
+            policy,
+            spent: Spent::new(Instant::now()),
+            given: Given::default(),
             slot,
             phase: Phase::Down,
             rings: None,
-            up_bell: Doorbell::new()?,
-            down_bell: Doorbell::new()?,
-            backlog: None,
-            maybe_seen: 0,
-            in_flight: false,
+            backlog: Backlog::default(),
             to_announce: true,
             capacity,
-        })
+        }
     }
 
-    /// Makes rings for a new incarnation of the app's zone; the one before was detached.
-    pub(crate) fn attach(&mut self) -> io::Result<Attached> {
-        let (rings, fds) = KernelEnd::create(self.capacity)?;
-        let (up_bell, down_bell) = (Doorbell::new()?, Doorbell::new()?);
-        let attached =
-            Attached { fds, up_bell: up_bell.try_clone()?, down_bell: down_bell.try_clone()? };
-        (self.rings, self.up_bell, self.down_bell) = (Some(rings), up_bell, down_bell);
-        self.phase = Phase::Snapshot { begun: false };
-        self.to_announce = true;
-        Ok(attached)
+    /// Makes rings for a new incarnation of the app's zone; the one before was detached. Returns
+    /// the zone's descriptors, in the order of
+    /// [`Answer::Attached`](crate::control::Answer::Attached).
+    pub(crate) fn attach(&mut self) -> io::Result<[OwnedFd; 4]> {
+        let (ring, fds) = Tracked::create(self.capacity)?;
+        let (up_bell, hears) = Ringer::new()?;
+        let (down_bell, rings) = Doorbell::new()?;
+        self.rings = Some(Rings { ring, up_bell, down_bell, in_flight: false });
+        self.begin_snapshot();
+        Ok([fds.up, fds.down, hears, rings])
+    }
+
+    /// The doorbell by which the zone wakes us, while there is one.
+    pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
+        self.rings.as_ref().map(|rings| &rings.down_bell)
     }
 
     /// The zone is dead and its down ring was taken to the end. Returns the record that has now
     /// ended it twice, if there is one; it is not delivered again.
     pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
-        let phase = std::mem::replace(&mut self.phase, Phase::Down);
+        self.phase = Phase::Down;
         let rings = self.rings.take()?;
-        let outstanding = rings.outstanding();
-        if phase == Phase::Live {
-            (self.maybe_seen, self.backlog) = (outstanding, (outstanding > 0).then_some(rings));
+        if !rings.in_flight {
+            self.backlog.put_first(rings.ring);
             return None;
         }
-        let backlog = self.backlog.as_mut().filter(|_| std::mem::take(&mut self.in_flight))?;
         let mut record = Vec::new();
-        let ended_it = outstanding > 0 && backlog.oldest(&mut record);
-        backlog.drop_oldest();
-        self.maybe_seen = self.maybe_seen.saturating_sub(1);
-        ended_it.then_some(record)
+        let ended_it = self.backlog.oldest(&mut record);
+        self.backlog.drop_oldest();
+        ended_it.map(|_| record)
     }
 
     /// Whether a zone holds the rings.
@@ -134,88 +161,98 @@ impl Link {
     }
 
     /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
-    pub(crate) fn packet_in(&mut self, switch: &mut Switch, record: &Record, body: &[u8]) -> bool {
-        if self.phase == Phase::Live {
-            return self.announce(switch) && self.push(&record.words(), body, Room::AllButReserve);
+    ///
+    /// What the app says of it will come with `ticket`.
+    pub(crate) fn packet_in(
+        &mut self,
+        switch: &mut Switch,
+        record: &Record,
+        body: &[u8],
+        ticket: Ticket,
+    ) -> bool {
+        let words = record.words();
+        if record.buffer_id != u32::MAX {
+            self.given.note(record.dpid, record.epoch, record.buffer_id);
         }
-        if self.backlog.is_none() {
-            self.backlog = KernelEnd::create(self.capacity).ok().map(|(ring, _)| ring);
+        if self.phase != Phase::Live {
+            return self.backlog.push(&words, body, ticket, self.capacity);
         }
-        let backlog = self.backlog.as_mut();
-        backlog.is_some_and(|ring| ring.push(&record.words(), body, Room::AllButReserve))
+        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
     /// told wholly. Continues where it stopped.
-    ///
-    /// [`Switch::announced`] counts the records that were written, up to [`TOLD`].
     pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
-        if switch.announced.len() <= self.slot {
-            switch.announced.resize(self.slot + 1, 0);
+        if switch.told.len() <= self.slot {
+            switch.told.resize(self.slot + 1, Told::Nothing);
         }
-        let told = &mut switch.announced[self.slot];
-        if *told == TOLD {
+        let mut told = switch.told[self.slot];
+        if told == Told::All {
             return true;
         }
         if !self.is_attached() || self.phase == (Phase::Snapshot { begun: false }) {
             return false;
         }
-        let (info, epoch) = (&switch.info, switch.epoch);
-        if *told == 0 {
-            let record = switch_record(RecordKind::SwitchUp, info, epoch);
-            if !self.push(&record.words(), &[], Room::All) {
-                self.to_announce = true;
-                return false;
+        if matches!(told, Told::Nothing | Told::Stale) {
+            let record = switch_record(RecordKind::SwitchUp, switch);
+            if self.push(&record.words(), &[], Room::All) {
+                told = Told::PortsBelow(0);
             }
-            *told = 1;
         }
-        for port in info.ports.iter().skip(*told as usize - 1) {
-            let (record, body) = port_record(info, epoch, PORT_ADD, port);
-            if !self.push(&record.words(), &body, Room::All) {
-                self.to_announce = true;
-                return false;
+        if let Told::PortsBelow(first) = told {
+            told = Told::All;
+            for (number, port) in switch.ports.range(first..) {
+                let (record, body) = port_record(switch, PORT_ADD, port);
+                if !self.push(&record.words(), &body, Room::All) {
+                    told = Told::PortsBelow(*number);
+                    break;
+                }
             }
-            *told += 1;
         }
-        *told = TOLD;
-        true
+        switch.told[self.slot] = told;
+        self.to_announce |= told != Told::All;
+        told == Told::All
     }
 
-    /// Tells the app of a change of a port, which `switch.info` contains already.
+    /// Tells the app of a change of a port, which `switch.ports` contains already.
     pub(crate) fn port(&mut self, switch: &mut Switch, reason: u8, port: &openflow::PortDesc) {
-        let Some(told) = switch.announced.get_mut(self.slot).filter(|told| **told != 0) else {
-            return; // it will be told as it is then
-        };
-        let (record, body) = port_record(&switch.info, switch.epoch, reason, port);
-        let room = *told == TOLD && self.push(&record.words(), &body, Room::All);
-        if !room {
-            *told = 0; // told anew, from the start
+        match switch.told.get(self.slot) {
+            Some(Told::All) => {}
+            Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
+            _ => return, // it will be told as it is then
+        }
+        let (record, body) = port_record(switch, reason, port);
+        if !self.push(&record.words(), &body, Room::All) {
+            switch.told[self.slot] = Told::Stale;
             self.to_announce = true;
         }
     }
 
     /// Tells the app that a switch is gone.
     pub(crate) fn switch_down(&mut self, switch: &Switch) {
-        if switch.announced.get(self.slot).is_none_or(|told| *told == 0) {
+        if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
             return; // it never heard of this connection
         }
-        let record = switch_record(RecordKind::SwitchDown, &switch.info, switch.epoch);
+        let record = switch_record(RecordKind::SwitchDown, switch);
         if self.is_attached() && !self.push(&record.words(), &[], Room::All) {
-            self.phase = Phase::Snapshot { begun: false }; // what is gone is not in it
-            self.to_announce = true;
+            self.begin_snapshot(); // what is gone is not in it
         }
     }
 
     /// Tells the app that a message of its was refused, if there is room for it.
-    pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) -> bool {
+    pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) {
         let version = message.first().copied().unwrap_or(0);
         let (record, body) = refused_record(version, dpid, epoch, why, message);
-        self.is_attached() && self.push(&record.words(), body, Room::AllButReserve)
+        self.push(&record.words(), body, Room::AllButReserve);
     }
 
-    /// Does what could not be done before: goes on with the snapshot, then with the backlog.
-    ///
-    /// `find` gives the switch with a DPID if it is connected.
+    /// Whether [`pump`](Self::pump) has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+    }
+
+    /// Does what could not be done before: goes on with announcements, then with the backlog.
+    /// `is_current` says whether a datapath is connected with this epoch.
     pub(crate) fn pump<'s>(
         &mut self,
         switches: impl Iterator<Item = &'s mut Switch>,
@@ -229,9 +266,9 @@ impl Link {
         }
     }
 
-    /// Whether [`pump`](Self::pump) has something to do.
-    pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+    fn begin_snapshot(&mut self) {
+        self.phase = Phase::Snapshot { begun: false };
+        self.to_announce = true;
     }
 
     fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
@@ -242,93 +279,125 @@ impl Link {
             }
             self.phase = Phase::Snapshot { begun: true };
         }
-        let mut complete = true;
+        let snapshot = self.phase == (Phase::Snapshot { begun: true });
+        let (mut complete, mut stale) = (true, false);
         for switch in switches {
-            if anew && let Some(told) = switch.announced.get_mut(self.slot) {
-                *told = 0;
+            let told = switch.told.get_mut(self.slot);
+            if anew && let Some(told) = told {
+                *told = Told::Nothing;
+            } else if snapshot && told.is_some_and(|told| *told == Told::Stale) {
+                // After the snapshot: what keeps changing must not keep it from ending.
+                stale = true;
+                continue;
             }
             complete = complete && self.announce(switch);
         }
         if !complete {
             return;
         }
-        if self.phase == (Phase::Snapshot { begun: true }) {
+        if snapshot {
             if !self.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Replay;
         }
-        self.to_announce = false;
+        self.to_announce = stale;
     }
 
+    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
+    /// that ends the app is known, and the rest as it fits.
     fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
-        let Some(rings) = self.rings.as_mut().filter(|rings| rings.outstanding() == 0) else {
-            return; // one at a time
-        };
-        let Some(backlog) = &mut self.backlog else {
-            self.phase = Phase::Live;
-            return;
-        };
-        if std::mem::take(&mut self.in_flight) {
-            backlog.drop_oldest();
-            self.maybe_seen = self.maybe_seen.saturating_sub(1);
-        }
         let mut record = Vec::new();
-        while backlog.oldest(&mut record) {
-            let words = words(&record);
-            let current = words
+        while let Some(rings) = self.rings.as_mut().filter(|rings| !rings.in_flight) {
+            let Some((ticket, seen)) = self.backlog.oldest(&mut record) else {
+                self.phase = Phase::Live;
+                return;
+            };
+            let current = words(&record)
                 .filter(|words| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
                 .filter(|words| is_current(words[1], low_half(words[2])));
-            if let Some(mut words) = current {
-                if self.maybe_seen > 0 {
+            let body = record.get(abi::RECORD_HEAD..).unwrap_or_default();
+            match current {
+                // Other events are told by the snapshot; packets of past connections are moot.
+                None => self.backlog.drop_oldest(),
+                Some(mut words) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
+                    if rings.ring.outstanding() > 0 {
+                        return; // alone
+                    }
+                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
+                    return;
                 }
-                if rings.push(&words, &record[abi::RECORD_HEAD..], Room::All) {
-                    self.in_flight = true;
+                Some(words) => {
+                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
+                        return;
+                    }
+                    self.backlog.drop_oldest();
                 }
-                return;
             }
-            // Other events are told by the snapshot; packets of past connections are moot.
-            backlog.drop_oldest();
-            self.maybe_seen = self.maybe_seen.saturating_sub(1);
         }
-        self.backlog = None;
-        self.phase = Phase::Live;
+    }
+
+    /// Takes the next thing that the zone said; what it has now said about tickets is appended
+    /// to `verdicts`.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied.
+    pub(crate) fn take<'o>(
+        &mut self,
+        out: &'o mut Vec<u8>,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Option<Down<'o>>, PeerFault> {
+        let Some(rings) = &mut self.rings else { return Ok(None) };
+        let taken = rings.ring.take(out, verdicts)?;
+        if let Some(Down::Done(1..)) = taken
+            && std::mem::take(&mut rings.in_flight)
+        {
+            self.backlog.drop_oldest();
+        }
+        Ok(taken)
     }
 
     /// Shows the zone what was written, and wakes it if it sleeps.
     pub(crate) fn publish(&mut self) {
-        if self.rings.as_mut().is_some_and(KernelEnd::publish) {
-            self.up_bell.ring();
+        if let Some(rings) = &mut self.rings
+            && rings.ring.ring().publish()
+        {
+            rings.up_bell.ring();
         }
-    }
-
-    /// Takes the next thing that the zone said; see [`KernelEnd::take`].
-    pub(crate) fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Result<Option<Down<'o>>, PeerFault> {
-        self.rings.as_mut().map_or(Ok(None), |rings| rings.take(out))
     }
 
     /// Gives the zone the space of what was taken, and wakes it if it waits for that.
     pub(crate) fn release(&mut self) {
-        if self.rings.as_mut().is_some_and(KernelEnd::release) {
-            self.up_bell.ring();
+        if let Some(rings) = &mut self.rings
+            && rings.ring.ring().release()
+        {
+            rings.up_bell.ring();
         }
     }
 
     /// Says that the worker is about to sleep. `true` if the zone has said something after all.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone lied about its index.
     pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        self.rings.as_mut().map_or(Ok(false), KernelEnd::prepare_to_sleep)
+        self.rings.as_mut().map_or(Ok(false), |rings| rings.ring.ring().prepare_to_sleep())
     }
 
     /// Says that the worker is awake.
     pub(crate) fn awake(&mut self) {
         if let Some(rings) = &mut self.rings {
-            rings.awake();
+            rings.ring.ring().awake();
         }
     }
 
     fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
-        self.rings.as_mut().is_some_and(|rings| rings.push(head, body, room))
+        self.push_ticket(head, body, room, Ticket::NONE)
+    }
+
+    fn push_ticket(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+        let rings = self.rings.as_mut();
+        rings.is_some_and(|rings| rings.ring.push(head, body, room, ticket))
     }
 }
 

@@ -8,19 +8,24 @@ use sdk::Refusal;
 use sys::ring::{DEFAULT_CAPACITY, Down, PeerFault};
 use tracing::{debug, warn};
 
+use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
-use crate::check::{Allowed, check};
+use crate::check::{Allowed, Rights};
 use crate::control::AppId;
-use crate::link::{Attached, Link};
+use crate::link::Link;
+use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
 
+/// As many messages as a ring can hold: a process that the zone left behind may go on writing.
+const RING_FULL: usize = DEFAULT_CAPACITY as usize / 16;
+
 impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
     pub(super) fn hear_apps(&mut self, now: Instant) {
-        for index in 0..self.links.len() {
+        for index in 0..self.dispatch.links.len() {
             if let Err(fault) = self.hear(index, TAKES, now) {
                 self.fault(index, fault);
             }
@@ -29,15 +34,15 @@ impl Worker {
 
     fn hear(&mut self, index: usize, takes: usize, now: Instant) -> Result<(), PeerFault> {
         let mut copy = std::mem::take(&mut self.scratch);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
         let mut result = Ok(());
         for _ in 0..takes {
-            match self.links[index].take(&mut copy) {
+            match self.dispatch.links[index].take(&mut copy, &mut verdicts) {
                 Ok(Some(Down::Send { epoch, dpid, .. })) => {
-                    if let Err(why) = self.send(dpid, epoch, &copy) {
+                    if let Err(why) = self.send(index, dpid, epoch, &mut copy, now) {
                         self.refuse(index, dpid, epoch, why, &copy, now);
                     }
                 }
-                // With one app there is nobody behind it to keep a record from.
                 Ok(Some(Down::Stop(_) | Down::Done(_))) => {}
                 Ok(None) => break,
                 Err(fault) => {
@@ -46,33 +51,50 @@ impl Worker {
                 }
             }
         }
-        self.links[index].release();
-        self.scratch = copy;
+        self.dispatch.links[index].release();
+        self.dispatch.verdicts(index, &mut verdicts);
+        (self.scratch, self.verdicts) = (copy, verdicts);
         result
     }
 
     /// Checks a message of an app and appends it to what goes to its switch.
-    fn send(&mut self, dpid: u64, epoch: u32, message: &[u8]) -> Result<(), Refusal> {
-        let key = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
+    fn send(
+        &mut self,
+        index: usize,
+        dpid: u64,
+        epoch: u32,
+        message: &mut [u8],
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let (key, _) = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
         let connection = &mut self.connections[key];
         let full = connection.is_full();
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
         if switch.epoch != epoch {
             return Err(Refusal::Epoch);
         }
-        let allowed = check(switch.info.version, message)?;
+        let version = switch.version;
+        let link = &mut self.dispatch.links[index];
+        let was_given = |buffer| link.given.has(dpid, epoch, buffer);
+        let allowed = link.rights.check(version, message, was_given)?;
         if full {
             return Err(Refusal::Full);
         }
+        if !link.spent.spend(allowed, link.policy.quota, now) {
+            return Err(Refusal::Quota);
+        }
         match allowed {
-            Allowed::FlowMod => switch.counters.flow_mods += 1,
+            Allowed::FlowMod { .. } | Allowed::GroupMod => switch.counters.flow_mods += 1,
             Allowed::PacketOut => switch.counters.packet_outs += 1,
         }
-        let start = connection.out.len();
-        connection.out.extend_from_slice(message);
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
-        connection.out[start + 4..start + 8].copy_from_slice(&xid.to_be_bytes());
+        message[4..8].copy_from_slice(&xid.to_be_bytes());
+        connection.out.extend_from_slice(message);
+        if allowed == (Allowed::FlowMod { sweeps: true }) {
+            let xid = connection.session.xid();
+            table_miss(version, xid, &mut connection.out);
+        }
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push(key);
@@ -89,11 +111,11 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
-        let switch = self.by_dpid.get(&dpid).and_then(|key| self.connections.get_mut(*key));
+        let switch = self.by_dpid.get(&dpid).and_then(|(key, _)| self.connections.get_mut(*key));
         if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
             switch.counters.refused += 1;
         }
-        let link = &mut self.links[index];
+        let link = &mut self.dispatch.links[index];
         link.refused(dpid, epoch, why, message);
         if let Some(suppressed) = self.rates.refused.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
@@ -103,7 +125,7 @@ impl Worker {
 
     /// An app's zone lied: nothing more is taken from it, and the monitor ends it.
     pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
-        let link = &self.links[index];
+        let link = &self.dispatch.links[index];
         warn!(app = link.name, %fault, "the app's zone broke the ring's contract");
         self.notify(Notice::Fault { app: link.app, fault: fault.to_string() });
         self.cut_off(index);
@@ -111,26 +133,37 @@ impl Worker {
 
     /// Forgets an app's rings; what it had not done waits for its next zone.
     fn cut_off(&mut self, index: usize) {
-        let link = &mut self.links[index];
-        // Fails only for a doorbell that is not in the set; this one is.
-        let _ = epoll::delete(&self.epoll, &link.down_bell);
+        let link = &mut self.dispatch.links[index];
+        if let Some(bell) = link.down_bell() {
+            // Fails only for a doorbell that is not in the set; this one is.
+            let _ = epoll::delete(&self.epoll, bell);
+        }
         let app = link.app;
         if let Some(record) = link.detach() {
             self.notify(Notice::SetAside { app, record });
         }
     }
 
+    /// Moves packets on whose apps have spoken, or have been silent for too long.
+    pub(super) fn move_on(&mut self, now: Instant) {
+        for key in self.dispatch.moved(now) {
+            let connection = self.connections.get_mut(key);
+            if let Some(switch) = connection.and_then(|connection| connection.switch.as_mut()) {
+                self.dispatch.advance(switch, now);
+            }
+        }
+    }
+
     /// Goes on with snapshots and replays, and shows the zones what was written.
     pub(super) fn pump(&mut self) {
-        for index in 0..self.links.len() {
-            let link = &mut self.links[index];
+        for index in 0..self.dispatch.links.len() {
+            let link = &mut self.dispatch.links[index];
             if link.has_work() {
                 let by_dpid = &self.by_dpid;
-                let epochs = &self.epochs;
                 let switches = self.connections.iter_mut();
                 link.pump(
                     switches.filter_map(|(_, connection)| connection.switch.as_mut()),
-                    |dpid, epoch| by_dpid.contains_key(&dpid) && epochs.get(&dpid) == Some(&epoch),
+                    |dpid, epoch| by_dpid.get(&dpid).is_some_and(|(_, current)| *current == epoch),
                 );
             }
             link.publish();
@@ -146,29 +179,44 @@ impl Worker {
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
-        let known = self.links.iter().position(|link| link.app == app);
-        let index = known.unwrap_or(self.links.len());
-        if known.is_none() {
-            self.links.push(Link::new(app, name, index, DEFAULT_CAPACITY)?);
+        let index = self.know(app, name, policy)?;
+        let link = &mut self.dispatch.links[index];
+        let fds = link.attach()?;
+        if let Some(bell) = link.down_bell() {
+            let data = EventData::new_u64(LINK | index as u64);
+            epoll::add(&self.epoll, bell, data, EventFlags::IN)?;
         }
-        self.links[index].policy = policy;
-        let link = &mut self.links[index];
-        let Attached { fds, up_bell, down_bell } = link.attach()?;
-        let data = EventData::new_u64(LINK | index as u64);
-        epoll::add(&self.epoll, &link.down_bell, data, EventFlags::IN)?;
-        let fds = vec![fds.up, fds.down, up_bell.into_fd(), down_bell.into_fd()];
         self.notify(Notice::Attached { app, capacity: DEFAULT_CAPACITY, fds });
         Ok(())
     }
 
+    /// Makes sure that an app has a place, connected or not; returns which.
+    pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
+        let links = &mut self.dispatch.links;
+        let known = links.iter().position(|link| link.app == app);
+        let index = known.unwrap_or(links.len());
+        if index == MAX_LINKS {
+            return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
+        }
+        if known.is_none() {
+            links.push(Link::new(app, name, index, DEFAULT_CAPACITY));
+        }
+        links[index].rights = Rights::of(app, &policy);
+        links[index].policy = policy;
+        self.dispatch.replan();
+        Ok(index)
+    }
+
     /// The app's zone is dead.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
-        let Some(index) = self.links.iter().position(|link| link.app == app) else { return };
-        if !self.links[index].is_attached() {
+        let Some(index) = self.dispatch.links.iter().position(|link| link.app == app) else {
+            return;
+        };
+        if !self.dispatch.links[index].is_attached() {
             return;
         }
         // All that it published before it died has happened.
-        if let Err(fault) = self.hear(index, usize::MAX, now) {
+        if let Err(fault) = self.hear(index, RING_FULL, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
         self.cut_off(index);

@@ -25,8 +25,12 @@ use slab::Slab;
 use tracing::{debug, info, warn};
 
 use crate::connection::{Connection, Input};
-use crate::link::Link;
+use crate::control::App;
+use crate::dispatch::Dispatch;
+use crate::door::Door;
+use crate::link::Verdict;
 use crate::rate::Rate;
+use crate::tls::Entrance;
 
 pub use wires::{Command, Notice, Wires};
 
@@ -38,6 +42,15 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Most connections, handshaking ones included.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Descriptors that connections leave to the rest of the kernel: rings, doorbells, operators.
+const OTHER_DESCRIPTORS: u64 = 512;
+
+/// Events taken from epoll at once.
+const EVENTS: usize = 256;
+/// Reads per turn that may cost a signature (a tenth of a millisecond, or one for RSA), so that
+/// handshakes delay no switch that is connected.
+const HANDSHAKES: u32 = 4;
 
 /// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
 const ACCEPTS: usize = 64;
@@ -55,16 +68,24 @@ pub struct Worker {
     epoll: OwnedFd,
     wires: Wires,
     listeners: Vec<TcpListener>,
+    entrance: Entrance,
     /// Whether listeners are left alone until the next tick, after accepting failed.
     listeners_paused: bool,
     connections: Slab<Connection>,
-    /// Where the switch with a DPID is. Keys come from switches; the hash is keyed.
-    by_dpid: HashMap<u64, usize>,
-    /// How often each datapath has been connected.
-    epochs: HashMap<u64, u32>,
-    links: Vec<Link>,
+    /// Those of them that are not switches yet.
+    door: Door,
+    /// How many more handshakes may be gone on with in this turn.
+    handshakes: u32,
+    /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
+    by_dpid: HashMap<u64, (usize, u32)>,
+    /// That of the connection which last became a switch.
+    epoch: u32,
+    dispatch: Dispatch,
+    /// As many as the descriptors allow.
+    most_connections: usize,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
+    verdicts: Vec<Verdict>,
     next_tick: Instant,
     rates: Rates,
 }
@@ -73,6 +94,8 @@ pub struct Worker {
 #[derive(Debug)]
 struct Rates {
     accepted: Rate,
+    connected: Rate,
+    ports: Rate,
     closed: Rate,
     refused: Rate,
     errors: Rate,
@@ -80,13 +103,18 @@ struct Rates {
 }
 
 impl Worker {
-    /// A worker that accepts switches on `listeners`.
+    /// A worker that accepts switches on `listeners`, for these apps.
     ///
     /// # Errors
     /// The system is out of descriptors.
-    pub fn new(listeners: Vec<TcpListener>, wires: Wires) -> io::Result<Self> {
+    pub fn new(
+        listeners: Vec<TcpListener>,
+        apps: Vec<App>,
+        entrance: Entrance,
+        wires: Wires,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &*wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
+        epoll::add(&epoll, &wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         for (number, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking(true)?;
             let data = EventData::new_u64(LISTENER | number as u64);
@@ -94,26 +122,37 @@ impl Worker {
         }
         let now = Instant::now();
         let rate = || Rate::new(now);
-        Ok(Self {
+        let mut worker = Self {
             epoll,
             wires,
             listeners,
+            entrance,
             listeners_paused: false,
             connections: Slab::new(),
+            door: Door::default(),
+            handshakes: HANDSHAKES,
             by_dpid: HashMap::new(),
-            epochs: HashMap::new(),
-            links: Vec::new(),
+            epoch: 0,
+            dispatch: Dispatch::default(),
+            most_connections: most_connections(),
             dirty: Vec::new(),
             scratch: Vec::new(),
+            verdicts: Vec::new(),
             next_tick: now + TICK,
             rates: Rates {
                 accepted: rate(),
+                connected: rate(),
+                ports: rate(),
                 closed: rate(),
                 refused: rate(),
                 errors: rate(),
                 malformed: rate(),
             },
-        })
+        };
+        for App { app, name, policy } in apps {
+            worker.know(app, name, policy)?;
+        }
+        Ok(worker)
     }
 
     /// Works until told to stop.
@@ -122,7 +161,7 @@ impl Worker {
     /// Epoll failed, which it does not on any supported system.
     pub fn run(mut self) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER].into_boxed_slice();
-        let mut events = [MaybeUninit::<epoll::Event>::uninit(); 256];
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
         loop {
             let timeout = self.prepare_to_sleep();
             let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
@@ -130,16 +169,22 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            for link in &mut self.links {
+            let crowded = ready.len() == EVENTS;
+            for link in &mut self.dispatch.links {
                 link.awake();
             }
+            self.handshakes = HANDSHAKES;
             let mut commands = false;
             for event in ready {
                 let data = event.data.u64();
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
                     LISTENER => self.accept(which, now),
-                    LINK => self.links[which].down_bell.silence(),
+                    LINK => {
+                        if let Some(bell) = self.dispatch.links[which].down_bell() {
+                            bell.silence();
+                        }
+                    }
                     CONNECTION => self.serve(which, event.flags, &mut buffer, now),
                     _ => commands = true,
                 }
@@ -148,9 +193,11 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.move_on(now);
             self.pump();
             self.flush(now);
-            if now >= self.next_tick {
+            // A long absence of ours must not count as silence of those who are still to be read.
+            if now >= self.next_tick && !crowded {
                 self.tick(now);
             }
         }
@@ -159,13 +206,14 @@ impl Worker {
     /// How long epoll may wait.
     fn prepare_to_sleep(&mut self) -> Timespec {
         let mut work = false;
-        for index in 0..self.links.len() {
-            match self.links[index].prepare_to_sleep() {
+        for index in 0..self.dispatch.links.len() {
+            match self.dispatch.links[index].prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
                 Err(fault) => self.fault(index, fault),
             }
         }
-        let rest = self.next_tick.saturating_duration_since(Instant::now());
+        let due = self.dispatch.next_deadline().map_or(self.next_tick, |at| at.min(self.next_tick));
+        let rest = due.saturating_duration_since(Instant::now());
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -186,9 +234,10 @@ impl Worker {
                     return;
                 }
             };
-            let why_not = if !address.ip().to_canonical().is_loopback() {
-                "plain TCP is accepted from loopback only"
-            } else if self.connections.len() >= MAX_CONNECTIONS {
+            let plain = self.entrance.plain.allows(address.ip());
+            let why_not = if !plain && self.entrance.tls.is_none() {
+                "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
+            } else if self.connections.len() >= self.most_connections {
                 "there are too many connections"
             } else {
                 match self.admit(socket, address, now) {
@@ -205,11 +254,16 @@ impl Worker {
     fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        if let Some(other) = self.door.who_gives_way(address.ip()) {
+            self.close(other, "too many connections that were no switches yet; it gave way", now);
+        }
         let entry = self.connections.vacant_entry();
         let data = EventData::new_u64(CONNECTION | entry.key() as u64);
         epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
         debug!(%address, "connection accepted");
-        entry.insert(Connection::new(socket, address, now));
+        let mut connection = Connection::new(socket, address, &self.entrance, now);
+        connection.ticket = Some(self.door.enter(address.ip(), entry.key()));
+        entry.insert(connection);
         Ok(())
     }
 
@@ -226,7 +280,22 @@ impl Worker {
         {
             return;
         }
-        match connection.read(buffer) {
+        if connection.is_laborious() {
+            if self.handshakes == 0 {
+                return; // it is still readable in the next turn
+            }
+            self.handshakes -= 1;
+        }
+        let input = connection.read(buffer);
+        let progress = connection.progress();
+        if let Some(ticket) = &mut connection.ticket {
+            self.door.advance(ticket, progress);
+        }
+        if connection.has_output() && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
                 if let Err(why) = self.messages(key, &buffer[..size], now) {
@@ -242,19 +311,20 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
-        let _ = connection.flush(); // what we had to say about it
+        connection.say_goodbye(); // and what we had to say about it
+        if let Some(ticket) = &connection.ticket {
+            self.door.leave(ticket);
+        }
         let address = connection.address;
-        let Some(switch) = connection.switch else {
+        let Some(mut switch) = connection.switch else {
             if let Some(suppressed) = self.rates.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before it was a switch");
             }
             return;
         };
-        let dpid = switch.info.dpid;
+        let dpid = switch.dpid;
         self.by_dpid.remove(&dpid.0);
-        for link in &mut self.links {
-            link.switch_down(&switch);
-        }
+        self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.closed.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }
@@ -295,10 +365,10 @@ impl Worker {
         }
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            if let Err(why) = connection.session.tick(now, &mut connection.out) {
+            if let Err(why) = connection.tick(now) {
                 over.push((key, why.to_string()));
             }
-            if !connection.out.is_empty() && !connection.dirty && !connection.blocked {
+            if connection.has_output() && !connection.dirty && !connection.blocked {
                 connection.dirty = true;
                 self.dirty.push(key);
             }
@@ -325,8 +395,8 @@ impl Worker {
             match command {
                 Command::Attach { app, name, policy } => {
                     if let Err(error) = self.attach(app, name, policy, now) {
-                        let fault = format!("could not make its rings: {error}");
-                        self.notify(Notice::Fault { app, fault });
+                        let why = format!("could not make its rings: {error}");
+                        self.notify(Notice::NotAttached { app, why });
                     }
                 }
                 Command::Detach { app } => self.detach(app, now),
@@ -344,4 +414,11 @@ impl Worker {
         let _ = self.wires.notices.send(notice);
         self.wires.notices_bell.ring();
     }
+}
+
+/// As many connections as descriptors allow, half of them if they are few.
+fn most_connections() -> usize {
+    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
+    let for_connections = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2);
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
 }

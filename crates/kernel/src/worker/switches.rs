@@ -3,15 +3,11 @@
 use std::time::Instant;
 
 use dal::drivers::openflow::{Closed, Event, SwitchInfo, framing, recognise};
-use openflow::{
-    Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortReason, PortStatus, Version,
-};
+use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
-use crate::connection::{Counters, Switch};
-use crate::dispatch;
-use crate::link::Link;
+use crate::connection::Switch;
 use crate::query::{PAGE, SwitchStatus};
 
 impl Worker {
@@ -44,12 +40,17 @@ impl Worker {
         let Some(event) = event? else { return Ok(()) };
         match (event, &mut connection.switch) {
             (Event::PacketIn(view), Some(switch)) => {
-                dispatch::packet_in(&mut self.links, switch, &view, message);
+                self.dispatch.packet_in(key, switch, &view, message, now);
             }
             (Event::PortStatus(status), Some(switch)) => {
-                port_status(&mut self.links, switch, status);
+                if let Some(suppressed) = self.rates.ports.admit(now) {
+                    let PortStatus { reason, desc } = status;
+                    let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
+                    info!(%dpid, %port, up, ?reason, suppressed, "port changed");
+                }
+                self.dispatch.port_status(key, switch, status, now);
             }
-            (Event::Up(info), None) => return self.switch_up(key, info),
+            (Event::Up(info), None) => return self.switch_up(key, info, now),
             (Event::Error(error), switch) => {
                 if let Some(switch) = switch {
                     switch.counters.errors += 1;
@@ -69,9 +70,10 @@ impl Worker {
     }
 
     /// A switch has completed the handshake.
-    fn switch_up(&mut self, key: usize, info: SwitchInfo) -> Result<(), Closed> {
+    fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
-        if let Some(other) = self.by_dpid.get(&dpid.0) {
+        self.connections[key].check_claim(dpid)?;
+        if let Some((other, _)) = self.by_dpid.get(&dpid.0) {
             let address = self.connections[*other].address;
             return Err(Closed::Duplicate { dpid, address: address.to_string() });
         }
@@ -80,25 +82,28 @@ impl Worker {
             let xid = connection.session.xid();
             table_miss(version, xid, &mut connection.out);
         }
-        let epoch = self.epochs.entry(dpid.0).or_insert(0);
-        *epoch += 1;
+        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        let epoch = self.epoch;
         let ports = info.ports.len();
         let address = connection.address;
-        let counters = Counters::default();
-        let mut switch = Switch { info, epoch: *epoch, announced: Vec::new(), counters };
-        for link in &mut self.links {
-            link.announce(&mut switch);
+        let mut switch = Switch::new(info, epoch);
+        self.dispatch.switch_up(&mut switch);
+        if let Some(suppressed) = self.rates.connected.admit(now) {
+            let transport = connection.transport();
+            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
         }
-        info!(%dpid, %version, %address, ports, epoch, "switch connected");
+        if let Some(ticket) = connection.ticket.take() {
+            self.door.leave(&ticket);
+        }
         connection.switch = Some(switch);
-        self.by_dpid.insert(dpid.0, key);
+        self.by_dpid.insert(dpid.0, (key, epoch));
         Ok(())
     }
 
     fn switch_error(&mut self, key: usize, error: &ErrorMessage<'_>, now: Instant) {
         if let Some(suppressed) = self.rates.errors.admit(now) {
             let address = self.connections[key].address;
-            let dpid = self.connections[key].switch.as_ref().map(|switch| switch.info.dpid);
+            let dpid = self.connections[key].switch.as_ref().map(|switch| switch.dpid);
             let about = Header::decode(error.data).ok().map(|header| header.xid);
             warn!(?dpid, %address, %error, xid = about, suppressed, "switch sent an error");
         }
@@ -109,47 +114,25 @@ impl Worker {
         let mut dpids: Vec<(u64, usize)> = self
             .by_dpid
             .iter()
-            .map(|(dpid, key)| (*dpid, *key))
+            .map(|(dpid, (key, _))| (*dpid, *key))
             .filter(|(dpid, _)| after.is_none_or(|after| *dpid > after))
             .collect();
         dpids.sort_unstable();
         let more = dpids.len() > PAGE;
         let page = dpids.iter().take(PAGE).filter_map(|(_, key)| {
             let connection = self.connections.get(*key)?;
-            connection.switch.as_ref().map(|switch| switch.status(connection.address))
+            connection
+                .switch
+                .as_ref()
+                .map(|switch| switch.status(connection.address, connection.transport()))
         });
         (page.collect(), more)
     }
 }
 
-/// Takes in a change of a port and tells the apps.
-fn port_status(links: &mut [Link], switch: &mut Switch, status: PortStatus) {
-    let PortStatus { reason, desc } = status;
-    let ports = &mut switch.info.ports;
-    let place = ports.iter().position(|port| port.port_no == desc.port_no);
-    match (reason, place) {
-        (PortReason::Delete, Some(place)) => {
-            ports.remove(place);
-        }
-        (PortReason::Delete, None) => return,
-        (_, Some(place)) => ports[place] = desc,
-        (_, None) if ports.len() >= usize::from(u16::MAX) => return,
-        (_, None) => ports.push(desc),
-    }
-    info!(dpid = %switch.info.dpid, port = %desc.port_no, up = desc.is_up(), ?reason, "port changed");
-    let reason = match reason {
-        PortReason::Add => 0,
-        PortReason::Delete => 1,
-        PortReason::Modify => 2,
-    };
-    for link in links {
-        link.port(switch, reason, &desc);
-    }
-}
-
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
 /// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
-fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
+pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).apply(&to_us);
     openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");

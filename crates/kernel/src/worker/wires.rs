@@ -1,10 +1,9 @@
 //! What a worker and the server's thread say to each other.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use sys::doorbell::Doorbell;
+use sys::doorbell::{Doorbell, Ringer};
 
 use crate::control::AppId;
 use crate::policy::Policy;
@@ -49,8 +48,17 @@ pub enum Notice {
         /// Bytes each ring holds.
         capacity: u32,
         /// The zone's descriptors.
-        fds: Vec<OwnedFd>,
+        fds: [OwnedFd; 4],
     },
+    /// An app could not be given rings.
+    NotAttached {
+        /// Which app.
+        app: AppId,
+        /// Why.
+        why: String,
+    },
+    /// The worker is over, one way or another.
+    Ended,
     /// An app's zone lied about its ring.
     Fault {
         /// Which app.
@@ -73,9 +81,9 @@ pub struct Wires {
     /// What the server asks.
     pub commands: Receiver<Command>,
     /// Rung after a command was sent.
-    pub commands_bell: Arc<Doorbell>,
+    pub commands_bell: Doorbell,
     /// What the server is told.
     pub notices: Sender<Notice>,
     /// To be rung after a notice was sent.
-    pub notices_bell: Arc<Doorbell>,
+    pub notices_bell: Ringer,
 }

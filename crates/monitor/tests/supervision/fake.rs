@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -82,8 +82,8 @@ impl Fake {
                 }
                 KernelRequest::Attach { app, .. } => {
                     self.note("attach");
-                    let bells: Vec<Doorbell> = (0..4).map(|_| Doorbell::new().unwrap()).collect();
-                    let fds: Vec<BorrowedFd<'_>> = bells.iter().map(|bell| bell.as_fd()).collect();
+                    let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
+                    let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
                     let attached = KernelAnswer::Attached { app, capacity: 4096 };
                     self.monitor.send(&attached, &fds).unwrap();
                     // As told at the moment, so that a test can end it.

@@ -25,6 +25,8 @@ struct House {
     /// Apart, because the name of a socket must be short.
     run: tempfile::TempDir,
     monitor: Option<Child>,
+    /// An empty one, unless a test writes one.
+    config: PathBuf,
     /// What executes the monitor.
     command: &'static str,
 }
@@ -39,7 +41,13 @@ impl House {
         fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();
         fs::create_dir(dir.path().join("examples")).unwrap();
         fs::write(dir.path().join("examples/liblearning_switch.so"), "an object").unwrap();
-        Self { dir, run: tempfile::tempdir().unwrap(), monitor: None, command: "env" }
+        Self {
+            dir,
+            run: tempfile::tempdir().unwrap(),
+            monitor: None,
+            config: "/dev/null".into(),
+            command: "env",
+        }
     }
 
     fn play(&self, program: &str, how: &str) {
@@ -59,7 +67,11 @@ impl House {
         command
             .arg(self.path("rosemary-monitor"))
             .args(["--listen", listen, "--runtime-dir"])
-            .arg(self.runtime_dir());
+            .arg(self.runtime_dir())
+            .arg("--config")
+            .arg(&self.config)
+            .arg("--state-dir")
+            .arg(self.path("state"));
         command.env("ROSEMARY_LOG", "debug").stdin(Stdio::null());
         command
     }
@@ -261,6 +273,69 @@ fn silent_operators_keep_nothing_from_working() {
     let _silent: Vec<Channel> = (0..15).map(|_| house.connect().unwrap()).collect();
     kill(before.apps[0].pid);
     assert_eq!(house.until_connected(2).apps[0].restarts, 1);
+}
+
+#[test]
+fn apps_of_the_configuration_run_each_in_its_zone_and_keep_their_numbers() {
+    let mut house = House::build();
+    fs::write(house.path("b.so"), "another object").unwrap();
+    let file = house.path("rosemary.toml");
+    let a = "[[app]]\nname = \"learning-switch\"\n";
+    let b = "[[app]]\nname = \"b\"\nobject = \"b.so\"\nstage = \"observe\"\n";
+    fs::write(&file, [b, a].concat()).unwrap();
+    house.config = file.clone();
+    house.start();
+    let status = house.until_connected(2);
+    let apps = |status: &Status| -> Vec<_> {
+        status.apps.iter().map(|app| (app.name.clone(), app.number, app.stage.clone())).collect()
+    };
+    let one = |name: &str, number, stage: &str| (name.to_owned(), number, stage.to_owned());
+    let both = [one("b", 1, "observe"), one("learning-switch", 2, "control")];
+    assert_eq!(apps(&status), both);
+    assert_eq!([status.apps[0].band, status.apps[1].band], [None, Some([1, 65_535])]);
+    assert_ne!(status.apps[0].sha256, status.apps[1].sha256);
+    house.signal(Signal::TERM);
+    house.wait();
+    fs::write(&file, [a, b].concat()).unwrap();
+    house.start();
+    let [b, a] = both;
+    assert_eq!(apps(&house.until_connected(4)), [a, b]);
+}
+
+#[test]
+fn what_is_wrong_with_the_apps_is_told_before_anything_is_made() {
+    let mut house = House::build();
+    house.config = house.path("rosemary.toml");
+    let numbers = house.path("state");
+    for (config, args, said) in [
+        ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:2: unknown key \"nam\""),
+        ("[[app]]\nname = \"a\"\n", &[], "the object of the app a is missing; looked for"),
+        ("[[app]]\nname = \"a\"\nobject = \"x.so\"", &[], "x.so; build it, or correct `object`"),
+        ("", &["--app", "b"], "examples/libb.so"),
+        ("", &["--app", "learning-switch:kernel"], "not there yet"),
+    ] {
+        fs::write(&house.config, config).unwrap();
+        let output = house.command("127.0.0.1:0").args(args).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && message.contains(said), "{message}");
+        assert!(!house.runtime_dir().exists() && !numbers.exists());
+    }
+    fs::remove_file(&house.config).unwrap();
+    let output = house.command("127.0.0.1:0").output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("cannot read the configuration"), "{message}");
+}
+
+#[test]
+fn damaged_numbers_keep_it_from_starting_and_stay_as_they_are() {
+    let house = House::build();
+    fs::create_dir(house.path("state")).unwrap();
+    fs::write(house.path("state/apps.json"), "{\"format\":1,").unwrap();
+    let output = house.command("127.0.0.1:0").output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("Put it back from a backup"), "{message}");
+    assert_eq!(fs::read_to_string(house.path("state/apps.json")).unwrap(), "{\"format\":1,");
+    assert!(!house.runtime_dir().exists());
 }
 
 #[test]

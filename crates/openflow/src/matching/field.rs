@@ -13,6 +13,7 @@ pub const VLAN_PRESENT: u16 = 0x1000;
 
 /// A value of which some bits may not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Masked<T> {
     /// The value.
     pub value: T,
@@ -42,8 +43,34 @@ impl<T: fmt::Display> fmt::Display for Masked<T> {
     }
 }
 
+impl<T: fmt::LowerHex> Masked<T> {
+    /// `name=0x1/0xf`
+    fn hex(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name}={:#x}", self.value)?;
+        match &self.mask {
+            None => Ok(()),
+            Some(mask) => write!(f, "/{mask:#x}"),
+        }
+    }
+}
+
+/// A VLAN id as people know it: `7`, `none` without a tag, else in hexadecimal.
+struct Vid(Masked<u16>);
+
+impl fmt::Display for Vid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.value, self.0.mask) {
+            (0, None) => f.write_str("none"),
+            (vid, None) if vid & !0x0fff == VLAN_PRESENT => write!(f, "{}", vid & 0x0fff),
+            (vid, None) => write!(f, "{vid:#06x}"),
+            (vid, Some(mask)) => write!(f, "{vid:#06x}/{mask:#06x}"),
+        }
+    }
+}
+
 /// A field that this crate has no name for, as it stands on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OpaqueField {
     /// Who defined the field.
     pub class: u16,
@@ -102,6 +129,7 @@ value! {
 
 /// A PBB service instance id: 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Isid(pub u32);
 
 impl fmt::Display for Isid {
@@ -190,8 +218,14 @@ macro_rules! fields {
 
         impl fmt::Display for Field {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                if let Self::EthType(ethertype) = self {
-                    return write!(f, "{}={ethertype:#06x}", self.name());
+                let name = self.name();
+                match self {
+                    Self::EthType(ethertype) => return write!(f, "{name}={ethertype:#06x}"),
+                    Self::VlanVid(vid) => return write!(f, "{name}={}", Vid(*vid)),
+                    Self::Metadata(value) | Self::TunnelId(value) => return value.hex(name, f),
+                    Self::Ipv6Flabel(value) => return value.hex(name, f),
+                    Self::Ipv6Exthdr(value) => return value.hex(name, f),
+                    _ => {}
                 }
                 match self {
                     $( Self::$plain(value) => write!(f, "{}={value}", $pname), )*
@@ -301,12 +335,18 @@ fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
 /// Where an OXM stands among others: fields of the specification first, by number, so that a
 /// field comes after those it depends on.
 #[inline]
-pub(crate) fn order(oxm: &Oxm<'_>) -> (bool, u16, u8, [u8; 4]) {
+pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
+    if oxm.class == OPENFLOW_BASIC {
+        return oxm.field.into();
+    }
     let experimenter = match oxm.class {
         EXPERIMENTER => oxm.payload.first_chunk().copied().unwrap_or_default(),
         _ => [0; 4],
     };
-    (oxm.class != OPENFLOW_BASIC, oxm.class, oxm.field, experimenter)
+    1 << 63
+        | u64::from(oxm.class) << 40
+        | u64::from(oxm.field) << 32
+        | u64::from(u32::from_be_bytes(experimenter))
 }
 
 /// An OXM in the one form a match keeps it in; `None` if it says nothing, as its mask is zero.

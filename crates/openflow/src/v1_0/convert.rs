@@ -52,18 +52,22 @@ pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
         tp_src: 0,
         tp_dst: 0,
     };
+    // In canonical order ethertype and IP protocol come before the fields that need them.
     for field in match_.fields() {
         set_field(&mut wire, &field)?;
-    }
-    // A field whose prerequisite is missing would be ignored by the switch, and fields that share
-    // a place could overwrite one another: what does not read back as it was is not said.
-    if match_from_wire(&wire) != *match_ {
-        return Err(unsupported("a match field without the ethertype or IP protocol it needs"));
     }
     Ok(wire)
 }
 
+/// Sets a field.
+///
+/// # Errors
+/// [`EncodeError::Unsupported`] also for a field whose ethertype or IP protocol is not in the
+/// match: the switch would not look at it, or take it for the other field that has its place.
 fn set_field(wire: &mut WiredMatch, field: &Field) -> Result<(), EncodeError> {
+    if !is_looked_at(wire, field) {
+        return Err(unsupported("a match field without the ethertype or IP protocol it needs"));
+    }
     let bit = match *field {
         Field::InPort(in_port) => {
             wire.in_port = port(in_port, "in_port")?;
@@ -81,18 +85,19 @@ fn set_field(wire: &mut WiredMatch, field: &Field) -> Result<(), EncodeError> {
             wire.dl_type = value;
             wildcard::DL_TYPE
         }
-        Field::VlanVid(Masked { value, mask: None }) => {
-            wire.dl_vlan = match value {
-                0 => VLAN_NONE,
-                tagged => tagged & !VLAN_PRESENT,
-            };
+        Field::VlanVid(Masked { value: 0, mask: None }) => {
+            wire.dl_vlan = VLAN_NONE;
             wildcard::DL_VLAN
         }
-        Field::VlanPcp(value) => {
+        Field::VlanVid(Masked { value, mask: None }) if value & !0x0fff == VLAN_PRESENT => {
+            wire.dl_vlan = value & 0x0fff;
+            wildcard::DL_VLAN
+        }
+        Field::VlanPcp(value @ 0..=7) => {
             wire.dl_vlan_pcp = value;
             wildcard::DL_VLAN_PCP
         }
-        Field::IpDscp(value) => {
+        Field::IpDscp(value @ 0..=63) => {
             wire.nw_tos = value << 2;
             wildcard::NW_TOS
         }
@@ -130,6 +135,24 @@ fn set_field(wire: &mut WiredMatch, field: &Field) -> Result<(), EncodeError> {
     };
     wire.wildcards &= !bit;
     Ok(())
+}
+
+/// Whether a switch would look at this field, given those that were set before.
+fn is_looked_at(wire: &WiredMatch, field: &Field) -> bool {
+    let has = |bit| wire.wildcards & bit == 0;
+    let ethertype = |wanted| has(wildcard::DL_TYPE) && wire.dl_type == wanted;
+    let proto = |wanted| ethertype(IPV4) && has(wildcard::NW_PROTO) && wire.nw_proto == wanted;
+    match field {
+        Field::VlanPcp(_) => !has(wildcard::DL_VLAN) || wire.dl_vlan != VLAN_NONE,
+        Field::IpDscp(_) | Field::IpProto(_) | Field::Ipv4Src(_) | Field::Ipv4Dst(_) => {
+            ethertype(IPV4)
+        }
+        Field::ArpOp(_) | Field::ArpSpa(_) | Field::ArpTpa(_) => ethertype(ARP),
+        Field::TcpSrc(_) | Field::TcpDst(_) => proto(TCP),
+        Field::UdpSrc(_) | Field::UdpDst(_) => proto(UDP),
+        Field::Icmpv4Type(_) | Field::Icmpv4Code(_) => proto(ICMP),
+        _ => true,
+    }
 }
 
 /// Sets an IPv4 address whose mask must be a prefix.

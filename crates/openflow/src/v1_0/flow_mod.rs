@@ -1,12 +1,13 @@
-//! Flow-mod: adds, changes, deletes flow entries. OpenFlow 1.0.2 §5.3.3.
+//! Flow-mod and flow-removed: flow entries come and go. OpenFlow 1.0.2 §5.3.3, §5.4.2.
 
 use super::{Action, Match};
-use crate::wire::{List, wire_struct};
+use crate::wire::{List, Pad, wire_struct};
 
 wire_struct! {
     /// The body of a flow-mod (`ofp_flow_mod`).
     pub struct FlowMod<'a> = "flow_mod" {
         /// Which packets.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
         /// What the controller wants to know the entry by.
         cookie: u64,
@@ -26,5 +27,32 @@ wire_struct! {
         flags: u16,
         /// What happens to the packets; none drops them.
         actions: List<'a, Action<'a>>,
+    }
+
+    /// The body of a flow-removed message (`ofp_flow_removed`).
+    pub struct FlowRemoved = "flow_removed" {
+        /// The entry's match.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
+        match_: Match,
+        /// The entry's cookie.
+        cookie: u64,
+        /// The entry's priority.
+        priority: u16,
+        /// Why: `ofp_flow_removed_reason`.
+        reason: u8,
+        /// Padding.
+        pad: Pad<1>,
+        /// How long the entry was there, in seconds.
+        duration_sec: u32,
+        /// Nanoseconds on top of `duration_sec`.
+        duration_nsec: u32,
+        /// The entry's idle timeout, in seconds.
+        idle_timeout: u16,
+        /// Padding.
+        pad2: Pad<2>,
+        /// How many packets it matched.
+        packet_count: u64,
+        /// How many bytes it matched.
+        byte_count: u64,
     }
 }

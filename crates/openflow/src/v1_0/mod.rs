@@ -7,16 +7,24 @@ pub mod action;
 pub(crate) mod convert;
 pub mod flow_mod;
 pub mod matching;
+mod message;
 pub mod packet;
 pub mod port;
+pub mod queue;
+pub mod stats;
 pub mod switch;
+pub mod symmetric;
 
 pub use action::Action;
-pub use flow_mod::FlowMod;
+pub use flow_mod::{FlowMod, FlowRemoved};
 pub use matching::Match;
+pub use message::{Body, Message};
 pub use packet::{PacketIn, PacketOut};
-pub use port::{PhyPort, PortStatus};
+pub use port::{PhyPort, PortMod, PortStatus};
+pub use queue::{QueueGetConfigReply, QueueGetConfigRequest};
+pub use stats::{ReplyBody, RequestBody, StatsReply, StatsRequest};
 pub use switch::{Features, SwitchConfig};
+pub use symmetric::{ErrorMsg, Vendor};
 
 use crate::PortNo;
 

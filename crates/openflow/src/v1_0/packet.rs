@@ -24,6 +24,7 @@ wire_struct! {
 
 /// The body of a packet-out (`ofp_packet_out`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
     /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
     pub buffer_id: u32,
@@ -32,6 +33,7 @@ pub struct PacketOut<'a> {
     /// What happens to it.
     pub actions: List<'a, Action<'a>>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

@@ -1,4 +1,5 @@
-//! Ports: their description and news about them. OpenFlow 1.0.2 §5.2.1, §5.4.3.
+//! Ports: their description, news about them, changes to them. OpenFlow 1.0.2 §5.2.1, §5.4.3,
+//! §5.3.3.
 
 use crate::wire::{Pad, wire_struct};
 use crate::{MacAddr, PortName};
@@ -34,5 +35,21 @@ wire_struct! {
         pad: Pad<7>,
         /// The port as it is now.
         desc: PhyPort,
+    }
+
+    /// The body of a port-mod (`ofp_port_mod`).
+    pub struct PortMod = "port_mod" {
+        /// Which port.
+        port_no: u16,
+        /// Its Ethernet address, which must be the one the switch told.
+        hw_addr: MacAddr,
+        /// `ofp_port_config` bits to set.
+        config: u32,
+        /// Which of them to set.
+        mask: u32,
+        /// `ofp_port_features` to offer; 0 leaves it as it is.
+        advertise: u32,
+        /// Padding.
+        pad: Pad<4>,
     }
 }

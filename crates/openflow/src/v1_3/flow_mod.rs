@@ -1,4 +1,4 @@
-//! Flow-mod: adds, changes, deletes flow entries. OpenFlow 1.3.5 §7.3.4.1.
+//! Flow-mod and flow-removed: flow entries come and go. OpenFlow 1.3.5 §7.3.4.1, §7.4.2.
 
 use super::{Instruction, Match};
 use crate::PortNo;
@@ -32,8 +32,36 @@ wire_struct! {
         /// Padding.
         pad: Pad<2>,
         /// Which packets.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
         /// What happens to them.
         instructions: List<'a, Instruction<'a>>,
+    }
+
+    /// The body of a flow-removed message (`ofp_flow_removed`).
+    pub struct FlowRemoved<'a> = "flow_removed" {
+        /// The entry's cookie.
+        cookie: u64,
+        /// The entry's priority.
+        priority: u16,
+        /// Why: `ofp_flow_removed_reason`.
+        reason: u8,
+        /// The entry's table.
+        table_id: u8,
+        /// How long the entry was there, in seconds.
+        duration_sec: u32,
+        /// Nanoseconds on top of `duration_sec`.
+        duration_nsec: u32,
+        /// The entry's idle timeout, in seconds.
+        idle_timeout: u16,
+        /// The entry's hard timeout, in seconds.
+        hard_timeout: u16,
+        /// How many packets it matched.
+        packet_count: u64,
+        /// How many bytes it matched.
+        byte_count: u64,
+        /// Its match.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
+        match_: Match<'a>,
     }
 }

@@ -19,10 +19,12 @@ const HEAD_SIZE: usize = 4;
 
 /// A match (`ofp_match`): its fields in the order they came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Match<'a> {
     /// The fields.
     pub fields: List<'a, Oxm<'a>>,
     /// Padding.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "crate::json::nothing"))]
     pub pad: Align8,
 }
 

@@ -1,4 +1,4 @@
-//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.6.
+//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.7.
 //!
 //! A packet-in's body, with offsets in bytes:
 //!
@@ -31,6 +31,7 @@ wire_struct! {
         /// The cookie of the entry that sent it.
         cookie: u64,
         /// Where it came in, and what else the pipeline knew.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
         /// Padding: puts the packet's IP header on a multiple of 4.
         pad: Pad<2>,
@@ -41,16 +42,19 @@ wire_struct! {
 
 /// The body of a packet-out (`ofp_packet_out`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
     /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
     pub buffer_id: u32,
     /// The port it is taken to have come in through, or [`PortNo::CONTROLLER`].
     pub in_port: PortNo,
     /// Padding.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "crate::json::nothing"))]
     pub pad: Pad<6>,
     /// What happens to it.
     pub actions: List<'a, Action<'a>>,
     /// The packet, from its Ethernet header on.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 

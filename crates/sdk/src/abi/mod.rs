@@ -67,14 +67,44 @@ pub enum Refusal {
     Kind = 4,
     /// The switch does not read what is sent to it.
     Full = 5,
+    /// The operator has not granted what it takes.
+    Capability = 6,
+    /// Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves
+    /// nothing open and so outranks everything.
+    Priority = 7,
+    /// Its cookie or cookie mask has bits above the 48 that are the application's.
+    Cookie = 8,
+    /// It could modify or delete flows of others.
+    Foreign = 9,
+    /// A group or meter that is not the application's own.
+    Id = 10,
+    /// A buffer that the application was not given.
+    Buffer = 11,
+    /// An action, instruction or field that may not be used, or whose experimenter is not granted.
+    Action = 12,
+    /// More messages in this second than the operator allows.
+    Quota = 13,
 }
 
 impl Refusal {
     /// From its number on the wire.
     pub fn from_wire(number: u8) -> Option<Self> {
-        [Self::NoSwitch, Self::Epoch, Self::Shape, Self::Kind, Self::Full]
-            .into_iter()
-            .find(|refusal| *refusal as u8 == number)
+        const ALL: [Refusal; 13] = [
+            Refusal::NoSwitch,
+            Refusal::Epoch,
+            Refusal::Shape,
+            Refusal::Kind,
+            Refusal::Full,
+            Refusal::Capability,
+            Refusal::Priority,
+            Refusal::Cookie,
+            Refusal::Foreign,
+            Refusal::Id,
+            Refusal::Buffer,
+            Refusal::Action,
+            Refusal::Quota,
+        ];
+        ALL.into_iter().find(|refusal| *refusal as u8 == number)
     }
 }
 
@@ -86,6 +116,14 @@ impl std::fmt::Display for Refusal {
             Self::Shape => "not a well-formed message of the switch's version",
             Self::Kind => "of a kind that applications may not send",
             Self::Full => "the switch does not read what is sent to it",
+            Self::Capability => "the app was not granted what it takes",
+            Self::Priority => "its priority is outside the app's band",
+            Self::Cookie => "its cookie has more than the app's 48 bits",
+            Self::Foreign => "it could touch flows of others",
+            Self::Id => "its group or meter is not the app's own",
+            Self::Buffer => "its buffer was not given to the app",
+            Self::Action => "an action, instruction or field that may not be used",
+            Self::Quota => "more messages in a second than the operator allows",
         })
     }
 }

@@ -149,7 +149,7 @@ impl KernelEnd {
         self.shown = self.outstanding;
         self.up.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
-        self.down.load(ASLEEP) != AWAKE
+        self.down.load(ASLEEP) == FOR_RECORDS
     }
 
     /// Takes the next down record, its message copied into `out`; `None` if there is none.

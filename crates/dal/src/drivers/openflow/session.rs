@@ -139,6 +139,16 @@ pub enum Closed {
         /// Where the connection that stays comes from.
         address: String,
     },
+    /// The certificate that the switch showed speaks for other datapaths.
+    #[error(
+        "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
+    )]
+    Impostor {
+        /// What the switch calls itself.
+        dpid: Dpid,
+        /// What its certificate says.
+        named: String,
+    },
     /// The handshake took too long.
     #[error("the handshake was not complete after {}", seconds(*.0))]
     Handshake(Duration),
@@ -264,9 +274,7 @@ impl Session {
         let age = now.saturating_duration_since(self.opened);
         let silence = now.saturating_duration_since(self.heard);
         let State::Up(version) = self.state else {
-            if age >= self.timing.handshake {
-                return Err(Closed::Handshake(self.timing.handshake));
-            }
+            self.check_deadline(now)?;
             if age >= self.timing.hello {
                 self.say_hello(out);
             }
@@ -281,6 +289,24 @@ impl Session {
             say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
         Ok(())
+    }
+
+    /// Whether the handshake has taken too long: for a connection on which nothing may be said
+    /// yet, [`tick`](Self::tick) for all others.
+    ///
+    /// # Errors
+    /// [`Closed::Handshake`].
+    pub fn check_deadline(&self, now: Instant) -> Result<(), Closed> {
+        let age = now.saturating_duration_since(self.opened);
+        if !self.is_up() && age >= self.timing.handshake {
+            return Err(Closed::Handshake(self.timing.handshake));
+        }
+        Ok(())
+    }
+
+    /// Whether we have said hello.
+    pub fn has_said_hello(&self) -> bool {
+        self.said_hello
     }
 
     /// The first message: agrees on a version and asks for the features.
@@ -374,7 +400,7 @@ pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
     let what = match bytes {
         [] | [0x01..=0x06, ..] => return Ok(()),
         [0x16, 0x03, ..] => {
-            "it speaks TLS; this controller speaks plain TCP: use tcp: instead of ssl:".to_owned()
+            "it began to speak TLS too late, when it had been greeted in plain TCP".to_owned()
         }
         [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
         [first, ..] => format!("its first byte is {first:#04x}, which is no OpenFlow version"),

@@ -1,0 +1,152 @@
+//! The authority, and the certificates it issues: X.509 (RFC 5280) with keys on the curve P-256.
+//!
+//! | | authority | controller | switch |
+//! | --- | --- | --- | --- |
+//! | valid | 10 years | 825 days | 825 days |
+//! | key usage | sign certificates and lists | sign | sign |
+//! | extended | | serverAuth | clientAuth |
+//! | names | `Rosemary CA` and a number | `rosemary-controller` | its name, its datapaths |
+//!
+//! The two purposes keep a stolen switch from playing the controller to other switches. Everything
+//! is valid from an hour ago, for switches whose clocks are late. A serial number is the hash of the
+//! certificate's public key, so no two certificates share one.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use kernel::tls::names;
+use openflow::Dpid;
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType,
+    SignatureAlgorithm, SigningKey,
+};
+use zeroize::Zeroizing;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long an authority is valid, in days.
+const AUTHORITY_DAYS: u32 = 3650;
+
+/// How long what it issues is valid, in days, unless said otherwise.
+pub(crate) const DAYS: u32 = 825;
+
+/// A certificate and its key, as PEM.
+pub(crate) struct Issued {
+    pub(crate) certificate: String,
+    pub(crate) key: Zeroizing<String>,
+}
+
+impl Issued {
+    fn new(certificate: &Certificate, key: &KeyPair) -> Self {
+        Self { certificate: certificate.pem(), key: Zeroizing::new(key.serialize_pem()) }
+    }
+}
+
+/// A private key that is overwritten when it goes.
+struct Key(Zeroizing<KeyPair>);
+
+impl PublicKeyData for Key {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.der_bytes()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        self.0.algorithm()
+    }
+}
+
+impl SigningKey for Key {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        self.0.sign(message)
+    }
+}
+
+/// What can issue certificates. Its key is overwritten when it goes.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, Key>,
+}
+
+impl Authority {
+    /// Makes a new one, and what is to be kept of it.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub(crate) fn create() -> anyhow::Result<(Self, Issued)> {
+        let key = new_key()?;
+        let mut params = params("", AUTHORITY_DAYS);
+        // A number, because two authorities of one name are hard to tell apart in an error.
+        let number = key.der_bytes().iter().skip(1).take(4);
+        let number = number.fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+        params.distinguished_name.push(DnType::CommonName, format!("Rosemary CA {number:08x}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        let issued = Issued::new(&certificate, &key.0);
+        Ok((Self { issuer: Issuer::new(params, key) }, issued))
+    }
+
+    /// Takes one that was kept.
+    ///
+    /// # Errors
+    /// They are not what they should be.
+    pub(crate) fn open(certificate: &str, key: &str) -> anyhow::Result<Self> {
+        let key = KeyPair::from_pem(key).context("its key cannot be used")?;
+        let issuer = Issuer::from_ca_cert_pem(certificate, Key(Zeroizing::new(key)))
+            .context("its certificate cannot be used")?;
+        Ok(Self { issuer })
+    }
+
+    /// Issues a certificate for the controller.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub(crate) fn controller(&self, days: u32) -> anyhow::Result<Issued> {
+        const NAME: &str = "rosemary-controller";
+        let mut params = params(NAME, days);
+        params.subject_alt_names = vec![SanType::DnsName(NAME.try_into()?)];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params)
+    }
+
+    /// Issues a certificate for a switch, which may then call itself by any of `dpids`, or by
+    /// anything if there are none.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub(crate) fn switch(&self, name: &str, dpids: &[Dpid], days: u32) -> anyhow::Result<Issued> {
+        let mut params = params(name, days);
+        params.subject_alt_names = dpids
+            .iter()
+            .map(|dpid| Ok(SanType::URI(names::uri(*dpid).try_into()?)))
+            .collect::<anyhow::Result<_>>()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params)
+    }
+
+    fn issue(&self, mut params: CertificateParams) -> anyhow::Result<Issued> {
+        let key = new_key()?;
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Issued::new(&certificate, &key.0))
+    }
+}
+
+fn new_key() -> anyhow::Result<Key> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
+    Ok(Key(Zeroizing::new(key)))
+}
+
+fn params(name: &str, days: u32) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    if !name.is_empty() {
+        params.distinguished_name.push(DnType::CommonName, name);
+    }
+    let now = SystemTime::now();
+    params.not_before = (now - DAY / 24).into();
+    params.not_after = (now + DAY * days).into();
+    params
+}

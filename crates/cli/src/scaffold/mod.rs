@@ -1,0 +1,184 @@
+//! `rosemary app new`: an app that builds and runs as it is.
+//!
+//! In Rust against the SDK in the source tree that this program was built from, at the versions of
+//! its `Cargo.lock`, so that nothing has to be fetched that was not fetched before; in C against a
+//! copy of `rosemary_app.h`. The C app is `sdk/c/hub.c`, which the SDK's tests compile.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use monitor::config::{NAME_FORM, is_name};
+
+use crate::say;
+
+/// The SDK that this program was built with.
+const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk");
+
+/// What `rosemary app` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum AppCommand {
+    /// Make a new app that builds and runs as it is
+    New(NewArgs),
+}
+
+/// The options of `rosemary app new`.
+#[derive(Debug, Clone, Args)]
+pub struct NewArgs {
+    /// Its name: lower-case letters, digits and hyphens
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+    /// In C instead of Rust
+    #[arg(long)]
+    pub c: bool,
+    /// Directory to make it in [default: its name, here]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Directory of Rosemary's SDK for Rust, if it is not where this program was built
+    #[arg(long, value_name = "DIR", conflicts_with = "c")]
+    pub sdk: Option<PathBuf>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The directory is in use or cannot be written, or the SDK is not there.
+pub fn run(command: &AppCommand) -> anyhow::Result<()> {
+    let AppCommand::New(args) = command;
+    let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let (files, build) = if args.c {
+        (c(&args.name), "make")
+    } else {
+        (rust(&args.name, args.sdk.as_deref())?, "cargo build")
+    };
+    write(&dir, &files)?;
+    say::note(format_args!(
+        "made the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --config rosemary.toml",
+        args.name,
+        dir = dir.display()
+    ));
+    Ok(())
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("give {NAME_FORM}")) }
+}
+
+/// A file's path in the app's directory, and what is in it.
+type File = (String, String);
+
+fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
+    let sdk = sdk.unwrap_or(Path::new(SDK));
+    let sdk = match fs::canonicalize(sdk) {
+        Ok(found) if found.join("Cargo.toml").is_file() => found,
+        _ => bail!(
+            "the SDK is not in {}; say with --sdk where the directory crates/sdk of Rosemary's \
+             source is",
+            sdk.display()
+        ),
+    };
+    let path = sdk.to_str().context("the path of the SDK is not in UTF-8")?;
+    let quoted = serde_json::to_string(path).context("cannot write the path of the SDK")?;
+    let fill = |template: &str| filled(template, name, "target/debug/").replace("@SDK@", &quoted);
+    let mut files = vec![
+        ("Cargo.toml".into(), fill(include_str!("Cargo.toml.txt"))),
+        ("src/lib.rs".into(), fill(include_str!("lib.rs.txt"))),
+        ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
+        ("README.md".into(), fill(include_str!("README.rust.txt"))),
+        (".gitignore".into(), "/target\n".into()),
+    ];
+    if let Ok(lock) = fs::read_to_string(sdk.join("../../Cargo.lock")) {
+        files.push(("Cargo.lock".into(), lock));
+    }
+    Ok(files)
+}
+
+fn c(name: &str) -> Vec<File> {
+    let fill = |template: &str| filled(template, name, "");
+    let lib = lib(name);
+    let hub = include_str!("../../../sdk/c/hub.c");
+    let hub = hub
+        .replace("\"hub\"", &format!("\"{name}\""))
+        .replace("    cc -shared -fPIC -o libhub.so hub.c", "    make")
+        .replace("A hub in C:", &format!("{name}:"));
+    vec![
+        (format!("{lib}.c"), hub),
+        ("rosemary_app.h".into(), include_str!("../../../sdk/c/rosemary_app.h").into()),
+        ("Makefile".into(), fill(include_str!("Makefile.txt"))),
+        ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
+        ("README.md".into(), fill(include_str!("README.c.txt"))),
+        (".gitignore".into(), "*.so\n".into()),
+    ]
+}
+
+/// The name as a library has it.
+fn lib(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn filled(template: &str, name: &str, built_in: &str) -> String {
+    let lib = lib(name);
+    template
+        .replace("@NAME@", name)
+        .replace("@OBJECT@", &format!("{built_in}lib{lib}.so"))
+        .replace("@LIB@", &lib)
+}
+
+/// Writes `files` into `dir`, in which there must be nothing yet.
+fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
+    let used = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        entries => {
+            let entries = entries.with_context(|| format!("cannot look into {}", dir.display()));
+            entries?.next().is_some()
+        }
+    };
+    if used {
+        bail!("{} is not empty; name another directory with --dir", dir.display());
+    }
+    for (path, text) in files {
+        let path = dir.join(path);
+        let write = || {
+            fs::create_dir_all(path.parent().unwrap_or(dir))?;
+            OpenOptions::new().write(true).create_new(true).open(&path)?.write_all(text.as_bytes())
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_for_the_name_is_filled() {
+        let rust = rust("my-app", None).unwrap();
+        for (path, text) in
+            rust.into_iter().filter(|(path, _)| path != "Cargo.lock").chain(c("my-app"))
+        {
+            assert!(!text.contains("@N") && !text.contains("@L") && !text.contains("@O"), "{path}");
+            assert!(!text.contains("@SDK"), "{path}");
+            assert!(!text.contains("\"hub\"") && !text.contains("libhub"), "{path}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn configuration_that_is_made_is_one() {
+        for files in [rust("my-app", None).unwrap(), c("my-app")] {
+            let (_, text) = files.iter().find(|(path, _)| path == "rosemary.toml").unwrap();
+            let file = PathBuf::from("/apps/my-app/rosemary.toml");
+            let config = monitor::config::Config::parse(file, text.clone()).unwrap();
+            let object = config.app("my-app").unwrap().object.clone().unwrap();
+            assert!(object.starts_with("/apps/my-app") && object.ends_with("libmy_app.so"));
+        }
+    }
+
+    #[test]
+    fn sdk_that_is_not_there_is_told_with_what_to_say() {
+        let error = rust("a", Some(Path::new("/nowhere"))).unwrap_err().to_string();
+        assert!(error.contains("/nowhere") && error.contains("--sdk"), "{error}");
+    }
+}

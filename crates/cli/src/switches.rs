@@ -1,0 +1,75 @@
+//! `rosemary switches`: the connected switches, as the kernel knows them.
+
+use anyhow::Context as _;
+use clap::Args;
+use kernel::query::SwitchStatus;
+use monitor::options::Place;
+
+use crate::ask::Monitor;
+use crate::say;
+use crate::table::Table;
+
+/// The options of `rosemary switches`.
+#[derive(Debug, Clone, Args)]
+pub struct SwitchesArgs {
+    /// Print JSON, for programs: a list, an object per switch
+    #[arg(long)]
+    pub json: bool,
+    /// Where it runs.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// Nothing runs, or it does not answer.
+pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
+    let switches = Monitor::connect(&args.place)?.kernel()?.switches()?;
+    if args.json {
+        let json = serde_json::to_string(&switches).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"));
+    } else if switches.is_empty() {
+        say::note("no switch is connected");
+    } else {
+        say::data(table(&switches));
+    }
+    Ok(())
+}
+
+/// A line per switch.
+pub(crate) fn table(switches: &[SwitchStatus]) -> String {
+    let mut table = Table::new([
+        "SWITCH",
+        "OPENFLOW",
+        "ADDRESS",
+        "OVER",
+        "EPOCH",
+        "PORTS",
+        "PACKET-INS",
+        "DROPPED",
+        "GUARDED",
+        "FLOW-MODS",
+        "PACKET-OUTS",
+        "REFUSED",
+        "ERRORS",
+    ]);
+    for switch in switches {
+        table.row([
+            &switch.dpid,
+            &switch.version,
+            &switch.address,
+            &switch.transport,
+            &switch.epoch.to_string(),
+            &switch.ports.to_string(),
+            &switch.packet_ins.to_string(),
+            &switch.dropped.to_string(),
+            &switch.guarded.to_string(),
+            &switch.flow_mods.to_string(),
+            &switch.packet_outs.to_string(),
+            &switch.refused.to_string(),
+            &switch.errors.to_string(),
+        ]);
+    }
+    table.text()
+}

@@ -1,0 +1,249 @@
+//! One test per rule.
+
+use openflow::{Bucket, FlowModCommand, GroupKind, GroupModCommand, PortNo, append};
+
+use super::*;
+use crate::policy::Stage;
+
+const APP: AppId = AppId(7);
+const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+const OUT: [Action; 1] = [Action::Output { port: PortNo(2), max_len: 0 }];
+
+fn rights(capabilities: &[Capability]) -> Rights {
+    let policy = Policy {
+        stage: Stage::Control,
+        band: Band { lowest: 100, highest: 199 },
+        capabilities: capabilities.to_vec(),
+        ..Policy::default()
+    };
+    Rights::of(APP, &policy)
+}
+
+fn usual() -> Rights {
+    rights(&[Capability::PacketOut, Capability::FlowWrite])
+}
+
+fn bytes(encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) -> Vec<u8> {
+    let mut out = Vec::new();
+    append(&mut out, encode).unwrap();
+    out
+}
+
+fn check(rights: &Rights, version: Version, message: &[u8]) -> Result<Allowed, Refusal> {
+    rights.check(version, &mut message.to_vec(), |buffer| buffer == 5)
+}
+
+fn flow_mod(rights: &Rights, version: Version, flow_mod: &FlowMod<'_>) -> Result<Allowed, Refusal> {
+    check(rights, version, &bytes(|out| flow_mod.encode(version, 0, out)))
+}
+
+fn own() -> FlowMod<'static> {
+    FlowMod::add(Match::new().in_port(PortNo(1))).priority(150).apply(&OUT)
+}
+
+#[test]
+fn flow_of_its_own_band_may_go_out_and_carries_the_apps_number() {
+    for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
+        let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
+        let allowed = usual().check(version, &mut message, |_| false);
+        assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps: false }));
+        assert_eq!(message[at..at + 8], [0, 7, 0, 0, 0, 0, 0x0a, 0xbc]);
+        assert_eq!(FlowMod::decode(&message).unwrap().cookie, 0x0007_0000_0000_0abc);
+    }
+}
+
+#[test]
+fn message_of_another_version_or_length_is_refused_by_its_shape() {
+    let message = bytes(|out| own().encode(Version::V1_3, 0, out));
+    assert_eq!(check(&usual(), Version::V1_0, &message), Err(Refusal::Shape));
+    for size in 0..message.len() {
+        assert_eq!(check(&usual(), Version::V1_3, &message[..size]), Err(Refusal::Shape));
+    }
+    let longer = [&message[..], &[0; 8]].concat();
+    assert_eq!(check(&usual(), Version::V1_3, &longer), Err(Refusal::Shape));
+    assert_eq!(check(&usual(), Version::V1_3, &[4, 200, 0, 8, 0, 0, 0, 0]), Err(Refusal::Shape));
+}
+
+#[test]
+fn kinds_that_are_the_kernels_own_are_refused() {
+    for kind in [
+        Kind::Hello,
+        Kind::EchoRequest,
+        Kind::BarrierRequest,
+        Kind::SetConfig,
+        Kind::RoleRequest,
+        Kind::SetAsync,
+        Kind::Experimenter,
+    ] {
+        let kind = kind.to_wire(Version::V1_3).unwrap();
+        let message = [4, kind, 0, 8, 0, 0, 0, 0];
+        assert_eq!(check(&usual(), Version::V1_3, &message), Err(Refusal::Kind));
+    }
+}
+
+#[test]
+fn what_was_not_granted_is_refused() {
+    let none = rights(&[]);
+    for version in VERSIONS {
+        assert_eq!(flow_mod(&none, version, &own()), Err(Refusal::Capability));
+        let packet_out = PacketOut::new(PortNo(1), &OUT, &[0; 14]);
+        let packet_out = bytes(|out| packet_out.encode(version, 0, out));
+        assert_eq!(check(&none, version, &packet_out), Err(Refusal::Capability));
+        assert_eq!(check(&usual(), version, &packet_out), Ok(Allowed::PacketOut));
+    }
+}
+
+#[test]
+fn priority_outside_the_band_is_refused() {
+    for version in VERSIONS {
+        for (priority, allowed) in [(0, false), (99, false), (100, true), (199, true), (200, false)]
+        {
+            let is = flow_mod(&usual(), version, &own().priority(priority)).is_ok();
+            assert_eq!(is, allowed, "{priority} in {version}");
+            let strict =
+                FlowMod { command: FlowModCommand::DeleteStrict, ..own().priority(priority) };
+            assert_eq!(flow_mod(&usual(), version, &strict).is_ok(), allowed);
+        }
+    }
+}
+
+#[test]
+fn match_of_1_0_that_leaves_nothing_open_needs_the_top_band() {
+    let mut exact = bytes(|out| own().encode(Version::V1_0, 0, out));
+    exact[8..12].fill(0);
+    assert_eq!(check(&usual(), Version::V1_0, &exact), Err(Refusal::Priority));
+    let mut top = usual();
+    top.band.highest = u16::MAX;
+    assert!(check(&top, Version::V1_0, &exact).is_ok());
+}
+
+#[test]
+fn cookie_of_more_than_48_bits_is_refused_not_cut() {
+    for version in VERSIONS {
+        let large = own().cookie(1 << 48);
+        assert_eq!(flow_mod(&usual(), version, &large), Err(Refusal::Cookie));
+    }
+    let mask = FlowMod::delete(Match::new()).only_cookie(0, 1 << 63);
+    assert_eq!(flow_mod(&usual(), Version::V1_3, &mask), Err(Refusal::Cookie));
+}
+
+#[test]
+fn modify_and_delete_of_1_3_are_narrowed_to_its_own_flows() {
+    for command in [FlowModCommand::Modify, FlowModCommand::Delete, FlowModCommand::DeleteStrict] {
+        let any = FlowMod { command, ..own() };
+        let mut message = bytes(|out| any.encode(Version::V1_3, 0, out));
+        usual().check(Version::V1_3, &mut message, |_| false).unwrap();
+        let narrowed = FlowMod::decode(&message).unwrap();
+        assert_eq!(narrowed.cookie, 7 << 48);
+        assert_eq!(narrowed.cookie_mask, 0xffff << 48);
+    }
+    let any = rights(&[Capability::FlowWriteAny]);
+    let mut message = bytes(|out| FlowMod::delete(Match::new()).encode(Version::V1_3, 0, out));
+    let allowed = any.check(Version::V1_3, &mut message, |_| false);
+    assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps: true }));
+    assert_eq!(FlowMod::decode(&message).unwrap().cookie_mask, 0);
+}
+
+#[test]
+fn delete_of_1_0_that_could_touch_others_flows_needs_a_grant_or_nobody_there() {
+    let delete = FlowMod::delete(Match::new());
+    assert_eq!(flow_mod(&usual(), Version::V1_0, &delete), Err(Refusal::Foreign));
+    assert!(flow_mod(&rights(&[Capability::FlowWriteAny]), Version::V1_0, &delete).is_ok());
+    let alone = Rights { alone: true, ..usual() };
+    assert!(flow_mod(&alone, Version::V1_0, &delete).is_ok());
+}
+
+#[test]
+fn buffer_that_it_was_not_given_is_refused() {
+    for version in VERSIONS {
+        for (buffer, allowed) in [(5, true), (6, false)] {
+            let add = own().buffer_id(Some(buffer));
+            assert_eq!(flow_mod(&usual(), version, &add).is_ok(), allowed);
+            let packet_out = PacketOut::buffered(PortNo(1), &OUT, buffer);
+            let packet_out = bytes(|out| packet_out.encode(version, 0, out));
+            assert_eq!(check(&usual(), version, &packet_out).is_ok(), allowed);
+        }
+    }
+}
+
+#[test]
+fn experimenters_actions_need_a_grant_for_that_experimenter() {
+    let data: Box<[u8]> = vec![0, 16, 0, 0].into(); // Open vSwitch's learn begins like this
+    let learn = [Action::Experimenter { experimenter: 0x2320, data }];
+    for version in VERSIONS {
+        let add = FlowMod::add(Match::new()).priority(150).apply(&learn);
+        assert_eq!(flow_mod(&usual(), version, &add), Err(Refusal::Action));
+        let granted = rights(&[Capability::FlowWrite, Capability::Experimenter(0x2320)]);
+        assert!(flow_mod(&granted, version, &add).is_ok());
+        let other = rights(&[Capability::FlowWrite, Capability::Experimenter(0x2321)]);
+        assert_eq!(flow_mod(&other, version, &add), Err(Refusal::Action));
+    }
+}
+
+#[test]
+fn lldp_needs_a_grant_also_behind_vlan_tags() {
+    let (mut plain, mut tagged) = ([0_u8; 60], [0_u8; 60]);
+    plain[12..14].copy_from_slice(&[0x88, 0xcc]);
+    tagged[12..14].copy_from_slice(&[0x81, 0x00]);
+    tagged[16..18].copy_from_slice(&[0x88, 0xa8]);
+    tagged[20..22].copy_from_slice(&[0x88, 0xcc]);
+    for frame in [plain, tagged] {
+        let packet_out = PacketOut::new(PortNo(1), &OUT, &frame);
+        let message = bytes(|out| packet_out.encode(Version::V1_3, 0, out));
+        assert_eq!(check(&usual(), Version::V1_3, &message), Err(Refusal::Capability));
+        let prober = rights(&[Capability::PacketOut, Capability::TopologyProbe]);
+        assert!(check(&prober, Version::V1_3, &message).is_ok());
+    }
+}
+
+#[test]
+fn groups_are_the_apps_own() {
+    let group = |group_id, to: &[Action]| {
+        let group_mod = GroupMod {
+            command: GroupModCommand::Add,
+            kind: GroupKind::All,
+            group_id,
+            buckets: vec![Bucket::new(to)],
+        };
+        bytes(|out| group_mod.encode(Version::V1_3, 0, out))
+    };
+    let own = 7 << 16 | 1;
+    let writer = rights(&[Capability::FlowWrite, Capability::GroupWrite]);
+    let check = |message: &[u8]| check(&writer, Version::V1_3, message);
+    assert_eq!(check(&group(own, &OUT)), Ok(Allowed::GroupMod));
+    assert_eq!(check(&group(8 << 16, &OUT)), Err(Refusal::Id));
+    assert_eq!(check(&group(own, &[Action::Group(8 << 16)])), Err(Refusal::Id));
+    let all = GroupMod {
+        command: GroupModCommand::Delete,
+        kind: GroupKind::All,
+        group_id: GroupMod::ALL_GROUPS,
+        buckets: vec![],
+    };
+    assert_eq!(check(&bytes(|out| all.encode(Version::V1_3, 0, out))), Err(Refusal::Id));
+    let through = [Action::Group(8 << 16)];
+    let add = FlowMod::add(Match::new()).priority(150).apply(&through);
+    assert_eq!(flow_mod(&writer, Version::V1_3, &add), Err(Refusal::Id));
+    assert_eq!(
+        usual().check(Version::V1_3, &mut group(own, &OUT), |_| false),
+        Err(Refusal::Capability)
+    );
+}
+
+#[test]
+fn meters_which_nobody_can_make_are_refused() {
+    let metered = own().meter(1);
+    assert_eq!(flow_mod(&usual(), Version::V1_3, &metered), Err(Refusal::Id));
+}
+
+#[test]
+fn garbage_in_a_flow_mod_is_an_answer_not_a_panic() {
+    let message =
+        bytes(|out| own().cookie(1).buffer_id(Some(5)).apply(&OUT).encode(Version::V1_3, 0, out));
+    for at in 4..message.len() - 1 {
+        for value in [0_u16, 1, 7, 8, 0xffff] {
+            let mut garbled = message.clone();
+            garbled[at..at + 2].copy_from_slice(&value.to_be_bytes());
+            let _ = check(&usual(), Version::V1_3, &garbled);
+        }
+    }
+}

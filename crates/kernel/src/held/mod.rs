@@ -1,0 +1,232 @@
+//! Packets whose next app waits for what another says of them (design §7).
+//!
+//! ```text
+//!  packet-in --> guards, all at once --> control apps, one after the other --> gone
+//!                  any Stop: gone          a Stop: gone
+//! ```
+//!
+//! Bookkeeping only: no rings and no clock, so that the rules are tested by themselves. What is to
+//! be delivered is handed to [`Deliver`].
+//!
+//! The rule that keeps order: per switch there is one queue, in order of arrival. An entry may be
+//! delivered to a control app only if no earlier entry of the queue is still to be delivered to
+//! that app. So entries follow each other through the apps like cars through a town: several are
+//! on the road, none overtakes.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use openflow::PortDesc;
+use sdk::abi::Record;
+use slab::Slab;
+
+use crate::plan::{Plan, Set, Wanted};
+
+/// How long a packet waits for guards, or for one control app, until it goes on without.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Most entries, and most bytes of messages in them.
+const MOST: usize = 4096;
+const MOST_BYTES: usize = 4 << 20;
+
+/// Names an entry to the link that was given it; 0 is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+impl Ticket {
+    /// For a record that nobody waits for.
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// What waits.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// A packet-in: the record's head and the OpenFlow message.
+    Packet(Record, Vec<u8>),
+    /// A change of a port, which must not overtake packets: `OFPPR_*`, and the port.
+    Port(u8, PortDesc),
+}
+
+/// Where entries go.
+pub(crate) trait Deliver {
+    /// Gives a link something. `true` if it took it, and will say something about the ticket if
+    /// it is one.
+    fn deliver(&mut self, link: usize, held: &Held, ticket: Ticket) -> bool;
+}
+
+/// A switch's entries, oldest first.
+pub(crate) type Queue = VecDeque<usize>;
+
+#[derive(Debug)]
+struct Entry {
+    held: Held,
+    ticket: Ticket,
+    /// Where its switch is.
+    owner: usize,
+    /// Guards that have not spoken.
+    guards: Set,
+    /// Control apps that are still to get it.
+    controls: Set,
+    /// The control app that has it and has not spoken.
+    with: Set,
+    /// Nobody else is to get it; it goes when it is the front of its queue.
+    gone: bool,
+}
+
+/// All entries of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    entries: Slab<Entry>,
+    bytes: usize,
+    next: u64,
+    /// When which entry has waited long enough, soonest first: all wait equally long.
+    deadlines: VecDeque<(Instant, Ticket)>,
+}
+
+impl Holds {
+    /// Takes in a packet that has been given to `asked` guards, or something that must queue
+    /// behind such. The ticket is to be the guards'; `None` if there is no room.
+    pub(crate) fn hold(
+        &mut self,
+        queue: &mut Queue,
+        owner: usize,
+        held: Held,
+        wanted: Wanted,
+        now: Instant,
+    ) -> Option<Ticket> {
+        let size = held.size();
+        if self.entries.len() >= MOST || self.bytes + size > MOST_BYTES {
+            return None;
+        }
+        let vacant = self.entries.vacant_entry();
+        self.next += 1;
+        let place = vacant.key() as u64;
+        let ticket = Ticket(self.next << 16 | place);
+        vacant.insert(Entry {
+            held,
+            ticket,
+            owner,
+            guards: wanted.guards,
+            controls: wanted.controls,
+            with: Set::EMPTY,
+            gone: false,
+        });
+        self.bytes += size;
+        queue.push_back(ticket.place());
+        if !wanted.guards.is_empty() {
+            self.deadlines.push_back((now + PATIENCE, ticket));
+        }
+        Some(ticket)
+    }
+
+    /// A link has spoken about a ticket. Returns the switch whose queue is to be
+    /// [moved on](Self::advance).
+    pub(crate) fn verdict(&mut self, ticket: Ticket, link: usize, stop: bool) -> Option<usize> {
+        let entry = self.find(ticket)?;
+        let set = Set::of(link);
+        if !entry.guards.has(link) && entry.with != set {
+            return None; // it was passed over meanwhile
+        }
+        entry.guards = entry.guards.without(set);
+        entry.with = entry.with.without(set);
+        entry.gone |= stop;
+        Some(entry.owner)
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.front().map(|(at, _)| *at)
+    }
+
+    /// Passes over those who have not spoken in time; the switches whose queues are to be moved
+    /// on are appended to `owners`.
+    pub(crate) fn expire(&mut self, now: Instant, plan: &Plan, owners: &mut Vec<usize>) {
+        while let Some((at, ticket)) = self.deadlines.front().copied() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop_front();
+            let Some(entry) = self.find(ticket) else { continue };
+            let silent = std::mem::take(&mut entry.guards);
+            entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
+            entry.with = Set::EMPTY;
+            owners.push(entry.owner);
+        }
+    }
+
+    /// Moves a switch's queue on as far as it goes.
+    pub(crate) fn advance(
+        &mut self,
+        queue: &mut Queue,
+        plan: &Plan,
+        now: Instant,
+        to: &mut impl Deliver,
+    ) {
+        let mut taken = Set::EMPTY; // control apps that an earlier entry is still to get to
+        for place in queue.iter() {
+            let Some(entry) = self.entries.get_mut(*place) else { continue };
+            while !entry.gone && entry.guards.is_empty() && entry.with.is_empty() {
+                let Some(next) = plan.first(entry.controls) else {
+                    entry.gone = true;
+                    break;
+                };
+                if taken.has(next) {
+                    break;
+                }
+                entry.controls = entry.controls.without(Set::of(next));
+                let awaited = matches!(entry.held, Held::Packet(..)) && !entry.controls.is_empty();
+                let ticket = if awaited { entry.ticket } else { Ticket::NONE };
+                if to.deliver(next, &entry.held, ticket) && awaited {
+                    entry.with = Set::of(next);
+                    self.deadlines.push_back((now + PATIENCE, ticket));
+                }
+            }
+            if !entry.gone {
+                taken = taken.with(entry.controls);
+            }
+        }
+        while let Some(place) = queue.front().copied() {
+            if self.entries.get(place).is_some_and(|entry| !entry.gone) {
+                return;
+            }
+            queue.pop_front();
+            self.remove(place);
+        }
+    }
+
+    /// A switch is gone, and what waits of it is void.
+    pub(crate) fn forget(&mut self, queue: &mut Queue) {
+        for place in queue.drain(..) {
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Some(entry) = self.entries.try_remove(place) {
+            self.bytes -= entry.held.size();
+        }
+    }
+
+    fn find(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        self.entries.get_mut(ticket.place()).filter(|entry| entry.ticket == ticket)
+    }
+}
+
+impl Ticket {
+    /// Where the entry is. Places stay below [`MOST`], so 16 bits hold them.
+    fn place(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+}
+
+impl Held {
+    fn size(&self) -> usize {
+        match self {
+            Self::Packet(_, message) => message.len(),
+            Self::Port(..) => size_of::<PortDesc>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

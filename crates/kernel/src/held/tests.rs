@@ -1,0 +1,274 @@
+//! The rules of the stages, without rings: links are numbers, time is passed in.
+
+use openflow::{MacAddr, PortNo};
+use sdk::abi::RecordKind;
+
+use super::*;
+use crate::control::AppId;
+use crate::link::Link;
+use crate::policy::{Fail, Policy, Stage};
+
+const G1: usize = 0;
+const G2: usize = 1;
+const A: usize = 2;
+const B: usize = 3;
+const C: usize = 4;
+
+/// What was delivered to whom: the link, and the packet's number or the port's.
+#[derive(Debug, PartialEq, Eq)]
+enum To {
+    Packet(usize, u8),
+    Port(usize, u32),
+}
+
+/// Two guards, the second of which may be silent, and three control apps in the order A, B, C.
+struct Bench {
+    holds: Holds,
+    plan: Plan,
+    queue: Queue,
+    now: Instant,
+    delivered: Delivered,
+}
+
+#[derive(Default)]
+struct Delivered {
+    what: Vec<To>,
+    /// Tickets by packet and link.
+    tickets: Vec<(u8, usize, Ticket)>,
+    /// A link that has no room.
+    full: Option<usize>,
+}
+
+impl Deliver for Delivered {
+    fn deliver(&mut self, link: usize, held: &Held, ticket: Ticket) -> bool {
+        if self.full == Some(link) {
+            return false;
+        }
+        match held {
+            Held::Packet(_, message) => {
+                self.what.push(To::Packet(link, message[0]));
+                self.tickets.push((message[0], link, ticket));
+            }
+            Held::Port(_, port) => self.what.push(To::Port(link, port.port_no.0)),
+        }
+        true
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let stages = [
+            Stage::Guard(Fail::Closed),
+            Stage::Guard(Fail::Open),
+            Stage::Control,
+            Stage::Control,
+            Stage::Control,
+        ];
+        let links: Vec<Link> = (0_u16..)
+            .zip(stages)
+            .map(|(place, stage)| {
+                let place_usize = usize::from(place);
+                let mut link = Link::new(AppId(place + 1), String::new(), place_usize, 4096);
+                link.policy = Policy { stage, order: place, ..Policy::default() };
+                link
+            })
+            .collect();
+        Self {
+            holds: Holds::default(),
+            plan: Plan::of(&links),
+            queue: Queue::new(),
+            now: Instant::now(),
+            delivered: Delivered::default(),
+        }
+    }
+
+    fn packet(&mut self, number: u8, guards: &[usize], controls: &[usize]) -> Ticket {
+        let set =
+            |links: &[usize]| links.iter().fold(Set::EMPTY, |set, link| set.with(Set::of(*link)));
+        let wanted = Wanted { guards: set(guards), controls: set(controls), observers: Set::EMPTY };
+        let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
+        let held = Held::Packet(record, vec![number; 100]);
+        let ticket = self.holds.hold(&mut self.queue, 7, held, wanted, self.now).unwrap();
+        self.advance();
+        ticket
+    }
+
+    fn port(&mut self, number: u32) {
+        let port = PortDesc::new(PortNo(number), MacAddr([0; 6]), "eth");
+        let controls = self.plan.controls();
+        let wanted = Wanted { guards: Set::EMPTY, controls, observers: Set::EMPTY };
+        self.holds.hold(&mut self.queue, 7, Held::Port(2, port), wanted, self.now).unwrap();
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        self.holds.advance(&mut self.queue, &self.plan, self.now, &mut self.delivered);
+    }
+
+    /// Lets `link` speak about packet `number` that it was given.
+    fn say(&mut self, number: u8, link: usize, stop: bool) {
+        let given = |(packet, to, _): &&(u8, usize, Ticket)| (*packet, *to) == (number, link);
+        let (_, _, ticket) = *self.delivered.tickets.iter().find(given).expect("it was given");
+        self.say_ticket(ticket, link, stop);
+    }
+
+    fn say_ticket(&mut self, ticket: Ticket, link: usize, stop: bool) {
+        if self.holds.verdict(ticket, link, stop).is_some() {
+            self.advance();
+        }
+    }
+
+    fn later(&mut self, time: Duration) {
+        self.now += time;
+        let mut owners = Vec::new();
+        self.holds.expire(self.now, &self.plan, &mut owners);
+        assert!(owners.iter().all(|owner| *owner == 7));
+        self.advance();
+    }
+
+    fn delivered(&mut self) -> Vec<To> {
+        std::mem::take(&mut self.delivered.what)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.holds.entries.is_empty() && self.queue.is_empty() && self.holds.bytes == 0
+    }
+}
+
+#[test]
+fn packet_waits_for_all_guards_and_goes_when_all_continue() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1, G2], &[A]);
+    bench.say_ticket(ticket, G1, false);
+    assert_eq!(bench.delivered(), []);
+    bench.say_ticket(ticket, G2, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn stop_of_any_guard_ends_the_packet() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1, G2], &[A]);
+    bench.say_ticket(ticket, G2, true);
+    bench.say_ticket(ticket, G1, false);
+    assert_eq!(bench.delivered(), []);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn guard_that_is_silent_is_passed_over_or_ends_the_packet_by_its_policy() {
+    for (silent, speaks, delivered) in [(G2, G1, true), (G1, G2, false)] {
+        let mut bench = Bench::new();
+        let ticket = bench.packet(1, &[G1, G2], &[A]);
+        bench.say_ticket(ticket, speaks, false);
+        bench.later(Duration::from_millis(99));
+        assert_eq!(bench.delivered(), []);
+        bench.later(Duration::from_millis(1));
+        assert_eq!(!bench.delivered().is_empty(), delivered);
+        bench.say_ticket(ticket, silent, true); // too late
+        assert!(bench.is_empty());
+    }
+}
+
+#[test]
+fn control_apps_get_it_one_after_the_other_until_one_stops_it() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B, C]);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+    bench.say(1, A, false);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    bench.say(1, B, true);
+    assert_eq!(bench.delivered(), []);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn last_control_app_is_not_waited_for() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B]);
+    bench.say(1, A, false);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn control_app_that_is_silent_is_passed_over() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B]);
+    bench.delivered();
+    bench.later(PATIENCE);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn control_app_without_room_is_passed_over_at_once() {
+    let mut bench = Bench::new();
+    bench.delivered.full = Some(A);
+    bench.packet(1, &[], &[A, B]);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn packets_follow_each_other_through_the_apps_and_none_overtakes() {
+    let mut bench = Bench::new();
+    let first = bench.packet(1, &[G1], &[A, B]);
+    bench.packet(2, &[], &[A, B]); // no guard wants it
+    bench.packet(3, &[], &[B]);
+    assert_eq!(bench.delivered(), [], "all behind the first");
+    bench.say_ticket(first, G1, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(A, 2)]);
+    bench.say(2, A, false);
+    assert_eq!(bench.delivered(), [], "the first is still to get to B");
+    bench.say(1, A, false);
+    let in_order = [To::Packet(B, 1), To::Packet(B, 2), To::Packet(B, 3)];
+    assert_eq!(bench.delivered(), in_order);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn change_of_a_port_stays_behind_the_packets_before_it() {
+    let mut bench = Bench::new();
+    let first = bench.packet(1, &[G1], &[A]);
+    bench.port(5);
+    assert_eq!(bench.delivered(), [], "it goes to A first, where the packet is still to go");
+    bench.say_ticket(first, G1, false);
+    assert_eq!(
+        bench.delivered(),
+        [To::Packet(A, 1), To::Port(A, 5), To::Port(B, 5), To::Port(C, 5)]
+    );
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn switch_that_goes_takes_its_packets_along() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1], &[A]);
+    bench.packet(2, &[], &[A, B]);
+    bench.holds.forget(&mut bench.queue);
+    assert!(bench.is_empty());
+    assert_eq!(bench.holds.verdict(ticket, G1, false), None);
+    let again = bench.packet(3, &[G1], &[A]);
+    assert_ne!(again, ticket, "a place that is used again has another ticket");
+    bench.say_ticket(ticket, G1, true);
+    bench.say_ticket(again, G1, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 3)]);
+}
+
+#[test]
+fn flood_behind_a_silent_guard_is_bounded() {
+    let mut bench = Bench::new();
+    let guards = Wanted { guards: Set::of(G1), controls: Set::of(A), observers: Set::EMPTY };
+    let mut hold = |size: usize| {
+        let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
+        let held = Held::Packet(record, vec![0; size]);
+        bench.holds.hold(&mut bench.queue, 7, held, guards, bench.now)
+    };
+    let long = (0..1000).filter(|_| hold(60_000).is_some()).count();
+    assert_eq!(long, MOST_BYTES / 60_000);
+    let short = (0..10_000).filter(|_| hold(1).is_some()).count();
+    assert_eq!(long + short, MOST);
+    bench.later(PATIENCE);
+    assert!(bench.is_empty());
+}

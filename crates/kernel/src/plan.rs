@@ -1,0 +1,203 @@
+//! Who sees a packet-in, in which order (design §7): made from the apps' policies whenever an app
+//! is added.
+//!
+//! Links are named by their place in the worker's list; a set of links is a bit each in a `u64`.
+
+use crate::link::Link;
+use crate::policy::{Fail, Filter, Stage};
+
+/// Most apps: a bit each in a [`Set`].
+pub(crate) const MAX_LINKS: usize = 64;
+
+/// A set of links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Set(pub(crate) u64);
+
+impl Set {
+    pub(crate) const EMPTY: Self = Self(0);
+
+    pub(crate) fn of(link: usize) -> Self {
+        Self(1 << link)
+    }
+
+    pub(crate) fn has(self, link: usize) -> bool {
+        self.0 & 1 << link != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn is_at_most_one(self) -> bool {
+        self.0 & self.0.wrapping_sub(1) == 0
+    }
+
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The links, in the order of their places.
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then_some(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(next)
+        })
+    }
+}
+
+/// The stages, and each app's filter.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    filters: Vec<Filter>,
+    guards: Set,
+    /// Guards whose silence ends a packet.
+    fail_closed: Set,
+    controls: Set,
+    /// The control apps in the operator's order.
+    order: Vec<usize>,
+    observers: Set,
+    /// Whether some filter asks for ethertypes.
+    ethertypes_matter: bool,
+}
+
+/// Who wants a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) guards: Set,
+    pub(crate) controls: Set,
+    pub(crate) observers: Set,
+}
+
+impl Plan {
+    /// Of the apps there are, connected or not.
+    pub(crate) fn of(links: &[Link]) -> Self {
+        let mut plan = Self::default();
+        for (place, link) in links.iter().enumerate() {
+            let set = Set::of(place);
+            match link.policy.stage {
+                Stage::Guard(fail) => {
+                    plan.guards = plan.guards.with(set);
+                    if fail == Fail::Closed {
+                        plan.fail_closed = plan.fail_closed.with(set);
+                    }
+                }
+                Stage::Control => {
+                    plan.controls = plan.controls.with(set);
+                    plan.order.push(place);
+                }
+                Stage::Observe => plan.observers = plan.observers.with(set),
+            }
+            plan.ethertypes_matter |= !link.policy.filter.ethertypes.is_empty();
+            plan.filters.push(link.policy.filter.clone());
+        }
+        plan.order.sort_by_key(|place| links[*place].policy.order);
+        plan
+    }
+
+    /// Who wants a packet of this switch with this frame.
+    pub(crate) fn wanted(&self, dpid: u64, frame: &[u8]) -> Wanted {
+        let ethertype = if self.ethertypes_matter { ethertype(frame) } else { None };
+        let mut wants = Set::EMPTY;
+        for (place, filter) in self.filters.iter().enumerate() {
+            let dpid_fits = filter.dpids.is_empty() || filter.dpids.contains(&dpid);
+            let type_fits = filter.ethertypes.is_empty()
+                || ethertype.is_some_and(|ethertype| filter.ethertypes.contains(&ethertype));
+            if dpid_fits && type_fits {
+                wants = wants.with(Set::of(place));
+            }
+        }
+        Wanted {
+            guards: Set(wants.0 & self.guards.0),
+            controls: Set(wants.0 & self.controls.0),
+            observers: Set(wants.0 & self.observers.0),
+        }
+    }
+
+    /// The first of `controls` in the operator's order.
+    pub(crate) fn first(&self, controls: Set) -> Option<usize> {
+        self.order.iter().copied().find(|place| controls.has(*place))
+    }
+
+    /// All control apps.
+    pub(crate) fn controls(&self) -> Set {
+        self.controls
+    }
+
+    /// Whether a packet goes on if this guard says nothing about it.
+    pub(crate) fn goes_on_without(&self, guard: usize) -> bool {
+        !self.fail_closed.has(guard)
+    }
+}
+
+/// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
+pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {
+    const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+    let mut at = 12;
+    loop {
+        let field = frame.get(at..at + 2)?;
+        let ethertype = u16::from_be_bytes([field[0], field[1]]);
+        if !TAGS.contains(&ethertype) {
+            return Some(ethertype);
+        }
+        at += 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::AppId;
+    use crate::policy::Policy;
+
+    fn link(place: usize, policy: Policy) -> Link {
+        let app = AppId(u16::try_from(place).unwrap() + 1);
+        let mut link = Link::new(app, format!("app{place}"), place, 4096);
+        link.policy = policy;
+        link
+    }
+
+    #[test]
+    fn set_is_walked_in_order() {
+        let set = Set::of(63).with(Set::of(0)).with(Set::of(7));
+        assert!(set.iter().eq([0, 7, 63]));
+        assert!(set.without(Set::of(7)).iter().eq([0, 63]));
+    }
+
+    #[test]
+    fn filters_choose_by_switch_and_by_ethertype_behind_tags() {
+        let arp = Filter { ethertypes: vec![0x0806], dpids: vec![] };
+        let one = Filter { ethertypes: vec![], dpids: vec![1] };
+        let links = [
+            link(0, Policy { filter: arp, stage: Stage::Observe, ..Policy::default() }),
+            link(1, Policy { filter: one, ..Policy::default() }),
+            link(2, Policy { stage: Stage::Guard(Fail::Open), ..Policy::default() }),
+        ];
+        let plan = Plan::of(&links);
+        let mut frame = [0; 22];
+        frame[12..14].copy_from_slice(&[0x81, 0]);
+        frame[16..18].copy_from_slice(&[0x08, 0x06]);
+        let wanted = plan.wanted(2, &frame);
+        assert_eq!((wanted.guards, wanted.controls), (Set::of(2), Set::EMPTY));
+        assert_eq!(wanted.observers, Set::of(0));
+        frame[16] = 0x86;
+        let wanted = plan.wanted(1, &frame);
+        assert_eq!((wanted.controls, wanted.observers), (Set::of(1), Set::EMPTY));
+        assert_eq!(plan.wanted(1, &frame[..13]).observers, Set::EMPTY);
+    }
+
+    #[test]
+    fn control_apps_come_in_the_operators_order() {
+        let at = |order| Policy { order, ..Policy::default() };
+        let links = [link(0, at(7)), link(1, at(3)), link(2, at(5))];
+        let plan = Plan::of(&links);
+        assert_eq!(plan.first(plan.controls()), Some(1));
+        assert_eq!(plan.first(plan.controls().without(Set::of(1))), Some(2));
+        assert_eq!(plan.first(Set::EMPTY), None);
+    }
+}

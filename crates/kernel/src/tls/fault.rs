@@ -1,0 +1,109 @@
+//! Why a TLS connection is over, in words for the operator.
+//!
+//! rustls has told the switch by an alert at the same time (RFC 8446 §6).
+
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+use thiserror::Error;
+
+use super::names::NamesError;
+
+/// Why a TLS connection is over.
+#[derive(Debug, Error)]
+pub enum Fault {
+    /// The switch did not do as TLS says, or could not show who it is.
+    #[error("{}", explain(.0))]
+    Tls(TlsError),
+    /// It went away during the handshake.
+    #[error("it closed the connection during the TLS handshake")]
+    Interrupted,
+    /// It sends more than any handshake needs.
+    #[error("its TLS handshake was longer than {0} bytes")]
+    TooLong(usize),
+    /// The handshake is complete and there is no certificate, which rustls does not allow.
+    #[error("it showed no certificate")]
+    Nameless,
+    /// Its certificate says something about datapaths that cannot be understood.
+    #[error(transparent)]
+    Names(NamesError),
+    /// The socket.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// What is wrong and, where it helps, what to do.
+fn explain(error: &TlsError) -> String {
+    match error {
+        TlsError::NoCertificatesPresented => {
+            "it showed no certificate; make one with `rosemary pki switch NAME`".into()
+        }
+        TlsError::InvalidCertificate(why) => explain_certificate(why),
+        TlsError::AlertReceived(alert) => match alert {
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::UnsupportedCertificate => format!(
+                "it does not accept this controller's certificate (alert {alert:?}); does its CA \
+                 file hold the authority that issued the controller's?"
+            ),
+            alert => format!("it ended the TLS connection with the alert {alert:?}"),
+        },
+        TlsError::InvalidMessage(_)
+        | TlsError::DecryptError
+        | TlsError::PeerSentOversizedRecord
+        | TlsError::InappropriateMessage { .. }
+        | TlsError::InappropriateHandshakeMessage { .. }
+        | TlsError::PeerMisbehaved(_) => {
+            format!("what it sends is not TLS as it should be: {error}")
+        }
+        TlsError::PeerIncompatible(why) => {
+            format!("it speaks no TLS that this controller speaks (1.2 or 1.3): {why:?}")
+        }
+        error => format!("TLS: {error}"),
+    }
+}
+
+fn explain_certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::ExpiredContext { time, not_after } => {
+            let ago = time.as_secs().saturating_sub(not_after.as_secs());
+            format!("its certificate expired {} ago", span(ago))
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            let to_come = not_before.as_secs().saturating_sub(time.as_secs());
+            format!(
+                "its certificate is not valid before {} from now; is the clock of this machine \
+                 right?",
+                span(to_come)
+            )
+        }
+        CertificateError::UnknownIssuer => {
+            "its certificate was not issued by an authority that this controller knows".into()
+        }
+        CertificateError::BadSignature => {
+            "its certificate was not signed by the authority that it names".into()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not meant for switches (extended key usage clientAuth)".into()
+        }
+        CertificateError::Other(error) if is_authority(error.0.as_ref()) => {
+            "its certificate is an authority's, not a switch's".into()
+        }
+        why => format!("its certificate is not accepted: {why}"),
+    }
+}
+
+fn is_authority(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

@@ -1,0 +1,240 @@
+//! TLS 1.2 and 1.3 with switches, by rustls, each side showing a certificate.
+//!
+//! ```text
+//! socket --> Session::take_in --> plaintext, into the worker's buffer
+//! socket <-- Session::send    <-- plaintext that was gathered, as few records as it fits in
+//! ```
+//!
+//! What is verified: the switch's certificate has been issued by one of our authorities, directly
+//! or by authorities between, is valid now, is not for another purpose than a client's, and the
+//! switch holds its key. What it says about the datapath is in [`names`]. Nothing that a switch
+//! says reaches OpenFlow before that. Sessions are never resumed: every connection is verified,
+//! with the clock as it is then.
+//!
+//! Memory is bounded: of a handshake [`MAX_HANDSHAKE`] bytes are taken, ciphertext that waits to be
+//! sent is at most [`MAX_UNSENT`], and plaintext is taken out as soon as it is there.
+
+mod fault;
+pub mod keys;
+pub mod names;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+
+use openflow::Dpid;
+use rustls::crypto::ring;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ProtocolVersion, RootCertStore, ServerConfig, ServerConnection};
+
+pub use fault::Fault;
+
+use crate::control::Plain;
+
+/// Bytes of a handshake: certificates of a few intermediate authorities, with long keys.
+const MAX_HANDSHAKE: usize = 32 * 1024;
+
+/// Ciphertext that may wait in a session, in bytes; what is more waits as plaintext in its
+/// connection, where there is a limit too.
+const MAX_UNSENT: usize = 128 * 1024;
+
+/// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
+const RECORD: usize = 18 * 1024;
+
+/// What is needed to take in TLS connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Server(Arc<ServerConfig>);
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Shows `own`, and believes what `roots` have issued.
+    fn new(own: CertifiedKey, roots: RootCertStore) -> Result<Self, Box<dyn std::error::Error>> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
+        // A resumed session would be taken as verified as long as the ticket lives.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// A session for a connection whose first byte is [`CLIENT_HELLO`].
+    pub(crate) fn session(&self) -> Result<Box<Session>, Fault> {
+        let mut connection = ServerConnection::new(self.0.clone()).map_err(Fault::Tls)?;
+        connection.set_buffer_limit(Some(MAX_UNSENT));
+        Ok(Box::new(Session { connection, taken: 0, dpids: None }))
+    }
+}
+
+/// How connections may come in.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    /// Who may speak plain TCP.
+    pub plain: Plain,
+    /// What is needed for TLS, if there are keys.
+    pub tls: Option<Server>,
+}
+
+/// The first byte of TLS: a record that belongs to a handshake (RFC 8446 §5.1). In OpenFlow it
+/// would be a version, of which there are six.
+pub(crate) const CLIENT_HELLO: u8 = 0x16;
+
+/// What came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// So many bytes of plaintext; perhaps none.
+    Plaintext(usize),
+    /// The socket has nothing now.
+    Nothing,
+    /// There will be no more.
+    End,
+}
+
+/// One connection's TLS.
+pub(crate) struct Session {
+    connection: ServerConnection,
+    /// Bytes that the handshake has brought so far.
+    taken: usize,
+    /// What the switch may call itself; set when the handshake is complete.
+    dpids: Option<names::Dpids>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("dpids", &self.dpids).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Whether the switch has not shown yet who it is.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.dpids.is_none()
+    }
+
+    /// Which version is spoken, as `tls 1.3`.
+    pub(crate) fn version(&self) -> &'static str {
+        match self.connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "tls 1.3",
+            Some(ProtocolVersion::TLSv1_2) => "tls 1.2",
+            _ => "tls",
+        }
+    }
+
+    /// Whether the switch may call itself `dpid`.
+    ///
+    /// # Errors
+    /// What its certificate says instead.
+    pub(crate) fn may_claim(&self, dpid: Dpid) -> Result<(), String> {
+        self.dpids.as_ref().map_or(Err("nothing yet".into()), |dpids| dpids.may_claim(dpid))
+    }
+
+    /// Reads once from `socket`, with `scratch` for the ciphertext, and puts what it meant into
+    /// `plain`.
+    ///
+    /// # Errors
+    /// [`Fault`]: the connection is over; what is left to be sent says so to the switch.
+    pub(crate) fn take_in(
+        &mut self,
+        socket: &mut impl io::Read,
+        scratch: &mut [u8],
+        plain: &mut [u8],
+    ) -> Result<Taken, Fault> {
+        let room = scratch.len().min(plain.len().saturating_sub(RECORD));
+        let read = loop {
+            match socket.read(&mut scratch[..room]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Taken::Nothing);
+                }
+                result => break result?,
+            }
+        };
+        if read == 0 {
+            return if self.is_handshaking() { Err(Fault::Interrupted) } else { Ok(Taken::End) };
+        }
+        let mut rest = &scratch[..read];
+        let mut size = 0;
+        while !rest.is_empty() {
+            let before = rest.len();
+            self.connection.read_tls(&mut rest)?;
+            let state = self.connection.process_new_packets().map_err(Fault::Tls)?;
+            while size < plain.len() {
+                match self.connection.reader().read(&mut plain[size..]) {
+                    Ok(0) => break,
+                    Ok(more) => size += more,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.progress(before - rest.len())?;
+            if state.peer_has_closed() || before == rest.len() {
+                return Ok(if size == 0 { Taken::End } else { Taken::Plaintext(size) });
+            }
+        }
+        Ok(Taken::Plaintext(size))
+    }
+
+    /// Keeps the handshake within its bounds, and looks at the certificate when it is complete.
+    fn progress(&mut self, taken: usize) -> Result<(), Fault> {
+        if self.dpids.is_some() {
+            return Ok(());
+        }
+        if !self.connection.is_handshaking() {
+            let certificate = self.connection.peer_certificates().and_then(<[_]>::first);
+            let certificate = certificate.ok_or(Fault::Nameless)?;
+            self.dpids = Some(names::Dpids::of(certificate).map_err(Fault::Names)?);
+            return Ok(());
+        }
+        self.taken += taken;
+        if self.taken > MAX_HANDSHAKE { Err(Fault::TooLong(MAX_HANDSHAKE)) } else { Ok(()) }
+    }
+
+    /// Whether there is anything to be sent that needs no plaintext: handshake, alerts.
+    pub(crate) fn has_to_say(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// Sends `plain`, encrypted, from `sent` on, as far as the socket takes it.
+    ///
+    /// `Ok(false)` if the socket took only a part. While the handshake lasts no plaintext is sent.
+    pub(crate) fn send(
+        &mut self,
+        socket: &mut impl io::Write,
+        plain: &[u8],
+        sent: &mut usize,
+    ) -> io::Result<bool> {
+        loop {
+            if !self.is_handshaking() && *sent < plain.len() {
+                *sent += self.connection.writer().write(&plain[*sent..])?;
+            }
+            if !self.connection.wants_write() {
+                return Ok(true);
+            }
+            match self.connection.write_tls(socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Says that no more will come (RFC 8446 §6.1), in what [`send`](Self::send) sends next.
+    pub(crate) fn say_goodbye(&mut self) {
+        self.connection.send_close_notify();
+    }
+}

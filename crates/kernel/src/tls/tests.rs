@@ -1,0 +1,379 @@
+//! Switches in memory, by rustls's own client.
+
+use std::io::{Cursor, Read as _};
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, SanType,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+
+use super::keys::Keys;
+use super::*;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// What a switch shows.
+struct Shown {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}
+
+fn named(uris: &[&str]) -> CertificateParams {
+    let mut params = params();
+    params.subject_alt_names =
+        uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect();
+    params
+}
+
+fn issued(authority: &Authority, params: &CertificateParams) -> Shown {
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    Shown { chain: vec![certificate.der().clone()], key }
+}
+
+fn server(authority: &Authority) -> Server {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let keys = Keys {
+        certificate: params.signed_by(&key, authority).unwrap().pem().into_bytes(),
+        key: key.serialize_pem().into_bytes().into(),
+        authorities: authority.pem().into_bytes(),
+    };
+    keys.check().unwrap()
+}
+
+/// A switch that believes any controller: what these tests look at is the other direction.
+#[derive(Debug)]
+struct Credulous;
+
+impl ServerCertVerifier for Credulous {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+static BOTH: [&rustls::SupportedProtocolVersion; 2] =
+    [&rustls::version::TLS12, &rustls::version::TLS13];
+
+fn client(
+    shown: Option<Shown>,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> ClientConnection {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Credulous));
+    let config = match shown {
+        Some(Shown { chain, key }) => config.with_client_auth_cert(chain, key).unwrap(),
+        None => config.with_no_client_auth(),
+    };
+    ClientConnection::new(Arc::new(config), "controller".try_into().unwrap()).unwrap()
+}
+
+/// What the session was told, in pieces of at most `piece` bytes; plaintext is collected.
+fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fault> {
+    let (mut scratch, mut plain) = (vec![0; piece], vec![0; 64 * 1024]);
+    let mut socket = Cursor::new(bytes);
+    let mut all = Vec::new();
+    while socket.position() < bytes.len() as u64 {
+        match session.take_in(&mut socket, &mut scratch, &mut plain)? {
+            Taken::Plaintext(size) => all.extend_from_slice(&plain[..size]),
+            Taken::Nothing | Taken::End => break,
+        }
+    }
+    Ok(all)
+}
+
+/// Lets the two talk until neither has more to say; `Err` with what the controller records.
+fn talk(
+    session: &mut Session,
+    client: &mut ClientConnection,
+    piece: usize,
+) -> Result<Vec<u8>, String> {
+    let mut all = Vec::new();
+    loop {
+        let mut up = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut up).unwrap();
+        }
+        let taken = take(session, &up, piece);
+        let mut down = Vec::new();
+        session.send(&mut down, &[], &mut 0).unwrap();
+        client.read_tls(&mut down.as_slice()).unwrap();
+        let heard = client.process_new_packets();
+        match taken {
+            Ok(bytes) => all.extend(bytes),
+            Err(fault) => {
+                let heard = heard.map(|_| ()).unwrap_err();
+                assert!(matches!(heard, rustls::Error::AlertReceived(_)), "no alert: {heard:?}");
+                return Err(fault.to_string());
+            }
+        }
+        if up.is_empty() && down.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+/// What the controller records of a switch that shows this, in both versions of TLS.
+fn refusal(authority: &Authority, shown: impl Fn() -> Option<Shown>) -> String {
+    let [one, other] = BOTH.map(|version| {
+        let mut session = server(authority).session().unwrap();
+        talk(&mut session, &mut client(shown(), version), 4096).unwrap_err()
+    });
+    assert_eq!(one, other);
+    one
+}
+
+#[test]
+fn both_sides_hear_what_the_other_says_however_it_is_cut() {
+    let authority = authority("ours");
+    for (version, name) in BOTH.into_iter().zip(["tls 1.2", "tls 1.3"]) {
+        for piece in [1, 7, 4096, 32 * 1024] {
+            let mut session = server(&authority).session().unwrap();
+            let mut client = client(Some(issued(&authority, &params())), version);
+            assert!(session.is_handshaking());
+            assert_eq!(talk(&mut session, &mut client, piece).unwrap(), [0; 0]);
+            assert!(!session.is_handshaking());
+            assert_eq!(session.version(), name);
+
+            let said: Vec<u8> = (0..100_000_u32).map(|at| at.to_be_bytes()[3]).collect();
+            let mut heard = Vec::new();
+            for part in said.chunks(10_000) {
+                io::Write::write_all(&mut client.writer(), part).unwrap();
+                heard.extend(talk(&mut session, &mut client, piece).unwrap());
+            }
+            assert!(heard == said, "from the switch");
+
+            let (mut wire, mut sent) = (Vec::new(), 0);
+            assert!(session.send(&mut wire, &said, &mut sent).unwrap());
+            assert_eq!(sent, said.len());
+            let (mut wire, mut heard) = (wire.as_slice(), Vec::new());
+            while !wire.is_empty() {
+                client.read_tls(&mut wire).unwrap();
+                client.process_new_packets().unwrap();
+                let _ = client.reader().read_to_end(&mut heard); // until it would block
+            }
+            assert!(heard == said, "from the controller");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_certificate_was_verified() {
+    let mut session = server(&authority("ours")).session().unwrap();
+    let (mut wire, mut sent) = (Vec::new(), 0);
+    assert!(session.send(&mut wire, b"secret", &mut sent).unwrap());
+    assert_eq!((wire.len(), sent), (0, 0));
+}
+
+/// A socket that takes so many bytes and then no more for now.
+struct Narrow(Vec<u8>, usize);
+
+impl io::Write for Narrow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let size = bytes.len().min(self.1);
+        if size == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.0.extend_from_slice(&bytes[..size]);
+        self.1 -= size;
+        Ok(size)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn switch_that_does_not_read_leaves_the_rest_as_plaintext_and_loses_nothing() {
+    let authority = authority("ours");
+    let mut session = server(&authority).session().unwrap();
+    let mut client = client(Some(issued(&authority, &params())), BOTH[1]);
+    talk(&mut session, &mut client, 4096).unwrap();
+    let said = vec![7; 1 << 20];
+    let (mut socket, mut sent) = (Narrow(Vec::new(), 0), 0);
+    assert!(!session.send(&mut socket, &said, &mut sent).unwrap());
+    assert!(sent <= MAX_UNSENT, "no more was encrypted than may wait: {sent}");
+    let mut heard = Vec::new();
+    while heard.len() < said.len() {
+        socket.1 = 10_000;
+        let _ = session.send(&mut socket, &said, &mut sent).unwrap();
+        let wire = std::mem::take(&mut socket.0);
+        let mut wire = wire.as_slice();
+        while !wire.is_empty() {
+            client.read_tls(&mut wire).unwrap();
+            client.process_new_packets().unwrap();
+            let _ = client.reader().read_to_end(&mut heard); // until it would block
+        }
+    }
+    assert!(heard == said);
+}
+
+#[test]
+fn switch_without_a_certificate_is_refused_by_name_of_the_reason() {
+    let error = refusal(&authority("ours"), || None);
+    assert!(error.starts_with("it showed no certificate"), "{error}");
+}
+
+#[test]
+fn certificate_of_another_authority_is_refused_even_if_that_bears_our_name() {
+    let ours = authority("ours");
+    for name in ["ours", "theirs"] {
+        let theirs = authority(name);
+        let error = refusal(&ours, || Some(issued(&theirs, &params())));
+        assert!(error.contains("authority"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn certificate_out_of_its_time_is_refused_with_how_far_it_is_out() {
+    let ours = authority("ours");
+    let day = Duration::from_secs(24 * 3600);
+    let mut past = params();
+    past.not_after = (SystemTime::now() - 3 * day).into();
+    let error = refusal(&ours, || Some(issued(&ours, &past)));
+    assert_eq!(error, "its certificate expired 3 days ago");
+    let mut future = params();
+    future.not_before = (SystemTime::now() + day * 3 / 2).into();
+    let error = refusal(&ours, || Some(issued(&ours, &future)));
+    assert!(error.starts_with("its certificate is not valid before 3"), "{error}");
+}
+
+#[test]
+fn certificate_for_another_purpose_is_refused() {
+    let ours = authority("ours");
+    let mut controllers = params();
+    controllers.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let error = refusal(&ours, || Some(issued(&ours, &controllers)));
+    assert!(error.contains("not meant for switches"), "{error}");
+    let mut authoritys = params();
+    authoritys.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let error = refusal(&ours, || Some(issued(&ours, &authoritys)));
+    assert!(error.contains("authority's"), "{error}");
+}
+
+#[test]
+fn certificate_without_a_purpose_is_taken_as_those_of_ovs_pki_have_none() {
+    let ours = authority("ours");
+    let mut session = server(&ours).session().unwrap();
+    let shown = issued(&ours, &CertificateParams::default());
+    talk(&mut session, &mut client(Some(shown), BOTH[1]), 4096).unwrap();
+    assert_eq!(session.may_claim(Dpid(1)), Ok(()));
+}
+
+#[test]
+fn certificate_binds_the_switch_to_the_datapaths_it_names() {
+    let ours = authority("ours");
+    let mut session = server(&ours).session().unwrap();
+    let shown = issued(&ours, &named(&[&names::uri(Dpid(7)), "https://x", &names::uri(Dpid(2))]));
+    talk(&mut session, &mut client(Some(shown), BOTH[0]), 4096).unwrap();
+    assert_eq!(session.may_claim(Dpid(2)), Ok(()));
+    assert_eq!(session.may_claim(Dpid(7)), Ok(()));
+    let named = "00:00:00:00:00:00:00:02, 00:00:00:00:00:00:00:07";
+    assert_eq!(session.may_claim(Dpid(1)), Err(named.to_owned()));
+}
+
+#[test]
+fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
+    let ours = authority("ours");
+    for name in ["rosemary:dpid:", "rosemary:dpid:1", "rosemary:dpid:00:00:00:00:00:00:00:0g"] {
+        let certificate = issued(&ours, &named(&[name])).chain.remove(0);
+        assert_eq!(names::Dpids::of(&certificate), Err(names::NamesError::Malformed), "{name}");
+    }
+}
+
+#[test]
+fn garbage_in_place_of_a_handshake_or_after_its_beginning_is_a_fault() {
+    let ours = authority("ours");
+    let mut hello = Vec::new();
+    client(None, BOTH[1]).write_tls(&mut hello).unwrap();
+    for beginning in [0, 1, 5, 50, hello.len()] {
+        let mut session = server(&ours).session().unwrap();
+        let bytes = [&hello[..beginning], &vec![0x16; 40_000]].concat();
+        let error = take(&mut session, &bytes, 4096).unwrap_err().to_string();
+        assert!(error.contains("is not TLS as it should be"), "{beginning}: {error}");
+    }
+}
+
+#[test]
+fn handshake_of_any_length_is_cut_off() {
+    let ours = authority("ours");
+    let mut session = server(&ours).session().unwrap();
+    // A ClientHello that announces 60,000 bytes, in records of 16 KiB.
+    let mut bytes = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xea, 0x60];
+    bytes.resize(5 + 0x4000, 0);
+    for _ in 0..2 {
+        bytes.extend([0x16, 3, 1, 0x40, 0]);
+        bytes.resize(bytes.len() + 0x4000, 0);
+    }
+    let error = take(&mut session, &bytes, 4096).unwrap_err();
+    assert!(matches!(error, Fault::TooLong(_)), "{error}");
+}
+
+#[test]
+fn connection_that_ends_during_the_handshake_is_a_fault_and_afterwards_an_end() {
+    let ours = authority("ours");
+    let (mut scratch, mut plain) = (vec![0; 4096], vec![0; 64 * 1024]);
+    let mut session = server(&ours).session().unwrap();
+    let nothing: &mut &[u8] = &mut &[][..];
+    assert!(matches!(session.take_in(nothing, &mut scratch, &mut plain), Err(Fault::Interrupted)));
+
+    let mut client = client(Some(issued(&ours, &params())), BOTH[1]);
+    talk(&mut session, &mut client, 4096).unwrap();
+    client.send_close_notify();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    let taken = session.take_in(&mut bytes.as_slice(), &mut scratch, &mut plain).unwrap();
+    assert_eq!(taken, Taken::End);
+}

@@ -1,0 +1,102 @@
+//! Which apps run, and where their objects are: from the configuration and the command line.
+
+use std::path::PathBuf;
+
+use kernel::policy::Policy;
+
+use crate::config::{AppConfig, Config, DEFAULT_APP, Host, MOST_APPS, NO_KERNEL_APPS};
+use crate::error::StartError;
+use crate::options::AppChoice;
+use crate::places::Places;
+
+/// An app that is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct App {
+    /// Its name.
+    pub(crate) name: String,
+    /// The file of its object, which is there.
+    pub(crate) object: PathBuf,
+    /// Its rights and place.
+    pub(crate) policy: Policy,
+}
+
+/// The apps that run: those on the command line, or else those of the configuration, or else the
+/// learning switch.
+///
+/// # Errors
+/// An app cannot run as it is wanted, or its object is missing.
+pub(crate) fn apps(
+    config: &Config,
+    chosen: &[AppChoice],
+    places: &Places,
+) -> Result<Vec<App>, StartError> {
+    let apps = if chosen.is_empty() {
+        config.apps.clone().unwrap_or_else(|| vec![AppConfig::named(DEFAULT_APP)])
+    } else {
+        named(config, chosen)?
+    };
+    let policies = config.policies(&apps)?;
+    let running = apps.into_iter().zip(policies).filter(|(app, _)| app.enabled);
+    running
+        .map(|(app, policy)| {
+            let object = places.object(&app.name, app.object.as_deref())?;
+            Ok(App { name: app.name, object, policy })
+        })
+        .collect()
+}
+
+fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartError> {
+    if chosen.len() > MOST_APPS {
+        return Err(StartError::TooManyApps { count: chosen.len(), most: MOST_APPS });
+    }
+    let app = |(i, choice): (usize, &AppChoice)| {
+        let refuse = |why| Err(StartError::App { app: choice.to_string(), why });
+        if choice.host == Some(Host::Kernel) {
+            return refuse(NO_KERNEL_APPS);
+        }
+        if chosen.iter().take(i).any(|before| before.name == choice.name) {
+            return refuse("it is given twice; leave one of them out");
+        }
+        let known = config.app(&choice.name).cloned();
+        let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
+        app.enabled = true; // who names it wants it
+        Ok(app)
+    };
+    chosen.iter().enumerate().map(app).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(text: &str, choice: &[(&str, Option<Host>)]) -> Result<Vec<AppConfig>, String> {
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let choice: Vec<_> = choice
+            .iter()
+            .map(|(name, host)| AppChoice { name: (*name).into(), host: *host })
+            .collect();
+        named(&config, &choice).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_line_names_the_apps_and_the_configuration_says_what_they_are() {
+        let text =
+            "[[app]]\nname = \"a\"\n[[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false";
+        let apps = chosen(text, &[("b", Some(Host::User)), ("c", None)]).unwrap();
+        assert_eq!(apps.len(), 2);
+        assert_eq!(apps[0].stage, kernel::policy::Stage::Observe);
+        assert!(apps[0].enabled);
+        assert_eq!(apps[1], AppConfig::named("c"));
+    }
+
+    #[test]
+    fn app_given_twice_or_for_the_kernel_is_refused() {
+        let error = chosen("", &[("a", None), ("a", Some(Host::User))]).unwrap_err();
+        assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
+        let error = chosen("", &[("a", Some(Host::Kernel))]).unwrap_err();
+        assert!(error.contains("not there yet"), "{error}");
+        let many: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
+        let many: Vec<_> = many.iter().map(|name| (name.as_str(), None)).collect();
+        assert!(chosen("", &many).unwrap_err().contains("64 is the most"));
+    }
+}

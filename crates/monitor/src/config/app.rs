@@ -1,0 +1,276 @@
+//! An `[[app]]` of the configuration.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+
+use super::value::{Mistake, Table, Value};
+
+/// The keys of an `[[app]]`.
+pub const APP_KEYS: [&str; 12] = [
+    "name",
+    "object",
+    "host",
+    "enabled",
+    "stage",
+    "fail",
+    "ethertypes",
+    "dpids",
+    "band",
+    "capabilities",
+    "flow-mods-per-second",
+    "packet-outs-per-second",
+];
+
+/// Capabilities without a scope, by their names.
+pub(super) const CAPABILITIES: [(&str, Capability); 8] = [
+    ("packet-out", Capability::PacketOut),
+    ("flow.write", Capability::FlowWrite),
+    ("flow.write.any", Capability::FlowWriteAny),
+    ("group.write", Capability::GroupWrite),
+    ("meter.write", Capability::MeterWrite),
+    ("stats.read", Capability::StatsRead),
+    ("switch.config", Capability::SwitchConfig),
+    ("topology.probe", Capability::TopologyProbe),
+];
+
+/// Letters of an app's name, at most.
+const LONGEST_NAME: usize = 40;
+
+/// What an app's name looks like.
+pub const NAME_FORM: &str =
+    "a name of lower-case letters, digits and hyphens that begins with a letter, at most 40 long";
+
+/// What runs an app.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Host {
+    /// A zone: a process of its own.
+    #[default]
+    User,
+    /// The kernel's process.
+    Kernel,
+}
+
+impl Host {
+    /// The host of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::User, Self::Kernel].into_iter().find(|host| host.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An app as the operator wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppConfig {
+    /// Its name.
+    pub name: String,
+    /// Its object's file; `None` if it is to be found by its name.
+    pub object: Option<PathBuf>,
+    /// What runs it.
+    pub host: Host,
+    /// Whether it runs.
+    pub enabled: bool,
+    /// When packets reach it.
+    pub stage: Stage,
+    /// Which packet-ins it wants.
+    pub filter: Filter,
+    /// The priorities of its flows, if the operator says.
+    pub band: Option<Band>,
+    /// What it may send.
+    pub capabilities: Vec<Capability>,
+    /// Messages it may send per second.
+    pub quota: Quota,
+    /// Where it stands in the file, as a byte offset; its band, if that is there.
+    pub(super) at: usize,
+}
+
+impl AppConfig {
+    /// An app of which nothing is said but its name: a control app that sees everything and may
+    /// send packets and write flows.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            object: None,
+            host: Host::User,
+            enabled: true,
+            stage: Stage::Control,
+            filter: Filter::default(),
+            band: None,
+            capabilities: default_capabilities(Stage::Control),
+            quota: Quota { flow_mods: u32::MAX, packet_outs: u32::MAX },
+            at: 0,
+        }
+    }
+
+    /// Whether it may change flows, and so needs priorities.
+    pub(super) fn writes_flows(&self) -> bool {
+        let writes = [Capability::FlowWrite, Capability::FlowWriteAny];
+        self.capabilities.iter().any(|capability| writes.contains(capability))
+    }
+
+    /// The elements of all its lists.
+    pub(super) fn elements(&self) -> usize {
+        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+    }
+
+    pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
+        let name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)))?;
+        let name = name.ok_or_else(|| {
+            Mistake::new(
+                table.at,
+                format!("an [[app]] without a name; expected name = {NAME_FORM}"),
+            )
+        })?;
+        let host = table.read("host", r#""user" or "kernel""#, |it| Host::named(it.text()?))?;
+        if host == Some(Host::Kernel) {
+            let at = table.get("host").map_or(table.at, |it| it.at);
+            return Err(Mistake::new(at, NO_KERNEL_APPS));
+        }
+        let stage = stage(table)?;
+        let band = table.read(
+            "band",
+            "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
+            band,
+        )?;
+        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+        let default = Self::named(name);
+        let per_second = |key| {
+            let most = format!("messages per second, 0 to {}", u32::MAX);
+            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
+        };
+        Ok(Self {
+            object: table.read("object", "the path of a file", path)?,
+            enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
+            stage,
+            filter: filter(table)?,
+            band,
+            capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            quota: Quota {
+                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
+                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
+            },
+            at: table.get("band").map_or(table.at, |it| it.at),
+            ..default
+        })
+    }
+}
+
+/// What is said to who wants an app in the kernel.
+pub(crate) const NO_KERNEL_APPS: &str = "host is \"kernel\", and apps inside the kernel are not \
+                                         there yet; leave host out, or say \"user\"";
+
+/// Whether it can be an app's name: part of a path, of a library's name and of log lines.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
+}
+
+/// An observer decides nothing unless the operator says so.
+fn default_capabilities(stage: Stage) -> Vec<Capability> {
+    match stage {
+        Stage::Guard(_) | Stage::Control => vec![Capability::PacketOut, Capability::FlowWrite],
+        Stage::Observe => Vec::new(),
+    }
+}
+
+/// A path that is not empty.
+pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
+    value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
+    let stage =
+        table.read("stage", r#""guard", "control" or "observe""#, |it| match it.text()? {
+            "guard" => Some(Stage::Guard(Fail::Closed)),
+            "control" => Some(Stage::Control),
+            "observe" => Some(Stage::Observe),
+            _ => None,
+        })?;
+    let stage = stage.unwrap_or(Stage::Control);
+    let fail = table.read("fail", r#""open" or "closed""#, |it| match it.text()? {
+        "open" => Some(Fail::Open),
+        "closed" => Some(Fail::Closed),
+        _ => None,
+    })?;
+    match (stage, fail, table.get("fail")) {
+        (Stage::Guard(_), Some(fail), _) => Ok(Stage::Guard(fail)),
+        (Stage::Control | Stage::Observe, _, Some(fail)) => Err(Mistake::new(
+            fail.at,
+            "fail says what becomes of packets while a guard does not answer, and this app is none; \
+             leave it out, or say stage = \"guard\"",
+        )),
+        (stage, ..) => Ok(stage),
+    }
+}
+
+fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
+    let expected = "ethertypes from 0x0600 to 0xffff, as 0x0806 for ARP";
+    let ethertypes = table.list("ethertypes", expected, |it| {
+        u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
+    })?;
+    let expected = "datapath identifiers, as \"00:00:00:00:00:00:00:01\"";
+    let dpids = table.list("dpids", expected, |it| dpid(it.text()?))?;
+    for (key, len) in [
+        ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
+        ("dpids", dpids.as_ref().map_or(1, Vec::len)),
+    ] {
+        if let Some(list) = table.get(key).filter(|_| len == 0) {
+            let what = format!("{key} is an empty list; leave it out for all there are");
+            return Err(Mistake::new(list.at, what));
+        }
+    }
+    Ok(Filter { ethertypes: ethertypes.unwrap_or_default(), dpids: dpids.unwrap_or_default() })
+}
+
+/// A DPID as Rosemary prints it, or the same 16 digits without colons, as Open vSwitch does.
+fn dpid(text: &str) -> Option<u64> {
+    let colons = text.len() == 23 && text.bytes().skip(2).step_by(3).all(|it| it == b':');
+    let digits = if colons { text.replace(':', "") } else { text.to_owned() };
+    let hex = digits.len() == 16 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+    hex.then(|| u64::from_str_radix(&digits, 16).ok()).flatten()
+}
+
+fn band(value: &Value<'_>) -> Option<Band> {
+    let [lowest, highest] = <[Value<'_>; 2]>::try_from(value.elements()?).ok()?;
+    let priority = |it: Value<'_>| u16::try_from(it.number()?).ok();
+    let (lowest, highest) = (priority(lowest)?, priority(highest)?);
+    (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
+}
+
+fn capability(value: &Value<'_>) -> Option<Capability> {
+    let text = value.text()?;
+    if let Some(id) = text.strip_prefix("experimenter:") {
+        let id = id.strip_prefix("0x")?;
+        return u32::from_str_radix(id, 16).ok().map(Capability::Experimenter);
+    }
+    CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
+}
+
+fn known_capabilities() -> String {
+    let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
+    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+}
+
+/// The name of a stage, as the configuration has it.
+pub fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Guard(_) => "guard",
+        Stage::Control => "control",
+        Stage::Observe => "observe",
+    }
+}

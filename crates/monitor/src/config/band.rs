@@ -1,0 +1,102 @@
+//! The priorities that each app's flows may have, where the operator does not say.
+//!
+//! Each stage has a region, and in it each place in the file a slot of a fixed size, from the top
+//! down. So an app that is added behind the others, or switched off, moves nobody's flows: those
+//! that are in the switches keep the priorities of their owner.
+//!
+//! ```text
+//! 65535  guards      the first four 2048 each, the next four 1024, the others 64
+//! 49151  control     the first four 4096 each, the next four 2048, the others 128
+//! 16383  observers   as guards
+//!     0  the kernel's
+//! ```
+//!
+//! Rejected: equal shares of a region, which move everybody with each app that is added.
+
+use std::ops::RangeInclusive;
+
+use kernel::policy::{Band, Stage};
+
+/// Parts of a region, the smallest slot being one.
+const PARTS: u32 = 256;
+
+/// No priority: what an app has that writes no flows.
+pub const NONE: Band = Band { lowest: 0, highest: 0 };
+
+/// What the only app that writes flows has.
+pub(super) const ALL: Band = Band { lowest: 1, highest: u16::MAX };
+
+/// The slot of the app at `place` among those of its stage, counted from 0; places are below
+/// [`MOST_APPS`](super::MOST_APPS).
+pub(super) fn slot(stage: Stage, place: usize) -> Band {
+    let (lowest, highest) = match stage {
+        Stage::Guard(_) => (49_152_u32, 65_535),
+        Stage::Control => (16_384, 49_151),
+        Stage::Observe => (0, 16_383),
+    };
+    let part = (highest + 1 - lowest) / PARTS;
+    let parts_of = |place| match place {
+        0..4 => 32,
+        4..8 => 16,
+        _ => 1,
+    };
+    let above: u32 = (0..place).map(parts_of).sum();
+    let highest = highest - above * part;
+    let lowest = highest + 1 - parts_of(place) * part;
+    let priority = |it| u16::try_from(it).expect("regions end at 65535");
+    Band { lowest: priority(lowest), highest: priority(highest) }
+}
+
+/// Whether two bands have a priority in common.
+pub(super) fn overlap(one: Band, other: Band) -> bool {
+    let range = |band: Band| -> RangeInclusive<u16> { band.lowest..=band.highest };
+    range(one).contains(&other.lowest) || range(other).contains(&one.lowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::policy::Fail;
+
+    use super::super::MOST_APPS;
+    use super::*;
+
+    const STAGES: [Stage; 3] = [Stage::Guard(Fail::Closed), Stage::Control, Stage::Observe];
+
+    #[test]
+    fn slots_go_down_without_gap_or_overlap_and_leave_0_to_the_kernel() {
+        let mut above = u32::from(u16::MAX) + 1;
+        for (stage, region) in STAGES.into_iter().zip([49_152_u16, 16_384, 1]) {
+            for place in 0..MOST_APPS {
+                let band = slot(stage, place);
+                assert_eq!(u32::from(band.highest) + 1, above, "{stage:?} {place}");
+                assert!(band.lowest < band.highest && band.lowest >= region, "{band:?}");
+                above = u32::from(band.lowest);
+            }
+            above = u32::from(region); // what is left of it stays free
+        }
+    }
+
+    #[test]
+    fn documented_sizes_are_those_given() {
+        let size = |stage, place| {
+            let band = slot(stage, place);
+            band.highest - band.lowest + 1
+        };
+        for (stage, sizes) in
+            STAGES.into_iter().zip([[2048, 1024, 64], [4096, 2048, 128], [2048, 1024, 64]])
+        {
+            assert_eq!([0, 3].map(|place| size(stage, place)), [sizes[0]; 2]);
+            assert_eq!([4, 7].map(|place| size(stage, place)), [sizes[1]; 2]);
+            assert_eq!([8, 63].map(|place| size(stage, place)), [sizes[2]; 2]);
+        }
+    }
+
+    #[test]
+    fn bands_overlap_where_they_share_a_priority() {
+        let band = |lowest, highest| Band { lowest, highest };
+        assert!(overlap(band(1, 10), band(10, 20)));
+        assert!(overlap(band(10, 20), band(1, 10)));
+        assert!(overlap(band(1, 100), band(10, 20)));
+        assert!(!overlap(band(1, 9), band(10, 20)));
+    }
+}

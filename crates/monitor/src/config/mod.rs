@@ -1,0 +1,256 @@
+//! The operator's configuration: `rosemary.toml`.
+//!
+//! No file is needed: without one the learning switch runs. Every key stands in
+//! `docs/configuration.md` and, with its default, in `etc/rosemary.toml`. What the command line
+//! says goes before what is here.
+//!
+//! A mistake is told with file and line, with what was found, and with what was expected; nothing
+//! is guessed and nothing unknown is passed over. Paths are relative to the file's directory.
+
+mod app;
+mod band;
+mod value;
+
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use kernel::policy::{Band, Policy};
+use toml::de::DeTable;
+
+pub(crate) use app::NO_KERNEL_APPS;
+pub use app::{APP_KEYS, AppConfig, Host, NAME_FORM, is_name, stage_name};
+pub use band::NONE as NO_BAND;
+
+use crate::error::StartError;
+use value::{Mistake, Table};
+
+/// Most apps.
+pub const MOST_APPS: usize = 64;
+
+/// Most elements of all apps' lists together: the kernel is told of all apps in one message, of at
+/// most [`MAX_MESSAGE`](sys::channel::MAX_MESSAGE) bytes.
+pub const MOST_ELEMENTS: usize = 3072;
+
+/// The app that runs where the operator names none.
+pub const DEFAULT_APP: &str = "learning-switch";
+
+/// The configuration of an instance that root started.
+pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+/// The keys at the top.
+pub const TOP_KEYS: [&str; 2] = ["controller", "app"];
+
+/// The keys of `[controller]`.
+pub const CONTROLLER_KEYS: [&str; 3] = ["listen", "runtime-dir", "state-dir"];
+
+/// Bytes of a configuration, at most.
+const LONGEST: u64 = 1024 * 1024;
+
+/// What the operator wrote; empty where nothing was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// Where switches connect.
+    pub listen: Vec<SocketAddr>,
+    /// The directory of the sockets.
+    pub runtime_dir: Option<PathBuf>,
+    /// The directory of what outlives a run.
+    pub state_dir: Option<PathBuf>,
+    /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
+    pub apps: Option<Vec<AppConfig>>,
+    /// The file's text, to tell lines by.
+    text: String,
+}
+
+impl Config {
+    /// Reads the configuration: `file` if one is named, which must be there, or else the default
+    /// one, which need not.
+    ///
+    /// # Errors
+    /// [`StartError::Path`] or [`StartError::Config`].
+    pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
+        let Some(path) = file.map(Path::to_owned).or_else(default_file) else {
+            return Ok(Self::default());
+        };
+        let text = match read(&path) {
+            Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            result => result.map_err(|source| StartError::Path {
+                what: "read the configuration",
+                path: path.clone(),
+                hint: "correct it, or name another one with --config",
+                source,
+            })?,
+        };
+        let path = std::path::absolute(&path).unwrap_or(path);
+        Self::parse(path, text)
+    }
+
+    /// Understands `text`, the content of `file`.
+    ///
+    /// # Errors
+    /// [`StartError::Config`] for the first mistake.
+    pub fn parse(file: PathBuf, text: String) -> Result<Self, StartError> {
+        match Self::understand(&file, &text) {
+            Ok(config) => Ok(Self { file: Some(file), text, ..config }),
+            Err(mistake) => Err(tell(file, &text, mistake)),
+        }
+    }
+
+    fn understand(file: &Path, text: &str) -> Result<Self, Mistake> {
+        let parsed = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            Mistake::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
+        })?;
+        let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
+        let base = file.parent().unwrap_or(Path::new("/"));
+        let below = |path: PathBuf| base.join(path);
+        let mut config = Self::default();
+        if let Some(controller) = top.get("controller") {
+            let controller = controller.table("[controller]", &CONTROLLER_KEYS)?;
+            let address = "an address and a port, as \"127.0.0.1:6653\", \"0.0.0.0:6653\" \
+                           (everywhere) or \"[::1]:6653\"";
+            let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
+            config.listen = listen.unwrap_or_default();
+            let dir = |key| controller.read(key, "the path of a directory", app::path);
+            config.runtime_dir = dir("runtime-dir")?.map(below);
+            config.state_dir = dir("state-dir")?.map(below);
+        }
+        if let Some(value) = top.get("app") {
+            let expected = "tables that begin with [[app]], in two brackets";
+            let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
+            if let Some(first) = tables.get(MOST_APPS) {
+                let what =
+                    format!("this is app number {}; expected {MOST_APPS} at most", 1 + MOST_APPS);
+                return Err(Mistake::new(first.at, what));
+            }
+            let mut apps: Vec<AppConfig> = Vec::new();
+            for table in tables {
+                let table = table.table("[[app]]", &APP_KEYS)?;
+                let mut app = AppConfig::read(table)?;
+                app.object = app.object.map(below);
+                if let Some(first) = apps.iter().find(|other| other.name == app.name) {
+                    let what = format!(
+                        "there is an app {:?} already, in line {}; expected a name of its own",
+                        app.name,
+                        line_of(text, first.at)
+                    );
+                    return Err(Mistake::new(table.at, what));
+                }
+                let elements = app.elements() + apps.iter().map(AppConfig::elements).sum::<usize>();
+                if elements > MOST_ELEMENTS {
+                    let what = format!(
+                        "with this app ethertypes, dpids and capabilities are {elements} in all; \
+                         expected {MOST_ELEMENTS} at most"
+                    );
+                    return Err(Mistake::new(table.at, what));
+                }
+                apps.push(app);
+            }
+            bands(&apps, text)?; // so that a file is right or wrong whichever apps are switched on
+            config.apps = Some(apps);
+        }
+        Ok(config)
+    }
+
+    /// The app of that name, if it is there.
+    pub fn app(&self, name: &str) -> Option<&AppConfig> {
+        self.apps.iter().flatten().find(|app| app.name == name)
+    }
+
+    /// The policies of `apps`, of which those run that are enabled, in the same order.
+    ///
+    /// # Errors
+    /// [`StartError::Config`]: two bands overlap.
+    pub(crate) fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, StartError> {
+        let file = || self.file.clone().unwrap_or_default();
+        let mut bands =
+            bands(apps, &self.text).map_err(|mistake| tell(file(), &self.text, mistake))?;
+        let runs = |app: &AppConfig| app.enabled && app.writes_flows();
+        let mut writers = apps.iter().zip(&mut bands).filter(|(app, _)| runs(app));
+        if let (Some((app, band)), None) = (writers.next(), writers.next())
+            && app.band.is_none()
+        {
+            *band = band::ALL;
+        }
+        let policy = |(order, (app, band)): (usize, (&AppConfig, Band))| Policy {
+            stage: app.stage,
+            order: u16::try_from(order).unwrap_or(u16::MAX), // there are 64 at most
+            filter: app.filter.clone(),
+            band,
+            capabilities: app.capabilities.clone(),
+            quota: app.quota,
+        };
+        Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
+    }
+}
+
+/// The band of each of `apps`: its own, or its place's.
+fn bands(apps: &[AppConfig], text: &str) -> Result<Vec<Band>, Mistake> {
+    let stage = |app: &AppConfig| std::mem::discriminant(&app.stage);
+    let mut bands: Vec<Band> = Vec::new();
+    for (i, app) in apps.iter().enumerate() {
+        let place = apps.iter().take(i).filter(|other| stage(other) == stage(app)).count();
+        let given = if app.writes_flows() { app.band } else { Some(band::NONE) };
+        bands.push(given.unwrap_or_else(|| band::slot(app.stage, place)));
+    }
+    for (i, (app, band)) in apps.iter().zip(&bands).enumerate() {
+        let overlaps = |(other, its): &(&AppConfig, &Band)| {
+            (app.band.is_some() || other.band.is_some())
+                && **its != band::NONE
+                && *band != band::NONE
+                && band::overlap(*band, **its)
+        };
+        let Some((other, its)) = apps.iter().zip(&bands).take(i).find(overlaps) else { continue };
+        let (given, band, other, its) =
+            if app.band.is_some() { (app, band, other, its) } else { (other, its, app, band) };
+        let whose = if other.band.is_some() {
+            format!("given in line {}", line_of(text, other.at))
+        } else {
+            "its by its place among the apps".to_owned()
+        };
+        let what = format!(
+            "band is [{}, {}], which overlaps [{}, {}] of the app {:?}, {whose}; expected \
+             priorities of its own",
+            band.lowest, band.highest, its.lowest, its.highest, other.name
+        );
+        return Err(Mistake::new(given.at, what));
+    }
+    Ok(bands)
+}
+
+/// Where the configuration is, if nobody names it.
+pub fn default_file() -> Option<PathBuf> {
+    if sys::process::is_root() {
+        return Some(SYSTEM_CONFIG.into());
+    }
+    crate::places::of_user("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("rosemary.toml"))
+}
+
+/// The text of the file at `path`, whatever stands there.
+fn read(path: &Path) -> io::Result<String> {
+    // A pipe in its place must not keep the monitor waiting.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
+}
+
+fn tell(file: PathBuf, text: &str, mistake: Mistake) -> StartError {
+    StartError::Config { file, line: line_of(text, mistake.at), what: mistake.what }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests;

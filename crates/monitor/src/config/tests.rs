@@ -1,0 +1,268 @@
+use kernel::policy::{Capability, Fail, Quota, Stage};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, String> {
+    let file = PathBuf::from("/etc/rosemary/rosemary.toml");
+    Config::parse(file, text.into()).map_err(|error| error.to_string())
+}
+
+fn policies(text: &str) -> Vec<Policy> {
+    let config = parse(text).unwrap();
+    config.policies(config.apps.as_deref().unwrap_or_default()).unwrap()
+}
+
+fn bands_of(text: &str) -> Vec<(u16, u16)> {
+    policies(text).iter().map(|it| (it.band.lowest, it.band.highest)).collect()
+}
+
+/// Apps with these names, each with more keys.
+fn apps(apps: &[(&str, &str)]) -> String {
+    let app = |(name, keys): &(&str, &str)| format!("[[app]]\nname = \"{name}\"\n{keys}\n");
+    apps.iter().map(app).collect()
+}
+
+#[test]
+fn file_of_comments_is_a_configuration_of_defaults() {
+    let config = parse("# nothing\n").unwrap();
+    assert_eq!((config.apps, config.listen), (None, vec![]));
+    assert_eq!(parse("").unwrap().runtime_dir, None);
+}
+
+#[test]
+fn app_with_nothing_but_a_name_is_a_control_app_with_the_default_policy() {
+    assert_eq!(policies(&apps(&[("a", "")])), [Policy::default()]);
+}
+
+#[test]
+fn every_key_arrives_where_it_belongs() {
+    let config = parse(
+        r#"
+        [controller]
+        listen = ["0.0.0.0:6653", "[::1]:6633"]
+        runtime-dir = "/run/r"
+        state-dir = "s"
+
+        [[app]]
+        name = "firewall"
+        object = "target/debug/libfirewall.so"
+        host = "user"
+        enabled = false
+        stage = "guard"
+        fail = "open"
+        ethertypes = [0x0806, 2048]
+        dpids = ["00:00:00:00:00:00:00:0a", "000000000000000B"]
+        band = [60000, 61000]
+        capabilities = ["packet-out", "flow.write.any", "experimenter:0x00002320"]
+        flow-mods-per-second = 100
+        packet-outs-per-second = 0
+        "#,
+    )
+    .unwrap();
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.runtime_dir.as_deref(), Some(Path::new("/run/r")));
+    assert_eq!(config.state_dir.as_deref(), Some(Path::new("/etc/rosemary/s")));
+    let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
+    let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
+    assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
+    let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
+    assert_eq!(policy.stage, Stage::Guard(Fail::Open));
+    assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
+    assert_eq!(policy.filter.dpids, [10, 11]);
+    assert_eq!(policy.band, Band { lowest: 60_000, highest: 61_000 });
+    let experimenter = Capability::Experimenter(0x2320);
+    let capabilities = [Capability::PacketOut, Capability::FlowWriteAny, experimenter];
+    assert_eq!(policy.capabilities, capabilities);
+    assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0 });
+}
+
+#[test]
+fn guard_fails_closed_and_observer_may_do_nothing_unless_the_file_says_so() {
+    let text = apps(&[("g", "stage = \"guard\""), ("o", "stage = \"observe\"")]);
+    let [guard, observer] = &policies(&text)[..] else { panic!("two") };
+    assert_eq!(guard.stage, Stage::Guard(Fail::Closed));
+    assert_eq!(observer.capabilities, []);
+    assert_eq!(observer.band, NO_BAND);
+    assert_eq!((guard.order, observer.order), (0, 1));
+}
+
+#[test]
+fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+    let app = |keys: &str| format!("# a comment\n[[app]]\nname = \"a\"\n{keys}\n");
+    for (text, line, found, expected) in [
+        ("[[app".into(), 1, "not TOML", ""),
+        ("a = 1\na = 2".into(), 2, "duplicate key", ""),
+        ("[controler]".into(), 1, "controler", "did you mean `controller`"),
+        ("[controller]\nport = 1".into(), 2, "port", "listen, runtime-dir, state-dir"),
+        ("controller = 7".into(), 1, "controller is 7", "[controller]"),
+        ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),
+        ("[controller]\nlisten = [\n\"[::]:1\",\n6653]".into(), 4, "listen is 6653", "[::1]:6653"),
+        ("[controller]\nruntime-dir = \"\"".into(), 2, "\"\"", "the path of a directory"),
+        ("[app]\nname = \"a\"".into(), 1, "app is a table", "[[app]]"),
+        ("[[app]]\nstage = \"guard\"".into(), 1, "without a name", "lower-case"),
+        ("[[app]]\nname = \"A b\"".into(), 2, "name is \"A b\"", "lower-case"),
+        (
+            app("satge = \"guard\""),
+            4,
+            "\"satge\"",
+            "did you mean `stage`? the keys there are: name,",
+        ),
+        (
+            app("stage = \"gaurd\""),
+            4,
+            "stage is \"gaurd\"",
+            "\"guard\", \"control\" or \"observe\"",
+        ),
+        (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
+        (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
+        (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
+        (app("host = \"kernel\""), 4, "not there yet", "\"user\""),
+        (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
+        (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
+        (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
+        (app("ethertypes = []"), 4, "an empty list", "leave it out for all"),
+        (app("dpids = [\"1\"]"), 4, "dpids is \"1\"", "00:00:00:00:00:00:00:01"),
+        (app("dpids = [1]"), 4, "dpids is 1", "00:00:00:00:00:00:00:01"),
+        (app("dpids = [\"0000:00:00:00:00:00:01a\"]"), 4, "dpids", "datapath identifiers"),
+        (app("dpids = [\"+000000000000001\"]"), 4, "dpids", "datapath identifiers"),
+        (app("band = [0, 10]"), 4, "band is a list", "from 1 to 65535"),
+        (app("band = [10, 9]"), 4, "band is a list", "the lower one first"),
+        (app("band = 10"), 4, "band is 10", "[LOWEST, HIGHEST]"),
+        (app("capabilities = [\"flow.writ\"]"), 4, "\"flow.writ\"", "\"flow.write\", "),
+        (app("capabilities = [\"experimenter\"]"), 4, "\"experimenter\"", "experimenter:0x"),
+        (app("capabilities = \"flow.write\""), 4, "\"flow.write\"", "a list in brackets"),
+        (app("flow-mods-per-second = -1"), 4, "is -1", "0 to 4294967295"),
+        (app("packet-outs-per-second = 5000000000"), 4, "5000000000", "messages per second"),
+        (app("object = 7"), 4, "object is 7", "the path of a file"),
+        (apps(&[("a", ""), ("b", ""), ("a", "")]), 7, "in line 1", "a name of its own"),
+    ] {
+        let error = parse(&text).unwrap_err();
+        let place = format!("/etc/rosemary/rosemary.toml:{line}: ");
+        assert!(error.starts_with(&place), "line {line}: {error}");
+        assert!(error.contains(found) && error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn long_or_strange_value_is_shown_short_and_in_one_line() {
+    let text = format!("[[app]]\nname = \"a\\n\\u001b[31m{}\"", "x".repeat(1000));
+    let error = parse(&text).unwrap_err();
+    assert!(error.contains(r"a\n\u{1b}[31mxxx"), "{error}");
+    assert!(error.len() < 300, "{error}");
+}
+
+#[test]
+fn app_65_is_one_too_many() {
+    let names: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
+    let all: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+    assert_eq!(bands_of(&apps(&all[..64])).len(), 64);
+    let error = parse(&apps(&all)).unwrap_err();
+    assert!(error.contains("toml:193: this is app number 65; expected 64"), "{error}");
+}
+
+#[test]
+fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
+    let names: Vec<String> = (0..64).map(|i| format!("{i:0>39}").replacen('0', "a", 1)).collect();
+    let experimenters = ["\"experimenter:0xffffffff\""; 48].join(", ");
+    let keys = format!("capabilities = [{experimenters}]\n");
+    let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
+    let policies = policies(&apps(&all));
+    let app = |(name, policy): (&String, Policy)| kernel::control::App {
+        app: kernel::control::AppId(u16::MAX),
+        name: name.clone(),
+        policy,
+    };
+    let told: Vec<_> = names.iter().zip(policies).map(app).collect();
+    let size = serde_json::to_vec(&told).unwrap().len();
+    assert!(size + 8 * 1024 < sys::channel::MAX_MESSAGE, "{size}"); // addresses and the rest
+    let more =
+        format!("{}{}", apps(&all[1..]), apps(&[("a", &keys.replace(']', ", \"packet-out\"]"))]));
+    assert!(parse(&more).unwrap_err().contains("are 3073 in all; expected 3072"));
+}
+
+#[test]
+fn only_app_that_writes_flows_has_all_priorities() {
+    let observer = ("o", "stage = \"observe\"");
+    let off = ("off", "enabled = false\nband = [100, 200]");
+    assert_eq!(bands_of(&apps(&[("a", ""), observer, off])), [(1, 65_535), (0, 0), (100, 200)]);
+    assert_eq!(bands_of(&apps(&[("a", "band = [7, 9]")])), [(7, 9)]);
+}
+
+#[test]
+fn guards_are_above_control_apps_and_the_first_of_a_stage_is_the_highest() {
+    let guard = "stage = \"guard\"";
+    let text = apps(&[("c1", ""), ("g1", guard), ("c2", ""), ("g2", guard)]);
+    let [c1, g1, c2, g2] = bands_of(&text)[..] else { panic!("four") };
+    assert!(g1 > g2 && g2 > c1 && c1 > c2, "{g1:?} {g2:?} {c1:?} {c2:?}");
+}
+
+#[test]
+fn app_added_at_the_end_or_switched_off_moves_no_other() {
+    let two = bands_of(&apps(&[("a", ""), ("b", "")]));
+    let off = ("c", "enabled = false");
+    let more = [("a", ""), ("b", ""), off, ("d", ""), ("g", "stage = \"guard\"")];
+    let more = bands_of(&apps(&more));
+    assert_eq!(more[..2], two);
+    let given = bands_of(&apps(&[("a", "band = [1, 5]"), ("b", "")]));
+    assert_eq!(given, [(1, 5), two[1]]);
+}
+
+#[test]
+fn bands_that_overlap_are_refused_at_the_one_that_was_given() {
+    let error = parse(&apps(&[("a", "band = [10, 20]"), ("b", "band = [20, 30]")])).unwrap_err();
+    let expected =
+        "toml:6: band is [20, 30], which overlaps [10, 20] of the app \"a\", given in line 3";
+    assert!(error.contains(expected), "{error}");
+    let error = parse(&apps(&[("a", "band = [40000, 41000]"), ("b", "")])).unwrap_err();
+    assert!(error.contains("toml:3: band is [40000, 41000], which overlaps [4"), "{error}");
+    assert!(error.contains("\"b\", its by its place"), "{error}");
+    let error = parse(&apps(&[("a", ""), ("b", "band = [48000, 48001]")])).unwrap_err();
+    assert!(error.contains("toml:6: band is [48000, 48001]"), "{error}");
+}
+
+#[test]
+fn file_that_is_named_must_be_there_and_be_text() {
+    assert!(Config::load(Some(Path::new("/nowhere.toml"))).is_err());
+    assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
+    let endless = Config::load(Some(Path::new("/dev/zero"))).unwrap_err();
+    assert!(std::error::Error::source(&endless).unwrap().to_string().contains("longer than"));
+}
+
+/// The default file, with its keys switched on.
+fn default_file_switched_on() -> String {
+    let text = include_str!("../../../../etc/rosemary.toml");
+    let is_key = |line: &str| {
+        line.strip_prefix('#').is_some_and(|it| !it.is_empty() && !it.starts_with(' '))
+    };
+    text.lines()
+        .map(|line| if is_key(line) { &line[1..] } else { line })
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
+    let config = parse(include_str!("../../../../etc/rosemary.toml")).unwrap();
+    assert_eq!((config.listen.len(), config.apps), (0, None));
+    let text = default_file_switched_on();
+    let config = parse(&text).unwrap();
+    let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
+    assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
+    assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
+    for key in CONTROLLER_KEYS.iter().chain(&APP_KEYS) {
+        let given = text.lines().any(|line| line.starts_with(&format!("{key} = ")));
+        assert!(given, "{key} is not in etc/rosemary.toml");
+    }
+}
+
+#[test]
+fn every_key_and_every_capability_is_documented() {
+    let manual = include_str!("../../../../docs/configuration.md");
+    let keys = CONTROLLER_KEYS.iter().chain(&APP_KEYS).copied();
+    for name in keys.chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
+        assert!(
+            manual.contains(&format!("| `{name}` |")),
+            "{name} is not in docs/configuration.md"
+        );
+    }
+}

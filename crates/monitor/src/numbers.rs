@@ -1,0 +1,244 @@
+//! The apps' numbers (design §10): each name gets one, once and for ever.
+//!
+//! The kernel marks flows with the number of the app that wrote them, and a process's user follows
+//! from it. So a number never comes to mean another app, whatever is added, removed or renamed:
+//!
+//! ```text
+//! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "number": 1 }, ... ] }
+//! ```
+//!
+//! The file is replaced as a whole (written beside it, synchronised, renamed), under a lock on the
+//! directory. A file that does not make sense stops the start: numbering anew would give one app's
+//! flows to another.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kernel::control::AppId;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::config::is_name;
+use crate::error::StartError;
+
+/// The file's name in the state directory.
+const FILE: &str = "apps.json";
+
+/// The form that is written and understood.
+const FORMAT: u32 = 1;
+
+/// Numbers that apps may have; 0 and 0xffff are reserved.
+const NUMBERS: std::ops::RangeInclusive<u16> = 1..=0xfffe;
+
+/// Bytes of the file, at most: what all the numbers there are would need.
+const LONGEST: u64 = 8 * 1024 * 1024;
+
+/// How long another instance may hold the lock, which it does for moments only.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const HINT: &str = "name a directory of your own with --state-dir";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Book {
+    format: u32,
+    apps: Vec<Entry>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    number: u16,
+}
+
+/// The numbers of the apps of these names, in their order; new ones are given to new names.
+///
+/// # Errors
+/// [`StartError::Numbers`] if the file is damaged or the numbers are used up;
+/// [`StartError::Path`].
+pub(crate) fn of<'n>(
+    state_dir: &Path,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Result<Vec<AppId>, StartError> {
+    let path = state_dir.join(FILE);
+    let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
+    // Also what is above it: without root, `.local/state` may be new.
+    let made = DirBuilder::new().recursive(true).mode(0o755).create(state_dir);
+    let dir = made.and_then(|()| File::open(state_dir)).map_err(|source| StartError::Path {
+        what: "use the state directory",
+        path: state_dir.to_owned(),
+        hint: HINT,
+        source,
+    })?;
+    lock(&dir).map_err(|error| refuse("lock the directory of", error))?;
+    let text = read(&path).map_err(|error| refuse("read", error))?;
+    let damaged = |why| StartError::Numbers { file: path.clone(), why };
+    let mut book = match text {
+        None => Book { format: FORMAT, apps: Vec::new() },
+        Some(text) => parse(&text).map_err(damaged)?,
+    };
+    let known = book.apps.len();
+    let numbers = names.into_iter().map(|name| book.number(name)).collect::<Result<_, _>>();
+    let numbers = numbers.map_err(damaged)?;
+    if book.apps.len() > known {
+        write(&dir, state_dir, &book).map_err(|error| refuse("write", error))?;
+    }
+    Ok(numbers)
+}
+
+impl Book {
+    fn number(&mut self, name: &str) -> Result<AppId, String> {
+        if let Some(entry) = self.apps.iter().find(|entry| entry.name == name) {
+            return Ok(AppId(entry.number));
+        }
+        let last = self.apps.iter().map(|entry| entry.number).max().unwrap_or(0);
+        let number = Some(last + 1).filter(|number| NUMBERS.contains(number));
+        let number = number.ok_or("all numbers are used up")?;
+        self.apps.push(Entry { name: name.to_owned(), number });
+        Ok(AppId(number))
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Book, String> {
+    let book: Result<Book, _> = serde_json::from_slice(text);
+    let book = book.map_err(|error| format!("it is damaged: {error}"))?;
+    if book.format != FORMAT {
+        return Err(format!("its format is {}, this version knows {FORMAT}", book.format));
+    }
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    for Entry { name, number } in &book.apps {
+        if !is_name(name) {
+            return Err(format!("{name:?} is not an app's name"));
+        }
+        if !NUMBERS.contains(number) {
+            return Err(format!("{number} is not an app's number"));
+        }
+        if !names.insert(name) || !numbers.insert(number) {
+            return Err(format!("{name:?} or {number} is there twice"));
+        }
+    }
+    Ok(book)
+}
+
+fn lock(dir: &File) -> io::Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result?,
+    };
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes)?; // a longer one does not parse
+    Ok(Some(bytes))
+}
+
+fn write(dir: &File, state_dir: &Path, book: &Book) -> io::Result<()> {
+    let new = state_dir.join(format!("{FILE}.new"));
+    let _ = std::fs::remove_file(&new); // of an instance that was killed here
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
+    file.write_all(&serde_json::to_vec_pretty(book)?)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    std::fs::rename(&new, state_dir.join(FILE))?;
+    dir.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(dir: &Path, names: &[&str]) -> Result<Vec<u16>, String> {
+        let numbers = of(dir, names.iter().copied()).map_err(|error| error.to_string())?;
+        Ok(numbers.into_iter().map(|AppId(number)| number).collect())
+    }
+
+    #[test]
+    fn number_stays_with_its_name_whatever_comes_and_goes() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("made/for/us");
+        assert_eq!(numbers(&dir, &["b", "a"]), Ok(vec![1, 2]));
+        assert_eq!(numbers(&dir, &["a"]), Ok(vec![2]));
+        assert_eq!(numbers(&dir, &["c", "a", "b"]), Ok(vec![3, 2, 1]));
+        let names: Vec<_> =
+            std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, [FILE]);
+    }
+
+    #[test]
+    fn number_of_an_app_that_went_is_not_given_again() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(numbers(dir.path(), &["gone", "also-gone"]), Ok(vec![1, 2]));
+        assert_eq!(numbers(dir.path(), &["new"]), Ok(vec![3]));
+    }
+
+    #[test]
+    fn damaged_file_is_told_with_what_to_do_and_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        numbers(dir.path(), &["a", "b"]).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let half = whole[..whole.len() / 2].to_vec();
+        let twice = br#"{"format":1,"apps":[{"name":"a","number":1},{"name":"b","number":1}]}"#;
+        for text in [
+            Vec::new(),
+            half,
+            b"\0\0\0\0".to_vec(),
+            twice.to_vec(),
+            br#"{"format":2,"apps":[]}"#.to_vec(),
+            br#"{"format":1,"apps":[{"name":"a","number":0}]}"#.to_vec(),
+            br#"{"format":1,"apps":[{"name":"../a","number":1}]}"#.to_vec(),
+            br#"{"format":1,"apps":[{"name":"a","number":65535}]}"#.to_vec(),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let error = numbers(dir.path(), &["a"]).unwrap_err();
+            assert!(error.contains("from a backup") && error.contains("del-flows"), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_end_before_the_reserved_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = br#"{"format":1,"apps":[{"name":"last","number":65533}]}"#;
+        std::fs::write(dir.path().join(FILE), text).unwrap();
+        assert_eq!(numbers(dir.path(), &["x"]), Ok(vec![0xfffe]));
+        assert!(numbers(dir.path(), &["y"]).unwrap_err().contains("used up"));
+    }
+
+    #[test]
+    fn instances_that_start_at_the_same_time_give_no_number_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..16).map(|i| format!("app-{i}")).collect();
+        let path = dir.path();
+        let mut given: Vec<u16> = std::thread::scope(|scope| {
+            let start = |name| scope.spawn(move || numbers(path, &[name]).unwrap()[0]);
+            let threads: Vec<_> = names.iter().map(|name| start(name.as_str())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        given.sort_unstable();
+        assert_eq!(given, (1..=16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn half_written_file_of_a_killed_instance_is_no_hindrance() {
+        let dir = tempfile::tempdir().unwrap();
+        numbers(dir.path(), &["a"]).unwrap();
+        std::fs::write(dir.path().join("apps.json.new"), "{\"for").unwrap();
+        assert_eq!(numbers(dir.path(), &["b", "a"]), Ok(vec![2, 1]));
+    }
+}

@@ -1,0 +1,219 @@
+//! A whole message: its name, version, xid, and what it says.
+
+use super::Hex;
+use crate::{
+    AsyncConfig, DecodeError, ErrorMessage, Features, FlowMod, FlowRemoved, GroupMod, Hello,
+    Message, MeterMod, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus,
+    QueueConfig, Role, SwitchConfig, TableMod, Version, v1_0, v1_3,
+};
+use core::fmt;
+
+/// `OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD priority=100,in_port=1 actions=output:2`
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V1_0(message) => message.fmt(f),
+            Self::V1_3(message) => message.fmt(f),
+        }
+    }
+}
+
+/// As [`Message`] prints.
+impl fmt::Display for v1_0::Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.body {
+            v1_0::Body::StatsRequest(wire) => {
+                let name = request_name(wire.body.kind());
+                write!(f, "{name} request (OF1.0) (xid={:#x}):", self.xid)?;
+            }
+            v1_0::Body::StatsReply(wire) => {
+                let name = request_name(wire.body.kind());
+                write!(f, "{name} reply (OF1.0) (xid={:#x}):", self.xid)?;
+            }
+            body => title(f, Version::V1_0, body.kind(), self.xid)?,
+        }
+        self.body.fmt(f)
+    }
+}
+
+/// As [`Message`] prints.
+impl fmt::Display for v1_3::Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.body {
+            v1_3::Body::MultipartRequest(wire) => {
+                let name = request_name(wire.body.kind());
+                write!(f, "{name} request (OF1.3) (xid={:#x}):", self.xid)?;
+            }
+            v1_3::Body::MultipartReply(wire) => {
+                let name = request_name(wire.body.kind());
+                write!(f, "{name} reply (OF1.3) (xid={:#x}):", self.xid)?;
+            }
+            body => title(f, Version::V1_3, body.kind(), self.xid)?,
+        }
+        self.body.fmt(f)
+    }
+}
+
+/// `OFPT_FLOW_MOD (OF1.3) (xid=0x7):`
+fn title(f: &mut fmt::Formatter<'_>, version: Version, kind: u8, xid: u32) -> fmt::Result {
+    match crate::Kind::from_wire(version, kind) {
+        Ok(crate::Kind::Experimenter) if version == Version::V1_0 => f.write_str("OFPT_VENDOR")?,
+        Ok(kind) => write!(f, "OFPT_{}", kind.name().to_ascii_uppercase())?,
+        Err(_) => write!(f, "OFPT_{kind}")?,
+    }
+    write!(f, " (OF{version}) (xid={xid:#x}):")
+}
+
+/// The name of a multipart or statistics type. The first six are the same in every version.
+fn request_name(kind: u16) -> String {
+    const NAMES: [&str; 14] = [
+        "DESC",
+        "FLOW",
+        "AGGREGATE",
+        "TABLE",
+        "PORT",
+        "QUEUE",
+        "GROUP",
+        "GROUP_DESC",
+        "GROUP_FEATURES",
+        "METER",
+        "METER_CONFIG",
+        "METER_FEATURES",
+        "TABLE_FEATURES",
+        "PORT_DESC",
+    ];
+    match (NAMES.get(usize::from(kind)), kind) {
+        (Some(name), _) => format!("OFPST_{name}"),
+        (None, 0xffff) => "OFPST_EXPERIMENTER".to_owned(),
+        (None, kind) => format!("OFPST_{kind}"),
+    }
+}
+
+/// Prints ` ` and what was made of the wire, or the wire as it is.
+fn said<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    made: Result<T, DecodeError>,
+    wire: &impl fmt::Debug,
+) -> fmt::Result {
+    match made {
+        Ok(made) => {
+            let text = made.to_string();
+            if text.is_empty() { Ok(()) } else { write!(f, " {text}") }
+        }
+        Err(error) => write!(f, " ({error}) {wire:?}"),
+    }
+}
+
+fn error(
+    f: &mut fmt::Formatter<'_>,
+    version: Version,
+    (kind, code, data): (u16, u16, &[u8]),
+) -> fmt::Result {
+    write!(f, " {}", ErrorMessage { version, kind, code, data })?;
+    if kind == ErrorMessage::HELLO_FAILED {
+        return write!(f, " \"{}\"", data.escape_ascii());
+    }
+    if data.is_empty() { Ok(()) } else { write!(f, " data: {}", Hex(data)) }
+}
+
+fn echo(f: &mut fmt::Formatter<'_>, data: &[u8]) -> fmt::Result {
+    write!(f, " {} bytes of payload", data.len())?;
+    if data.is_empty() { Ok(()) } else { write!(f, ": {}", Hex(data)) }
+}
+
+fn config(f: &mut fmt::Formatter<'_>, flags: u16, miss_send_len: u16) -> fmt::Result {
+    write!(f, " {}", SwitchConfig { flags, miss_send_len })
+}
+
+fn asynchronous(f: &mut fmt::Formatter<'_>, wire: &v1_3::AsyncConfig) -> fmt::Result {
+    let config = AsyncConfig {
+        packet_in_mask: wire.packet_in_mask,
+        port_status_mask: wire.port_status_mask,
+        flow_removed_mask: wire.flow_removed_mask,
+    };
+    write!(f, " {config}")
+}
+
+/// What the message says, after a space; nothing if it says nothing.
+impl fmt::Display for v1_0::Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hello(_) => write!(f, " {}", Hello { version: 1, bitmap: None }),
+            Self::Error(wire) => error(f, Version::V1_0, (wire.kind, wire.code, wire.data)),
+            Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
+            Self::Vendor(wire) => write!(f, " vendor={:#x} {}", wire.vendor, Hex(wire.data)),
+            Self::FeaturesRequest(_)
+            | Self::GetConfigRequest(_)
+            | Self::BarrierRequest(_)
+            | Self::BarrierReply(_) => Ok(()),
+            Self::FeaturesReply(wire) => write!(f, " {}", Features::from_v1_0(wire)),
+            Self::GetConfigReply(wire) | Self::SetConfig(wire) => {
+                config(f, wire.flags, wire.miss_send_len)
+            }
+            Self::PacketIn(wire) => write!(f, " {}", PacketIn::from_v1_0(wire)),
+            Self::FlowRemoved(wire) => write!(f, " {}", FlowRemoved::from_v1_0(wire)),
+            Self::PortStatus(wire) => said(f, PortStatus::from_v1_0(wire), wire),
+            Self::PacketOut(wire) => write!(f, " {}", PacketOut::from_v1_0(wire)),
+            Self::FlowMod(wire) => said(f, FlowMod::from_v1_0(wire), wire),
+            Self::PortMod(wire) => write!(f, " {}", PortMod::from_v1_0(wire)),
+            Self::StatsRequest(wire) => said(f, MultipartRequest::from_v1_0(wire), wire),
+            Self::StatsReply(wire) => said(f, MultipartReply::from_v1_0(wire), wire),
+            Self::QueueGetConfigRequest(wire) => {
+                write!(f, " port={}", v1_0::port_from_wire(wire.port))
+            }
+            Self::QueueGetConfigReply(wire) => write!(f, " {}", QueueConfig::from_v1_0(wire)),
+            Self::Unknown { body, .. } => write!(f, " {}", Hex(body)),
+        }
+    }
+}
+
+/// What the message says, after a space; nothing if it says nothing.
+impl fmt::Display for v1_3::Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hello(wire) => {
+                let bitmap = wire.elements.iter().find_map(|element| match element.item {
+                    v1_3::symmetric::HelloElement::VersionBitmap(words) => words.iter().next(),
+                    v1_3::symmetric::HelloElement::Unknown { .. } => None,
+                });
+                write!(f, " {}", Hello { version: 4, bitmap })
+            }
+            Self::Error(wire) => error(f, Version::V1_3, (wire.kind, wire.code, wire.data)),
+            Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
+            Self::Experimenter(wire) => write!(
+                f,
+                " experimenter={:#x} type={} {}",
+                wire.experimenter,
+                wire.exp_type,
+                Hex(wire.data)
+            ),
+            Self::FeaturesRequest(_)
+            | Self::GetConfigRequest(_)
+            | Self::BarrierRequest(_)
+            | Self::BarrierReply(_)
+            | Self::GetAsyncRequest(_) => Ok(()),
+            Self::FeaturesReply(wire) => write!(f, " {}", Features::from_v1_3(wire)),
+            Self::GetConfigReply(wire) | Self::SetConfig(wire) => {
+                config(f, wire.flags, wire.miss_send_len)
+            }
+            Self::PacketIn(wire) => write!(f, " {}", PacketIn::from_v1_3(wire)),
+            Self::FlowRemoved(wire) => said(f, FlowRemoved::from_v1_3(wire), wire),
+            Self::PortStatus(wire) => said(f, PortStatus::from_v1_3(wire), wire),
+            Self::PacketOut(wire) => write!(f, " {}", PacketOut::from_v1_3(wire)),
+            Self::FlowMod(wire) => said(f, FlowMod::from_v1_3(wire), wire),
+            Self::GroupMod(wire) => said(f, GroupMod::from_v1_3(wire), wire),
+            Self::PortMod(wire) => write!(f, " {}", PortMod::from_v1_3(wire)),
+            Self::TableMod(wire) => {
+                write!(f, " {}", TableMod { table_id: wire.table_id, config: wire.config })
+            }
+            Self::MultipartRequest(wire) => said(f, MultipartRequest::from_v1_3(wire), wire),
+            Self::MultipartReply(wire) => said(f, MultipartReply::from_v1_3(wire), wire),
+            Self::QueueGetConfigRequest(wire) => write!(f, " port={}", wire.port),
+            Self::QueueGetConfigReply(wire) => write!(f, " {}", QueueConfig::from_v1_3(wire)),
+            Self::RoleRequest(wire) | Self::RoleReply(wire) => said(f, Role::from_v1_3(wire), wire),
+            Self::GetAsyncReply(wire) | Self::SetAsync(wire) => asynchronous(f, wire),
+            Self::MeterMod(wire) => said(f, MeterMod::from_v1_3(wire), wire),
+            Self::Unknown { body, .. } => write!(f, " {}", Hex(body)),
+        }
+    }
+}

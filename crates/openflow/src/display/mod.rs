@@ -1,0 +1,88 @@
+//! Messages as one line of text, in the manner of `ovs-ofctl ofp-print`.
+//!
+//! What the version-independent types can say is printed in their words, the same for every
+//! version. What they refuse, such as a field that comes twice, is printed as it stands on the
+//! wire: a tool that shows messages must show the odd ones above all.
+
+mod flow;
+mod message;
+mod multipart;
+mod switch;
+
+use core::fmt;
+use core::time::Duration;
+
+/// Names of bits, joined by spaces; what has no name as a number; `0` for none.
+pub(crate) struct Bits<'n> {
+    pub(crate) bits: u32,
+    pub(crate) names: &'n [(u32, &'static str)],
+}
+
+impl fmt::Display for Bits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.bits;
+        let mut separator = "";
+        for (bit, name) in self.names {
+            if rest & bit != 0 {
+                write!(f, "{separator}{name}")?;
+                separator = " ";
+                rest &= !bit;
+            }
+        }
+        match (rest, separator) {
+            (0, "") => f.write_str("0"),
+            (0, _) => Ok(()),
+            (rest, separator) => write!(f, "{separator}{rest:#x}"),
+        }
+    }
+}
+
+/// A duration in seconds, to the last digit that counts, in groups of three: `1.243s`, `60s`.
+///
+/// In integers: as a float, 1.243 s would be 1.2429999999999999 s.
+pub(crate) struct Seconds(pub(crate) Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.as_secs())?;
+        match self.0.subsec_nanos() {
+            0 => f.write_str("s"),
+            nanos if nanos % 1_000_000 == 0 => write!(f, ".{:03}s", nanos / 1_000_000),
+            nanos if nanos % 1_000 == 0 => write!(f, ".{:06}s", nanos / 1_000),
+            nanos => write!(f, ".{nanos:09}s"),
+        }
+    }
+}
+
+/// Bytes in hexadecimal; only the first of many.
+pub(crate) struct Hex<'b>(pub(crate) &'b [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 64;
+        for byte in self.0.iter().take(MOST) {
+            write!(f, "{byte:02x}")?;
+        }
+        match self.0.len().checked_sub(MOST) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, "... {more} more"),
+        }
+    }
+}
+
+/// Items with commas between them.
+pub(crate) fn list<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    items: impl IntoIterator<Item = T>,
+    between: &str,
+) -> fmt::Result {
+    let mut separator = "";
+    for item in items {
+        write!(f, "{separator}{item}")?;
+        separator = between;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

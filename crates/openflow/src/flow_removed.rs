@@ -1,0 +1,205 @@
+//! The version-independent flow-removed message: a flow entry is gone.
+//!
+//! OpenFlow 1.3.5 §7.4.2, OpenFlow 1.0.2 §5.4.2.
+
+use crate::header::{begin, open};
+use crate::matching::Match;
+use crate::wire::{Pad, Wire};
+use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_3};
+use core::time::Duration;
+
+/// Why a flow entry went (`ofp_flow_removed_reason`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum FlowRemovedReason {
+    /// No packet for the idle timeout.
+    IdleTimeout,
+    /// The hard timeout passed.
+    HardTimeout,
+    /// A flow-mod deleted it.
+    Delete,
+    /// Its group was deleted. Not in OpenFlow 1.0.
+    GroupDelete,
+    /// A number that the specification does not define.
+    Other(u8),
+}
+
+impl FlowRemovedReason {
+    /// The reason that a number means.
+    pub fn from_wire(found: u8) -> Self {
+        match found {
+            0 => Self::IdleTimeout,
+            1 => Self::HardTimeout,
+            2 => Self::Delete,
+            3 => Self::GroupDelete,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The reason's number.
+    pub fn wire(self) -> u8 {
+        match self {
+            Self::IdleTimeout => 0,
+            Self::HardTimeout => 1,
+            Self::Delete => 2,
+            Self::GroupDelete => 3,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+/// A flow entry is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct FlowRemoved {
+    /// Its match.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
+    pub match_: Match,
+    /// Its cookie.
+    pub cookie: u64,
+    /// Its priority.
+    pub priority: u16,
+    /// Why it went.
+    pub reason: FlowRemovedReason,
+    /// Its table; 0 in OpenFlow 1.0.
+    pub table_id: u8,
+    /// How long it was there.
+    pub duration: Duration,
+    /// Its idle timeout, in seconds.
+    pub idle_timeout: u16,
+    /// Its hard timeout, in seconds; 0 in OpenFlow 1.0.
+    pub hard_timeout: u16,
+    /// How many packets it matched.
+    pub packet_count: u64,
+    /// How many bytes it matched.
+    pub byte_count: u64,
+}
+
+/// Seconds of a duration as the wire has them; what is longer than 136 years is that.
+pub(crate) fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// A duration from the wire; nanoseconds that make a second or more are one short of that.
+pub(crate) fn duration(seconds: u32, nanoseconds: u32) -> Duration {
+    Duration::new(seconds.into(), nanoseconds.min(999_999_999))
+}
+
+/// A duration that the switch may not keep: then both parts are all ones, as in counters.
+pub(crate) fn duration_if_kept(seconds: u32, nanoseconds: u32) -> Option<Duration> {
+    ((seconds, nanoseconds) != (u32::MAX, u32::MAX)).then(|| duration(seconds, nanoseconds))
+}
+
+/// Writes a duration that the switch may not keep.
+pub(crate) fn write_duration_if_kept(duration: Option<Duration>, to: &mut Writer<'_>) {
+    to.u32(duration.map_or(u32::MAX, seconds));
+    to.u32(duration.map_or(u32::MAX, |duration| duration.subsec_nanos()));
+}
+
+impl FlowRemoved {
+    /// Decodes a whole flow-removed message of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one flow-removed message, or its match has a
+    /// field twice.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::FlowRemoved)?;
+        let removed = match version {
+            Version::V1_0 => {
+                Ok(Self::from_v1_0(&v1_0::FlowRemoved::read(&mut body, "flow_removed")?))
+            }
+            Version::V1_3 => Self::from_v1_3(&v1_3::FlowRemoved::read(&mut body, "flow_removed")?),
+        }?;
+        body.finish("flow_removed")?;
+        Ok(removed)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::FlowRemoved) -> Self {
+        Self {
+            match_: v1_0::convert::match_from_wire(&wire.match_),
+            cookie: wire.cookie,
+            priority: wire.priority,
+            reason: match FlowRemovedReason::from_wire(wire.reason) {
+                FlowRemovedReason::GroupDelete => FlowRemovedReason::Other(wire.reason),
+                reason => reason,
+            },
+            table_id: 0,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: 0,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::FlowRemoved<'_>) -> Result<Self, DecodeError> {
+        /// Where the match stands in the message, for errors.
+        const MATCH_AT: usize = Header::SIZE + 40;
+        Ok(Self {
+            match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,
+            cookie: wire.cookie,
+            priority: wire.priority,
+            reason: FlowRemovedReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+        })
+    }
+
+    /// Encodes the message for a version, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
+    /// `out` is too small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version });
+        let mut to = begin(Kind::FlowRemoved, version, xid, out)?;
+        match version {
+            Version::V1_0 => {
+                if self.table_id != 0 {
+                    return unsupported("flow_removed.table_id");
+                }
+                if self.hard_timeout != 0 {
+                    return unsupported("flow_removed.hard_timeout");
+                }
+                if self.reason == FlowRemovedReason::GroupDelete {
+                    return unsupported("flow_removed.reason group_delete");
+                }
+                let wire = v1_0::FlowRemoved {
+                    match_: v1_0::convert::match_to_wire(&self.match_)?,
+                    cookie: self.cookie,
+                    priority: self.priority,
+                    reason: self.reason.wire(),
+                    pad: Pad::default(),
+                    duration_sec: seconds(self.duration),
+                    duration_nsec: self.duration.subsec_nanos(),
+                    idle_timeout: self.idle_timeout,
+                    pad2: Pad::default(),
+                    packet_count: self.packet_count,
+                    byte_count: self.byte_count,
+                };
+                wire.write(&mut to);
+            }
+            Version::V1_3 => {
+                let wire = v1_3::FlowRemoved {
+                    cookie: self.cookie,
+                    priority: self.priority,
+                    reason: self.reason.wire(),
+                    table_id: self.table_id,
+                    duration_sec: seconds(self.duration),
+                    duration_nsec: self.duration.subsec_nanos(),
+                    idle_timeout: self.idle_timeout,
+                    hard_timeout: self.hard_timeout,
+                    packet_count: self.packet_count,
+                    byte_count: self.byte_count,
+                    match_: self.match_.to_v1_3(),
+                };
+                wire.write(&mut to);
+            }
+        }
+        to.finish()
+    }
+}

@@ -1,0 +1,178 @@
+//! The version-independent instructions: what a flow entry does with its packets.
+//!
+//! OpenFlow 1.3.5 §5.9, §7.2.4. OpenFlow 1.0 has a list of actions in their place.
+
+use crate::action::Actions;
+use crate::wire::{List, Pad, Wire};
+use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
+
+/// What an entry does with its packets: one instruction of each kind at most, as OpenFlow 1.3.5
+/// §5.9 says, in the order in which a switch carries them out.
+///
+/// OpenFlow 1.0 has only `apply`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Instructions<'a> {
+    /// Sends the packet through this meter.
+    pub meter: Option<u32>,
+    /// Applies these actions at once.
+    pub apply: Actions<'a>,
+    /// Empties the action set.
+    pub clear: bool,
+    /// Merges these actions into the action set.
+    pub write: Actions<'a>,
+    /// Writes metadata: the bits, and which of them.
+    pub metadata: Option<(u64, u64)>,
+    /// Goes on in this table.
+    pub goto_table: Option<u8>,
+    /// Experimenters' instructions and ones not in the specification. OpenFlow 1.3 only.
+    pub others: OtherInstructions<'a>,
+}
+
+/// Instructions that only OpenFlow 1.3's own types can say: experimenters' and unknown ones.
+#[derive(Clone, Copy, Default)]
+pub struct OtherInstructions<'a> {
+    /// These, and those that are said elsewhere.
+    all: List<'a, v1_3::Instruction<'a>>,
+}
+
+impl<'a> From<List<'a, v1_3::Instruction<'a>>> for OtherInstructions<'a> {
+    /// Instructions of the specification among them are left out.
+    fn from(all: List<'a, v1_3::Instruction<'a>>) -> Self {
+        Self { all }
+    }
+}
+
+impl<'a> OtherInstructions<'a> {
+    /// The instructions in order.
+    pub fn iter(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
+        self.all.iter().filter(|instruction| {
+            matches!(
+                instruction,
+                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
+            )
+        })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl PartialEq for OtherInstructions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+impl Eq for OtherInstructions<'_> {}
+
+impl core::fmt::Debug for OtherInstructions<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> Instructions<'a> {
+    /// The instructions that those of OpenFlow 1.3 are.
+    ///
+    /// # Errors
+    /// [`DecodeError::BadValue`] if one comes twice: what the switch would make of it is not said.
+    pub(crate) fn from_v1_3(
+        wire: List<'a, v1_3::Instruction<'a>>,
+        at: usize,
+    ) -> Result<Self, DecodeError> {
+        use v1_3::Instruction as Wired;
+        let mut found = Self::default();
+        let mut seen = 0_u8;
+        for instruction in wire {
+            let kind = instruction.kind();
+            match instruction {
+                Wired::GotoTable(goto) => found.goto_table = Some(goto.table_id),
+                Wired::WriteMetadata(write) => {
+                    found.metadata = Some((write.metadata, write.metadata_mask));
+                }
+                Wired::WriteActions(write) => found.write = write.actions.into(),
+                Wired::ApplyActions(apply) => found.apply = apply.actions.into(),
+                Wired::ClearActions(_) => found.clear = true,
+                Wired::Meter(meter) => found.meter = Some(meter),
+                Wired::Experimenter(_) | Wired::Unknown { .. } => {
+                    found.others = wire.into();
+                    continue;
+                }
+            }
+            let bit = 1_u8.checked_shl(kind.into()).unwrap_or(0);
+            if seen & bit != 0 {
+                return Err(DecodeError::BadValue {
+                    field: "instruction.type",
+                    offset: at,
+                    found: kind.into(),
+                    expected: "no instruction twice",
+                });
+            }
+            seen |= bit;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        use v1_3::Instruction as Wired;
+        use v1_3::instruction;
+        if let Some(meter) = self.meter {
+            Wired::Meter(meter).write(to);
+        }
+        if !self.apply.is_empty() {
+            write_actions(4, self.apply, to)?;
+        }
+        if self.clear {
+            write_actions(5, Actions::default(), to)?;
+        }
+        if !self.write.is_empty() {
+            write_actions(3, self.write, to)?;
+        }
+        if let Some((metadata, metadata_mask)) = self.metadata {
+            let pad = Pad::default();
+            Wired::WriteMetadata(instruction::WriteMetadata { pad, metadata, metadata_mask })
+                .write(to);
+        }
+        if let Some(table_id) = self.goto_table {
+            Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
+        }
+        self.others.iter().for_each(|instruction| instruction.write(to));
+        Ok(())
+    }
+
+    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+        if self.meter.is_some() {
+            return unsupported("instruction meter");
+        }
+        if self.clear {
+            return unsupported("instruction clear_actions");
+        }
+        if !self.write.is_empty() {
+            return unsupported("instruction write_actions");
+        }
+        if self.metadata.is_some() {
+            return unsupported("instruction write_metadata");
+        }
+        if self.goto_table.is_some() {
+            return unsupported("instruction goto_table");
+        }
+        if !self.others.is_empty() {
+            return unsupported("an experimenter's instruction");
+        }
+        self.apply.write(Version::V1_0, to)
+    }
+}
+
+/// Writes an instruction of OpenFlow 1.3 that holds actions (`ofp_instruction_actions`, §7.2.4).
+#[inline]
+fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    let start = to.position();
+    to.u16(kind);
+    to.zeros(6); // len, and the padding
+    actions.write(Version::V1_3, to)?;
+    to.patch_size(start + 2, start);
+    Ok(())
+}

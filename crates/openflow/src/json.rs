@@ -1,0 +1,310 @@
+//! How types are serialized, for tools that print JSON.
+//!
+//! Structures serialize by their fields' names, variants in `snake_case`. What people write as
+//! text is text: addresses, match fields (`"ipv4_dst": "10.0.0.1"`), names. Bytes are a string of
+//! hexadecimal digits, and padding appears only where it is not zero. Nothing deserializes: bytes
+//! are the form that goes both ways.
+
+use crate::matching::Field;
+use crate::wire::{Align8, Empty, List, Pad, Padded, Wire};
+use crate::{Actions, Dpid, MacAddr, Match, OtherInstructions, PacketInMatch, PortNo, Text, v1_3};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+/// A field of a structure of the wire.
+pub(crate) trait AsField {
+    /// Serializes it.
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Whether it says nothing: padding of zeros.
+    fn says_nothing(&self) -> bool {
+        false
+    }
+}
+
+/// [`AsField::serialize_field`] under the name that `serialize_with` takes.
+pub(crate) fn field<T: AsField, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.serialize_field(serializer)
+}
+
+/// [`AsField::says_nothing`] under the name that `skip_serializing_if` takes.
+pub(crate) fn nothing<T: AsField>(value: &T) -> bool {
+    value.says_nothing()
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex<T: AsRef<[u8]> + ?Sized, S: Serializer>(
+    bytes: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    use core::fmt::Write;
+    let mut text = String::new();
+    for byte in bytes.as_ref() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    serializer.serialize_str(&text)
+}
+
+/// A thing that serializes as a field does.
+struct Item<T>(T);
+
+impl<T: AsField> Serialize for Item<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize_field(serializer)
+    }
+}
+
+/// Gives types that serialize the same as a field.
+macro_rules! as_field {
+    ($($type:ty),* $(,)?) => {$(
+        impl $crate::json::AsField for $type {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
+    )*};
+}
+pub(crate) use as_field;
+
+as_field!(
+    u8,
+    u16,
+    u32,
+    u64,
+    MacAddr,
+    PortNo,
+    v1_3::Match<'_>,
+    v1_3::PacketOut<'_>,
+    crate::v1_0::PacketOut<'_>,
+    v1_3::action::SetField<'_>,
+    v1_3::table::FeatureId<'_>,
+    v1_3::table::OxmId,
+    crate::oxm::Oxm<'_>,
+    v1_3::multipart::Experimenter<'_>,
+);
+
+impl<const N: usize> AsField for [u32; N] {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self)
+    }
+}
+
+impl AsField for &[u8] {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex(self, serializer)
+    }
+}
+
+impl<const N: usize> AsField for Pad<N> {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex(&self.0, serializer)
+    }
+    fn says_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl<const N: usize> Serialize for Pad<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize_field(serializer)
+    }
+}
+
+impl Serialize for Align8 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize_field(serializer)
+    }
+}
+
+impl AsField for Align8 {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex(self.as_bytes(), serializer)
+    }
+    fn says_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl<T: AsField> AsField for Padded<T> {
+    /// The padding after an item is left out, whatever it holds.
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.item.serialize_field(serializer)
+    }
+}
+
+impl AsField for Empty {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl AsField for v1_3::multipart::DescBytes<'_> {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text().serialize(serializer)
+    }
+}
+
+impl Serialize for crate::oxm::Oxm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Field::from_oxm(self).serialize(serializer)
+    }
+}
+
+impl<const N: usize> AsField for Text<N> {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
+
+impl<'a, T: Wire<'a> + AsField> AsField for List<'a, T> {
+    fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Item))
+    }
+}
+
+impl<'a, T: Wire<'a> + AsField> Serialize for List<'a, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize_field(serializer)
+    }
+}
+
+macro_rules! as_text {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+as_text!(crate::Version, Dpid, MacAddr);
+
+impl<const N: usize> Serialize for Text<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A reserved port is its name, another its number.
+impl Serialize for PortNo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.reserved_name() {
+            Some(name) => serializer.serialize_str(name),
+            None => serializer.serialize_u32(self.0),
+        }
+    }
+}
+
+/// The value of a field without its name.
+fn value(field: &Field) -> String {
+    let text = field.to_string();
+    match text.split_once('=') {
+        Some((_, value)) => value.to_owned(),
+        None => text,
+    }
+}
+
+/// The name of a field, also of one that has none.
+fn name(field: &Field) -> String {
+    let text = field.to_string();
+    match text.split_once('=') {
+        Some((name, _)) => name.to_owned(),
+        None => text,
+    }
+}
+
+/// `{"eth_type": "0x0800"}`
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(&name(self), &value(self))?;
+        map.end()
+    }
+}
+
+/// `{"in_port": "1", "eth_type": "0x0800"}`
+fn fields<S: Serializer>(
+    fields: impl Iterator<Item = Field>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.map(|field| (name(&field), value(&field))))
+}
+
+impl Serialize for Match {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields(self.fields(), serializer)
+    }
+}
+
+impl Serialize for PacketInMatch<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields(self.fields(), serializer)
+    }
+}
+
+impl Serialize for Actions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl Serialize for OtherInstructions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// `{"version": "1.3", "xid": 7, "body": {"barrier_request": null}}`
+impl Serialize for crate::Message<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("version", &self.version())?;
+        map.serialize_entry("xid", &self.xid())?;
+        match self {
+            Self::V1_0(message) => map.serialize_entry("body", &message.body)?,
+            Self::V1_3(message) => map.serialize_entry("body", &message.body)?,
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Action, FlowMod, Match, Message, PortNo, Version};
+
+    #[test]
+    fn message_serializes_with_names_where_people_would_look_for_them() {
+        let actions = [Action::output(PortNo::CONTROLLER)];
+        let flow_mod =
+            FlowMod::add(Match::new().in_port(PortNo(1)).eth_type(0x800)).apply(&actions);
+        let mut out = [0; 128];
+        let size = flow_mod.encode(Version::V1_3, 7, &mut out).unwrap();
+        let message = Message::decode(&out[..size]).unwrap();
+        let json = serde_json::to_value(message).unwrap();
+        assert_eq!(json["version"], "1.3");
+        let body = &json["body"]["flow_mod"];
+        assert_eq!(body["priority"], 0x8000);
+        assert_eq!(body["match"]["fields"][1]["eth_type"], "0x0800");
+        assert_eq!(body["pad"], serde_json::Value::Null);
+        let apply = &body["instructions"][0]["apply_actions"];
+        assert_eq!(apply["actions"][0]["output"]["port"], "CONTROLLER");
+
+        let json = serde_json::to_value(&flow_mod).unwrap();
+        assert_eq!(json["match"]["in_port"], "1");
+        assert_eq!(json["instructions"]["apply"][0]["output"]["max_len"], 0xffff);
+    }
+
+    #[test]
+    fn bytes_serialize_as_hexadecimal() {
+        let message = Message::decode(&[1, 2, 0, 10, 0, 0, 0, 7, 0xca, 0xfe]).unwrap();
+        let json = serde_json::to_string(&message).unwrap();
+        assert_eq!(json, r#"{"version":"1.0","xid":7,"body":{"echo_request":"cafe"}}"#);
+    }
+}

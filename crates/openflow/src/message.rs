@@ -1,0 +1,82 @@
+//! A message of any version, to the last byte.
+
+use crate::header::check_version;
+use crate::{DecodeError, EncodeError, Kind, Version, v1_0, v1_3};
+
+/// A message of any version, as it stands on the wire.
+///
+/// For tools that show, check or pass on whatever comes. Who wants to know what a message means,
+/// whatever its version, looks at its [`Kind`] and decodes with the type of that name.
+///
+/// ```
+/// use rosemary_openflow::{Kind, Message, Version};
+///
+/// let bytes = [1, 18, 0, 8, 0, 0, 0, 7];
+/// let message = Message::decode(&bytes)?;
+/// assert_eq!(message.version(), Version::V1_0);
+/// assert_eq!(message.kind(), Some(Kind::BarrierRequest));
+/// assert_eq!(message.xid(), 7);
+///
+/// let mut out = [0; 8];
+/// message.encode(&mut out)?;
+/// assert_eq!(out, bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Of OpenFlow 1.0.
+    V1_0(v1_0::Message<'a>),
+    /// Of OpenFlow 1.3.
+    V1_3(v1_3::Message<'a>),
+}
+
+impl<'a> Message<'a> {
+    /// Decodes a whole message.
+    ///
+    /// # Errors
+    /// [`DecodeError::UnsupportedVersion`] if it is of a version not spoken here, another
+    /// [`DecodeError`] if the bytes are not exactly one message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        Ok(match check_version(message)? {
+            Version::V1_0 => Self::V1_0(v1_0::Message::decode(message)?),
+            Version::V1_3 => Self::V1_3(v1_3::Message::decode(message)?),
+        })
+    }
+
+    /// Encodes the message; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message can
+    /// hold it.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match self {
+            Self::V1_0(message) => message.encode(out),
+            Self::V1_3(message) => message.encode(out),
+        }
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        match self {
+            Self::V1_0(_) => Version::V1_0,
+            Self::V1_3(_) => Version::V1_3,
+        }
+    }
+
+    /// Its kind; `None` for a type that is not in the specification.
+    pub fn kind(&self) -> Option<Kind> {
+        let wire = match self {
+            Self::V1_0(message) => message.body.kind(),
+            Self::V1_3(message) => message.body.kind(),
+        };
+        Kind::from_wire(self.version(), wire).ok()
+    }
+
+    /// Its transaction id.
+    pub fn xid(&self) -> u32 {
+        match self {
+            Self::V1_0(message) => message.xid,
+            Self::V1_3(message) => message.xid,
+        }
+    }
+}

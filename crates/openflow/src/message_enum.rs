@@ -1,0 +1,192 @@
+//! The macros that gather a version's bodies into its message and multipart enums.
+
+/// Defines a version's message: `Message { xid, body }` with a `Body` enum, a variant for each
+/// message type.
+macro_rules! message_enum {
+    (
+        $version:expr, $expected:literal;
+        $( $(#[$meta:meta])* $variant:ident($body:ty) = $number:literal, )*
+    ) => {
+        /// A message of this version, as it stands on the wire.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct Message<'a> {
+            /// The transaction id.
+            pub xid: u32,
+            /// What it says.
+            pub body: Body<'a>,
+        }
+
+        /// What a message of this version says.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize),
+            serde(rename_all = "snake_case")
+        )]
+        #[non_exhaustive]
+        pub enum Body<'a> {
+            $(
+                $(#[$meta])*
+                $variant(
+                    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                    $body,
+                ),
+            )*
+            /// A type that is not in the specification, kept as it came.
+            Unknown {
+                /// The type.
+                kind: u8,
+                /// What follows the header.
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                body: &'a [u8],
+            },
+        }
+
+        impl Body<'_> {
+            /// The message type's number.
+            pub fn kind(&self) -> u8 {
+                match self {
+                    $( Self::$variant(_) => $number, )*
+                    Self::Unknown { kind, .. } => *kind,
+                }
+            }
+        }
+
+        impl<'a> Message<'a> {
+            /// Decodes a whole message of this version.
+            ///
+            /// # Errors
+            /// [`DecodeError`](crate::DecodeError) if the bytes are not exactly one message of
+            /// this version.
+            pub fn decode(message: &'a [u8]) -> Result<Self, $crate::DecodeError> {
+                if let Some(&found) = message.first().filter(|&&found| found != $version.wire()) {
+                    return Err($crate::DecodeError::BadValue {
+                        field: "header.version",
+                        offset: 0,
+                        found: found.into(),
+                        expected: $expected,
+                    });
+                }
+                let (header, mut from) = $crate::Header::split(message)?;
+                let body = match header.kind {
+                    $( $number => Body::$variant(
+                        $crate::wire::Wire::read(&mut from, stringify!($variant))?), )*
+                    kind => Body::Unknown { kind, body: from.rest() },
+                };
+                from.finish("message")?;
+                Ok(Self { xid: header.xid, body })
+            }
+
+            /// Encodes the message; returns its size.
+            ///
+            /// # Errors
+            /// [`EncodeError::NoRoom`](crate::EncodeError::NoRoom) if `out` is too small,
+            /// [`EncodeError::TooLong`](crate::EncodeError::TooLong) if no message can hold it.
+            pub fn encode(&self, out: &mut [u8]) -> Result<usize, $crate::EncodeError> {
+                let mut to = $crate::Writer::message(
+                    out, $version.wire(), self.body.kind(), self.xid);
+                match &self.body {
+                    $( Body::$variant(body) => $crate::wire::Wire::write(body, &mut to), )*
+                    Body::Unknown { body, .. } => to.bytes(body),
+                }
+                to.finish()
+            }
+        }
+    };
+}
+
+/// Defines what a multipart or statistics message carries: a variant for each type.
+///
+/// The type, the flags and `$pad` bytes of padding come before it.
+macro_rules! multipart_enum {
+    (
+        $(#[$struct_meta:meta])*
+        pub struct $name:ident = $label:literal, pad $pad:literal;
+        $(#[$enum_meta:meta])*
+        pub enum $body:ident {
+            $( $(#[$meta:meta])* $variant:ident($type:ty) = $number:literal, )*
+        }
+    ) => {
+        $(#[$struct_meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        pub struct $name<'a> {
+            /// Bit 0: more of these with the same xid follow.
+            pub flags: u16,
+            /// Padding.
+            #[cfg_attr(feature = "serde", serde(
+                serialize_with = "crate::json::field",
+                skip_serializing_if = "crate::json::nothing"
+            ))]
+            pub pad: $crate::wire::Pad<$pad>,
+            /// What is asked or told.
+            pub body: $body<'a>,
+        }
+
+        $(#[$enum_meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize),
+            serde(rename_all = "snake_case")
+        )]
+        #[non_exhaustive]
+        pub enum $body<'a> {
+            $(
+                $(#[$meta])*
+                $variant(
+                    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                    $type,
+                ),
+            )*
+            /// A type that is not in the specification, kept as it came.
+            Unknown {
+                /// The type.
+                kind: u16,
+                /// The body.
+                #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
+                body: &'a [u8],
+            },
+        }
+
+        #[cfg(feature = "serde")]
+        $crate::json::as_field!($name<'_>);
+
+        impl $body<'_> {
+            /// The type's number.
+            pub fn kind(&self) -> u16 {
+                match self {
+                    $( Self::$variant(_) => $number, )*
+                    Self::Unknown { kind, .. } => *kind,
+                }
+            }
+        }
+
+        impl<'a> $crate::wire::Wire<'a> for $name<'a> {
+            fn read(
+                from: &mut $crate::Reader<'a>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                let kind = from.u16(concat!($label, ".type"))?;
+                let flags = from.u16(concat!($label, ".flags"))?;
+                let pad = $crate::wire::Wire::read(from, concat!($label, ".pad"))?;
+                let body = match kind {
+                    $( $number => $body::$variant(
+                        $crate::wire::Wire::read(from, concat!($label, ".body"))?), )*
+                    _ => $body::Unknown { kind, body: from.rest() },
+                };
+                Ok(Self { flags, pad, body })
+            }
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                to.u16(self.body.kind());
+                to.u16(self.flags);
+                $crate::wire::Wire::write(&self.pad, to);
+                match &self.body {
+                    $( $body::$variant(body) => $crate::wire::Wire::write(body, to), )*
+                    $body::Unknown { body, .. } => to.bytes(body),
+                }
+            }
+        }
+    };
+}
+pub(crate) use {message_enum, multipart_enum};

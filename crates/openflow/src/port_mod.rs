@@ -1,0 +1,127 @@
+//! The version-independent port-mod and table-mod: the controller changes a port, or a table.
+//!
+//! OpenFlow 1.3.5 §7.3.4.3, §7.3.3; OpenFlow 1.0.2 §5.3.3.
+
+use crate::header::{begin, open};
+use crate::port::{PortConfig, PortFeatures};
+use crate::wire::{Pad, Wire};
+use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3};
+
+/// A port-mod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct PortMod {
+    /// Which port.
+    pub port_no: PortNo,
+    /// Its Ethernet address, which must be the one the switch told.
+    pub hw_addr: MacAddr,
+    /// Bits to set.
+    pub config: PortConfig,
+    /// Which of them to set.
+    pub mask: PortConfig,
+    /// What the port is to offer; 0 leaves it as it is.
+    pub advertise: PortFeatures,
+}
+
+impl PortMod {
+    /// Decodes a whole port-mod of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one port-mod.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::PortMod)?;
+        let port_mod = match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::PortMod::read(&mut body, "port_mod")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::PortMod::read(&mut body, "port_mod")?),
+        };
+        body.finish("port_mod")?;
+        Ok(port_mod)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::PortMod) -> Self {
+        Self {
+            port_no: v1_0::port_from_wire(wire.port_no),
+            hw_addr: wire.hw_addr,
+            config: PortConfig(wire.config),
+            mask: PortConfig(wire.mask),
+            advertise: PortFeatures::from_v1_0(wire.advertise),
+        }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::PortMod) -> Self {
+        Self {
+            port_no: wire.port_no,
+            hw_addr: wire.hw_addr,
+            config: PortConfig(wire.config),
+            mask: PortConfig(wire.mask),
+            advertise: PortFeatures(wire.advertise),
+        }
+    }
+
+    /// Encodes the port-mod for a version; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
+    /// `out` is too small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::PortMod, version, xid, out)?;
+        match version {
+            Version::V1_0 => v1_0::PortMod {
+                port_no: v1_0::convert::port(self.port_no, "port_mod.port_no")?,
+                hw_addr: self.hw_addr,
+                config: self.config.0,
+                mask: self.mask.0,
+                advertise: self.advertise.to_v1_0("port_mod.advertise")?,
+                pad: Pad::default(),
+            }
+            .write(&mut to),
+            Version::V1_3 => v1_3::PortMod {
+                port_no: self.port_no,
+                pad: Pad::default(),
+                hw_addr: self.hw_addr,
+                pad2: Pad::default(),
+                config: self.config.0,
+                mask: self.mask.0,
+                advertise: self.advertise.0,
+                pad3: Pad::default(),
+            }
+            .write(&mut to),
+        }
+        to.finish()
+    }
+}
+
+/// A table-mod. Not in OpenFlow 1.0, and without use in 1.3, where all its bits are deprecated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TableMod {
+    /// Which table; 0xff is every one.
+    pub table_id: u8,
+    /// `ofp_table_config`.
+    pub config: u32,
+}
+
+impl TableMod {
+    /// Decodes a whole table-mod.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one table-mod.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (_, _, mut body) = open(message, Kind::TableMod)?;
+        let wire = v1_3::TableMod::read(&mut body, "table_mod")?;
+        body.finish("table_mod")?;
+        Ok(Self { table_id: wire.table_id, config: wire.config })
+    }
+
+    /// Encodes the table-mod for a version; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
+    /// small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::TableMod, version, xid, out)?;
+        v1_3::TableMod { table_id: self.table_id, pad: Pad::default(), config: self.config }
+            .write(&mut to);
+        to.finish()
+    }
+}

@@ -1,0 +1,163 @@
+//! The version-independent queue configuration: what a port's queues guarantee.
+//!
+//! OpenFlow 1.3.5 §7.2.2, §7.3.6; OpenFlow 1.0.2 §5.2.2, §5.3.4.
+
+use crate::header::{begin, open};
+use crate::wire::{Pad, Wire};
+use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
+
+/// A queue of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Queue {
+    /// Its number at its port.
+    pub queue_id: u32,
+    /// Its port.
+    pub port: PortNo,
+    /// What it gets at least, in tenths of a percent; above 1000 it is off.
+    pub min_rate: Option<u16>,
+    /// What it gets at most, in tenths of a percent. Not in OpenFlow 1.0.
+    pub max_rate: Option<u16>,
+}
+
+/// What a port's queues are: the queue configuration reply. Experimenters' properties are left
+/// out; [`v1_3::QueueGetConfigReply`] has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct QueueConfig {
+    /// Which port; [`PortNo::ANY`] if every one was asked for.
+    pub port: PortNo,
+    /// Its queues.
+    pub queues: Vec<Queue>,
+}
+
+impl QueueConfig {
+    /// Encodes a request for the queues of a port; returns its size. [`PortNo::ANY`] asks for
+    /// those of every port, but not in OpenFlow 1.0.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::NoRoom`] if
+    /// `out` is too small.
+    pub fn encode_request(
+        port: PortNo,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        const FIELD: &str = "queue_get_config_request.port";
+        let mut to = begin(Kind::QueueGetConfigRequest, version, xid, out)?;
+        match version {
+            Version::V1_0 => {
+                to.u16(v1_0::convert::port(port, FIELD)?);
+                to.zeros(2);
+            }
+            Version::V1_3 => {
+                to.u32(port.0);
+                to.zeros(4);
+            }
+        }
+        to.finish()
+    }
+
+    /// Decodes a whole queue configuration reply of any version.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one queue configuration reply.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (version, _, mut body) = open(message, Kind::QueueGetConfigReply)?;
+        let config = match version {
+            Version::V1_0 => {
+                Self::from_v1_0(&v1_0::QueueGetConfigReply::read(&mut body, "queue_config")?)
+            }
+            Version::V1_3 => {
+                Self::from_v1_3(&v1_3::QueueGetConfigReply::read(&mut body, "queue_config")?)
+            }
+        };
+        body.finish("queue_get_config_reply")?;
+        Ok(config)
+    }
+
+    pub(crate) fn from_v1_0(wire: &v1_0::QueueGetConfigReply<'_>) -> Self {
+        let port = v1_0::port_from_wire(wire.port);
+        let queue = |queue: v1_0::queue::PacketQueue<'_>| Queue {
+            queue_id: queue.queue_id,
+            port,
+            min_rate: queue.properties.iter().find_map(|property| match property {
+                v1_0::queue::QueueProperty::MinRate(rate) => Some(rate.rate),
+                _ => None,
+            }),
+            max_rate: None,
+        };
+        Self { port, queues: wire.queues.iter().map(queue).collect() }
+    }
+
+    pub(crate) fn from_v1_3(wire: &v1_3::QueueGetConfigReply<'_>) -> Self {
+        let queue = |queue: v1_3::queue::PacketQueue<'_>| Queue {
+            queue_id: queue.queue_id,
+            port: queue.port,
+            min_rate: queue.properties.iter().find_map(|property| match property {
+                v1_3::queue::QueueProperty::MinRate(rate) => Some(rate.rate),
+                _ => None,
+            }),
+            max_rate: queue.properties.iter().find_map(|property| match property {
+                v1_3::queue::QueueProperty::MaxRate(rate) => Some(rate.rate),
+                _ => None,
+            }),
+        };
+        Self { port: wire.port, queues: wire.queues.iter().map(queue).collect() }
+    }
+
+    /// Encodes the reply for a version, as a switch would; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] for a highest rate, or queues of several ports, in OpenFlow
+    /// 1.0; [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message
+    /// can hold it.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version });
+        let mut to = begin(Kind::QueueGetConfigReply, version, xid, out)?;
+        let (pad, pad2) = (Pad::default(), Pad::default());
+        match version {
+            Version::V1_0 => {
+                to.u16(v1_0::convert::port(self.port, "queue_get_config_reply.port")?);
+                to.zeros(6);
+                for queue in &self.queues {
+                    if queue.max_rate.is_some() {
+                        return unsupported("queue max_rate");
+                    }
+                    if queue.port != self.port {
+                        return unsupported("queues of several ports");
+                    }
+                    let min_rate = queue.min_rate.map(|rate| {
+                        let rate = v1_0::queue::Rate { pad, rate, pad2 };
+                        v1_0::queue::QueueProperty::MinRate(rate)
+                    });
+                    v1_0::queue::PacketQueue {
+                        queue_id: queue.queue_id,
+                        pad: Pad::default(),
+                        properties: min_rate.as_slice().into(),
+                    }
+                    .write(&mut to);
+                }
+            }
+            Version::V1_3 => {
+                to.u32(self.port.0);
+                to.zeros(4);
+                for queue in &self.queues {
+                    let rate = |rate| v1_3::queue::Rate { pad, rate, pad2 };
+                    let min = queue.min_rate.map(rate).map(v1_3::queue::QueueProperty::MinRate);
+                    let max = queue.max_rate.map(rate).map(v1_3::queue::QueueProperty::MaxRate);
+                    let properties: Vec<_> = min.into_iter().chain(max).collect();
+                    v1_3::queue::PacketQueue {
+                        queue_id: queue.queue_id,
+                        port: queue.port,
+                        pad: Pad::default(),
+                        properties: (&properties).into(),
+                    }
+                    .write(&mut to);
+                }
+            }
+        }
+        to.finish()
+    }
+}

@@ -1,0 +1,421 @@
+//! Multipart messages: statistics and descriptions, asked for and told in parts.
+//! OpenFlow 1.3.5 §7.3.5.
+//!
+//! ```text
+//!  8      10      12     16
+//! +------+-------+------+---------------------------+
+//! | type | flags | pad  | as the type says          |
+//! +------+-------+------+---------------------------+
+//! ```
+//!
+//! Bit 0 of the flags says that more messages with the same xid follow.
+
+use super::group::Bucket;
+use super::meter::MeterBand;
+use super::table::TableFeatures;
+use super::{Instruction, Match, Port};
+use crate::PortNo;
+use crate::message_enum::multipart_enum;
+use crate::wire::{Empty, List, Pad, Wire, sized_struct, wire_struct};
+use crate::{DecodeError, Reader, Writer};
+
+multipart_enum! {
+    /// The body of a multipart request (`ofp_multipart_request`).
+    pub struct MultipartRequest = "multipart_request", pad 4;
+    /// What is asked for.
+    pub enum RequestBody {
+        /// What the switch is.
+        Desc(Empty) = 0,
+        /// Flow entries, one by one.
+        Flow(FlowStatsRequest<'a>) = 1,
+        /// Flow entries, summed up.
+        Aggregate(FlowStatsRequest<'a>) = 2,
+        /// Counters of tables.
+        Table(Empty) = 3,
+        /// Counters of ports.
+        PortStats(PortRequest) = 4,
+        /// Counters of queues.
+        Queue(QueueStatsRequest) = 5,
+        /// Counters of groups.
+        Group(IdRequest) = 6,
+        /// Groups and their buckets.
+        GroupDesc(Empty) = 7,
+        /// What groups can do.
+        GroupFeatures(Empty) = 8,
+        /// Counters of meters.
+        Meter(IdRequest) = 9,
+        /// Meters and their bands.
+        MeterConfig(IdRequest) = 10,
+        /// What meters can do.
+        MeterFeatures(Empty) = 11,
+        /// What tables can do; with a body, what they should be able to.
+        TableFeatures(List<'a, TableFeatures<'a>>) = 12,
+        /// Ports.
+        PortDesc(Empty) = 13,
+        /// An experimenter's own.
+        Experimenter(Experimenter<'a>) = 0xffff,
+    }
+}
+
+multipart_enum! {
+    /// The body of a multipart reply (`ofp_multipart_reply`).
+    pub struct MultipartReply = "multipart_reply", pad 4;
+    /// What is told.
+    pub enum ReplyBody {
+        /// What the switch is.
+        Desc(Desc<'a>) = 0,
+        /// Flow entries, one by one.
+        Flow(List<'a, FlowStats<'a>>) = 1,
+        /// Flow entries, summed up.
+        Aggregate(AggregateStats) = 2,
+        /// Counters of tables.
+        Table(List<'a, TableStats>) = 3,
+        /// Counters of ports.
+        PortStats(List<'a, PortStats>) = 4,
+        /// Counters of queues.
+        Queue(List<'a, QueueStats>) = 5,
+        /// Counters of groups.
+        Group(List<'a, GroupStats<'a>>) = 6,
+        /// Groups and their buckets.
+        GroupDesc(List<'a, GroupDesc<'a>>) = 7,
+        /// What groups can do.
+        GroupFeatures(GroupFeatures) = 8,
+        /// Counters of meters.
+        Meter(List<'a, MeterStats<'a>>) = 9,
+        /// Meters and their bands.
+        MeterConfig(List<'a, MeterConfig<'a>>) = 10,
+        /// What meters can do.
+        MeterFeatures(MeterFeatures) = 11,
+        /// What tables can do.
+        TableFeatures(List<'a, TableFeatures<'a>>) = 12,
+        /// Ports.
+        PortDesc(List<'a, Port>) = 13,
+        /// An experimenter's own.
+        Experimenter(Experimenter<'a>) = 0xffff,
+    }
+}
+
+wire_struct! {
+    /// `ofp_flow_stats_request`, `ofp_aggregate_stats_request`; §7.3.5.2, §7.3.5.3.
+    pub struct FlowStatsRequest<'a> = "flow_stats_request" {
+        /// Which table; `0xff` is every one.
+        table_id: u8,
+        /// Padding.
+        pad: Pad<3>,
+        /// Only entries that output here; [`PortNo::ANY`] does not ask.
+        out_port: PortNo,
+        /// Only entries that use this group; `0xffffffff` does not ask.
+        out_group: u32,
+        /// Padding.
+        pad2: Pad<4>,
+        /// Only entries whose cookie shares these bits...
+        cookie: u64,
+        /// ... where this is 1.
+        cookie_mask: u64,
+        /// Only entries that this covers.
+        #[cfg_attr(feature = "serde", serde(rename = "match"))]
+        match_: Match<'a>,
+    }
+
+    /// `ofp_port_stats_request`; §7.3.5.6.
+    pub struct PortRequest = "port_stats_request" {
+        /// Which port; [`PortNo::ANY`] is every one.
+        port_no: PortNo,
+        /// Padding.
+        pad: Pad<4>,
+    }
+
+    /// `ofp_queue_stats_request`; §7.3.5.8.
+    pub struct QueueStatsRequest = "queue_stats_request" {
+        /// Which port; [`PortNo::ANY`] is every one.
+        port_no: PortNo,
+        /// Which queue; `0xffffffff` is every one.
+        queue_id: u32,
+    }
+
+    /// `ofp_group_stats_request`, `ofp_meter_multipart_request`; §7.3.5.9, §7.3.5.12.
+    pub struct IdRequest = "multipart_request_id" {
+        /// Which group or meter; `0xfffffffc` is every group, `0xffffffff` every meter.
+        id: u32,
+        /// Padding.
+        pad: Pad<4>,
+    }
+
+    /// `ofp_aggregate_stats_reply`; §7.3.5.3.
+    pub struct AggregateStats = "aggregate_stats_reply" {
+        /// Packets of all entries.
+        packet_count: u64,
+        /// Bytes of all entries.
+        byte_count: u64,
+        /// How many entries.
+        flow_count: u32,
+        /// Padding.
+        pad: Pad<4>,
+    }
+
+    /// `ofp_table_stats`; §7.3.5.4.
+    pub struct TableStats = "table_stats" {
+        /// Which table.
+        table_id: u8,
+        /// Padding.
+        pad: Pad<3>,
+        /// How many entries it has.
+        active_count: u32,
+        /// How many packets it looked up.
+        lookup_count: u64,
+        /// How many of them matched.
+        matched_count: u64,
+    }
+
+    /// `ofp_port_stats`; §7.3.5.6. A counter of all ones is one the switch does not keep.
+    pub struct PortStats = "port_stats" {
+        /// Which port.
+        port_no: PortNo,
+        /// Padding.
+        pad: Pad<4>,
+        /// Packets received.
+        rx_packets: u64,
+        /// Packets sent.
+        tx_packets: u64,
+        /// Bytes received.
+        rx_bytes: u64,
+        /// Bytes sent.
+        tx_bytes: u64,
+        /// Packets dropped on reception.
+        rx_dropped: u64,
+        /// Packets dropped on sending.
+        tx_dropped: u64,
+        /// Errors on reception, those below included.
+        rx_errors: u64,
+        /// Errors on sending.
+        tx_errors: u64,
+        /// Frame alignment errors.
+        rx_frame_err: u64,
+        /// Packets received too fast.
+        rx_over_err: u64,
+        /// CRC errors.
+        rx_crc_err: u64,
+        /// Collisions.
+        collisions: u64,
+        /// How long the port has been there, in seconds.
+        duration_sec: u32,
+        /// Nanoseconds on top of `duration_sec`.
+        duration_nsec: u32,
+    }
+
+    /// `ofp_queue_stats`; §7.3.5.8.
+    pub struct QueueStats = "queue_stats" {
+        /// Which port.
+        port_no: PortNo,
+        /// Which queue.
+        queue_id: u32,
+        /// Bytes sent.
+        tx_bytes: u64,
+        /// Packets sent.
+        tx_packets: u64,
+        /// Packets dropped because the queue was full.
+        tx_errors: u64,
+        /// How long the queue has been there, in seconds.
+        duration_sec: u32,
+        /// Nanoseconds on top of `duration_sec`.
+        duration_nsec: u32,
+    }
+
+    /// `ofp_bucket_counter`, `ofp_meter_band_stats`; §7.3.5.9, §7.3.5.12.
+    pub struct Counter = "counter" {
+        /// Packets.
+        packet_count: u64,
+        /// Bytes.
+        byte_count: u64,
+    }
+
+    /// `ofp_group_features`; §7.3.5.11. Arrays have a place for each group type.
+    pub struct GroupFeatures = "group_features" {
+        /// A bit for each group type.
+        types: u32,
+        /// `ofp_group_capabilities`.
+        capabilities: u32,
+        /// How many groups of the type there can be.
+        max_groups: [u32; 4],
+        /// Which actions they can do: a bit for each type.
+        actions: [u32; 4],
+    }
+
+    /// `ofp_meter_features`; §7.3.5.14.
+    pub struct MeterFeatures = "meter_features" {
+        /// How many meters there can be.
+        max_meter: u32,
+        /// A bit for each band type.
+        band_types: u32,
+        /// `ofp_meter_flags`.
+        capabilities: u32,
+        /// How many bands a meter can have.
+        max_bands: u8,
+        /// The highest colour value.
+        max_color: u8,
+        /// Padding.
+        pad: Pad<2>,
+    }
+
+    /// `ofp_desc`; §7.3.5.1: 1056 bytes of text, see [`Desc::fields`].
+    pub struct Desc<'a> = "desc" {
+        /// The five texts, one after the other.
+        bytes: DescBytes<'a>,
+    }
+}
+
+/// `ofp_experimenter_multipart_header`; §7.3.5.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Experimenter<'a> {
+    /// Whose it is.
+    pub experimenter: u32,
+    /// What it is, as the experimenter counts (4 bytes), and what it says; see
+    /// [`Experimenter::exp_type`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
+    pub body: &'a [u8],
+}
+
+impl Experimenter<'_> {
+    /// What it is, as the experimenter counts; there in everything that was decoded.
+    pub fn exp_type(&self) -> Option<u32> {
+        self.body.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+}
+
+impl<'a> Wire<'a> for Experimenter<'a> {
+    fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let experimenter = from.u32("experimenter_multipart.experimenter")?;
+        let mut check = *from;
+        check.u32("experimenter_multipart.exp_type")?;
+        Ok(Self { experimenter, body: from.rest() })
+    }
+    fn write(&self, to: &mut Writer<'_>) {
+        to.u32(self.experimenter);
+        to.bytes(self.body);
+    }
+}
+
+pub use crate::desc::DescBytes;
+
+impl Desc<'_> {
+    /// The five texts.
+    pub fn fields(&self) -> crate::desc::DescText {
+        self.bytes.text()
+    }
+}
+
+sized_struct! {
+    /// `ofp_flow_stats`; §7.3.5.2.
+    pub struct FlowStats<'a> = "flow_stats" {
+        before {}
+        after {
+            /// The entry's table.
+            table_id: u8,
+            /// Padding.
+            pad: Pad<1>,
+            /// How long the entry has been there, in seconds.
+            duration_sec: u32,
+            /// Nanoseconds on top of `duration_sec`.
+            duration_nsec: u32,
+            /// The entry's priority.
+            priority: u16,
+            /// The entry's idle timeout, in seconds.
+            idle_timeout: u16,
+            /// The entry's hard timeout, in seconds.
+            hard_timeout: u16,
+            /// `ofp_flow_mod_flags`.
+            flags: u16,
+            /// Padding.
+            pad2: Pad<4>,
+            /// The entry's cookie.
+            cookie: u64,
+            /// How many packets it matched.
+            packet_count: u64,
+            /// How many bytes it matched.
+            byte_count: u64,
+            /// Its match.
+            #[cfg_attr(feature = "serde", serde(rename = "match"))]
+            match_: Match<'a>,
+            /// Its instructions.
+            instructions: List<'a, Instruction<'a>>,
+        }
+    }
+
+    /// `ofp_group_stats`; §7.3.5.9.
+    pub struct GroupStats<'a> = "group_stats" {
+        before {}
+        after {
+            /// Padding.
+            pad: Pad<2>,
+            /// Which group.
+            group_id: u32,
+            /// How many flow entries and groups refer to it.
+            ref_count: u32,
+            /// Padding.
+            pad2: Pad<4>,
+            /// Packets it handled.
+            packet_count: u64,
+            /// Bytes it handled.
+            byte_count: u64,
+            /// How long the group has been there, in seconds.
+            duration_sec: u32,
+            /// Nanoseconds on top of `duration_sec`.
+            duration_nsec: u32,
+            /// The counters of its buckets.
+            buckets: List<'a, Counter>,
+        }
+    }
+
+    /// `ofp_group_desc`; §7.3.5.10.
+    pub struct GroupDesc<'a> = "group_desc" {
+        before {}
+        after {
+            /// `ofp_group_type`.
+            kind: u8,
+            /// Padding.
+            pad: Pad<1>,
+            /// Which group.
+            group_id: u32,
+            /// Its buckets.
+            buckets: List<'a, Bucket<'a>>,
+        }
+    }
+
+    /// `ofp_meter_stats`; §7.3.5.12.
+    pub struct MeterStats<'a> = "meter_stats" {
+        before {
+            /// Which meter.
+            meter_id: u32,
+        }
+        after {
+            /// Padding.
+            pad: Pad<6>,
+            /// How many flow entries use it.
+            flow_count: u32,
+            /// Packets it saw.
+            packet_in_count: u64,
+            /// Bytes it saw.
+            byte_in_count: u64,
+            /// How long the meter has been there, in seconds.
+            duration_sec: u32,
+            /// Nanoseconds on top of `duration_sec`.
+            duration_nsec: u32,
+            /// The counters of its bands.
+            bands: List<'a, Counter>,
+        }
+    }
+
+    /// `ofp_meter_config`; §7.3.5.13.
+    pub struct MeterConfig<'a> = "meter_config" {
+        before {}
+        after {
+            /// `ofp_meter_flags`.
+            flags: u16,
+            /// Which meter.
+            meter_id: u32,
+            /// Its bands.
+            bands: List<'a, MeterBand<'a>>,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Keys for a test, made by `rosemary pki` as an operator would make them.
+
+use std::path::{Path, PathBuf};
+
+use cli::lab::{Lab, LabError, Switch};
+use serde_json::Value;
+
+use crate::rosemary_binary;
+
+/// A directory of keys.
+#[derive(Debug)]
+pub struct Pki<'lab> {
+    lab: &'lab Lab,
+    dir: String,
+}
+
+/// What a switch shows.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are named as the files are")]
+pub struct SwitchKeys {
+    pub key: PathBuf,
+    pub cert: PathBuf,
+    pub ca_cert: PathBuf,
+    /// What `rosemary pki switch` says to type on the switch.
+    pub commands: Vec<String>,
+}
+
+impl<'lab> Pki<'lab> {
+    /// `rosemary pki init`, in a directory of the lab.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn init(lab: &'lab Lab, name: &str) -> Result<Self, LabError> {
+        let dir = lab.files().join(name).display().to_string();
+        rosemary(lab, &["pki", "init", "--dir", &dir])?;
+        Ok(Self { lab, dir })
+    }
+
+    /// Where they are.
+    pub fn dir(&self) -> &str {
+        &self.dir
+    }
+
+    /// The file of that name.
+    pub fn file(&self, name: &str) -> PathBuf {
+        Path::new(&self.dir).join(name)
+    }
+
+    /// `rosemary pki switch NAME ARGS...`.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn switch(&self, name: &str, args: &[&str]) -> Result<SwitchKeys, LabError> {
+        let args = [&["pki", "switch", name, "--json", "--dir", &self.dir], args].concat();
+        let output = rosemary(self.lab, &args)?;
+        let made: Value = serde_json::from_str(&output).map_err(|error| LabError::Output {
+            program: "rosemary pki switch --json",
+            reason: error.to_string(),
+            output: output.clone(),
+        })?;
+        let path = |key: &str| PathBuf::from(made[key].as_str().unwrap_or_default());
+        let commands = made["commands"].as_array().into_iter().flatten();
+        Ok(SwitchKeys {
+            key: path("key"),
+            cert: path("cert"),
+            ca_cert: path("ca_cert"),
+            commands: commands.filter_map(Value::as_str).map(Into::into).collect(),
+        })
+    }
+}
+
+impl SwitchKeys {
+    /// Lets `switch` show them.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn give_to(&self, switch: &Switch<'_>) -> Result<(), LabError> {
+        switch.connect_over_tls(&self.key, &self.cert, &self.ca_cert)
+    }
+}
+
+fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
+    lab.run(&rosemary_binary().display().to_string(), args)
+}

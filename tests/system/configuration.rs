@@ -1,0 +1,113 @@
+//! `rosemary.toml`: several apps at once, and numbers that outlive a run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary};
+use monitor::admin::AppStatus;
+use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+use rustix::process::Signal;
+
+/// Where root's configuration is.
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
+
+#[test]
+fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_0() {
+    in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_0));
+}
+
+#[test]
+fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_3() {
+    in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_3));
+}
+
+#[test]
+fn guard_lets_packets_on_and_the_flows_behind_it_are_in_the_band_of_their_app() {
+    in_a_lab(|lab| {
+        let guard = watcher(lab)?.replace("\"observe\"", "\"guard\"");
+        fs::write(CONFIG, [SWITCH, &guard].concat())?;
+        let mut net = Net::start(lab, Of::V1_0)?;
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        net.rosemary.wait_for_log(&["watcher", "saw a packet on port 1"], SOON)?;
+        let flows = net.flows_to(&net.h2)?;
+        println!("{}", flows.join("\n"));
+        // The first control app's slot, and the learning switch's own priority of 1.
+        assert!(flows.len() == 1 && flows[0].contains("priority=45057,"), "{flows:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn numbers_of_apps_survive_a_restart_in_another_order() {
+    in_a_lab(|lab| {
+        let watcher = watcher(lab)?;
+        let orders = [[SWITCH, &watcher], [&watcher, SWITCH]];
+        let mut seen = Vec::new();
+        for order in orders {
+            fs::write(CONFIG, order.concat())?;
+            let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+            seen.push(numbers(&mut rosemary)?);
+            rosemary.stop(Signal::KILL)?;
+        }
+        let mut only = Rosemary::start(lab, &rosemary_binary(), &["--app", "watcher:user"])?;
+        assert_eq!(numbers(&mut only)?, [("watcher".to_owned(), 2)]);
+        let [first, mut second] = <[_; 2]>::try_from(seen).expect("two orders");
+        assert_eq!(first, [(APP.to_owned(), 1), ("watcher".to_owned(), 2)]);
+        second.reverse();
+        assert_eq!(first, second);
+        Ok(())
+    });
+}
+
+fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    fs::write(CONFIG, [SWITCH, &watcher(lab)?].concat())?;
+    let mut net = Net::start(lab, of)?;
+    assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+    assert_eq!(net.flows_to(&net.h2)?.len(), 1, "the learning switch got it");
+    for port in [net.h1.port(), net.h2.port()] {
+        let saw = format!("saw a packet on port {port}");
+        println!("{}", net.rosemary.wait_for_log(&["watcher", &saw], SOON)?);
+    }
+
+    let apps = lab.run(&rosemary_binary().display().to_string(), &["apps"])?;
+    println!("{apps}");
+    ensure!(apps.contains("learning-switch  1       control  1-65535"), "{apps}");
+    ensure!(apps.contains("watcher          2       observe  -"), "{apps}");
+    let json = lab.run(&rosemary_binary().display().to_string(), &["apps", "--json"])?;
+    let apps: Vec<AppStatus> = serde_json::from_str(&json)?;
+    let sum = lab.run("sha256sum", &[&object(lab).display().to_string()])?;
+    let watcher = apps.iter().find(|app| app.name == "watcher").context("it is told")?;
+    assert_eq!(watcher.sha256.as_deref(), sum.split_whitespace().next());
+    assert_eq!(watcher.version.as_deref(), Some("0.1.0"));
+    assert_ne!(apps[0].uid, apps[1].uid, "a user each");
+
+    let switches = lab.run(&rosemary_binary().display().to_string(), &["switches", "--json"])?;
+    let switches: Vec<kernel::query::SwitchStatus> = serde_json::from_str(&switches)?;
+    assert_eq!((switches.len(), &switches[0].version), (1, &of.to_string()));
+    assert_eq!(net.switch_status()?.refused, 0);
+    Ok(())
+}
+
+fn numbers(rosemary: &mut Rosemary<'_>) -> anyhow::Result<Vec<(String, u16)>> {
+    let status = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+    Ok(status.programs.apps.into_iter().map(|app| (app.name, app.number)).collect())
+}
+
+fn object(lab: &Lab) -> PathBuf {
+    lab.files().join("watcher.so")
+}
+
+/// Builds the app that looks on; returns its part of a configuration.
+fn watcher(lab: &Lab) -> anyhow::Result<String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (source, headers) = (here.join("system/watcher.c"), here.join("../crates/sdk/c"));
+    let object = object(lab).display().to_string();
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
+    let paths = [&headers.display().to_string(), "-o", &object, &source.display().to_string()];
+    lab.run("cc", &[&flags[..], &paths].concat())?;
+    Ok(format!("[[app]]\nname = \"watcher\"\nobject = \"{object}\"\nstage = \"observe\"\n"))
+}

@@ -1,0 +1,66 @@
+//! `rosemary app new`: what it makes builds, loads and lets hosts reach each other, as it is.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::ensure;
+use cli::lab::{Lab, Of};
+use rosemary_tests::net::{INTERVAL, Net};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+#[test]
+fn new_app_in_rust_builds_and_floods() {
+    in_a_lab(|lab| new_app_builds_and_floods(lab, &[], &mut cargo(lab)));
+}
+
+#[test]
+fn new_app_in_c_builds_and_floods() {
+    in_a_lab(|lab| new_app_builds_and_floods(lab, &["--c"], &mut lab.command("make")));
+}
+
+fn new_app_builds_and_floods(
+    lab: &Lab,
+    language: &[&str],
+    build: &mut Command,
+) -> anyhow::Result<()> {
+    let dir = lab.files().join("my-app");
+    let path = dir.display().to_string();
+    let rosemary = rosemary_binary().display().to_string();
+    lab.run(&rosemary, &[&["app", "new", "my-app", "--dir", &path], language].concat())?;
+    lab.run("chown", &["-R", &format!("{0}:{0}", builder().unwrap_or("0".into())), &path])?;
+    let output = build.current_dir(&dir).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let config = dir.join("rosemary.toml").display().to_string();
+    let mut net = Net::start_with(lab, Of::V1_3, &["--config", &config])?;
+    assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+    assert_eq!(net.flows_to(&net.h2)?, [""; 0], "it floods");
+    let apps = net.status()?.programs.apps;
+    let [app] = &apps[..] else { anyhow::bail!("it runs alone: {apps:?}") };
+    assert_eq!((app.name.as_str(), app.version.as_deref()), ("my-app", Some("0.1.0")));
+    Ok(())
+}
+
+/// `cargo build`, without the network: as who built this test, where sudo runs it.
+fn cargo(lab: &Lab) -> Command {
+    let cargo = PathBuf::from(env!("CARGO"));
+    let home = option_env!("CARGO_HOME").map_or(Path::new(env!("HOME")).join(".cargo"), Into::into);
+    let mut command = match builder() {
+        None => lab.command(&cargo),
+        Some(user) => {
+            let mut command = lab.command("setpriv");
+            let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+            command.args([&user, &group, "--clear-groups"]).arg(&cargo);
+            command
+        }
+    };
+    command.args(["build", "--offline"]).env("CARGO_HOME", home);
+    command.env("RUSTC", cargo.with_file_name("rustc")).env_remove("CARGO_TARGET_DIR");
+    command
+}
+
+/// The user for whom sudo runs this, by number.
+fn builder() -> Option<String> {
+    env::var("SUDO_UID").ok().filter(|user| user != "0")
+}
