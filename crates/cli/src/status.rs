@@ -58,7 +58,7 @@ impl Report {
 /// Asks and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer.
+/// Nothing runs, or it does not answer; what it said cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.place)?;
     let programs = monitor.status()?;
@@ -72,11 +72,10 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let report = Report { programs, switches };
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
-        say::data(format_args!("{json}\n"));
+        say::data(format_args!("{json}\n"))
     } else {
-        say::data(text(&report));
+        say::data(text(&report))
     }
-    Ok(())
 }
 
 fn text(report: &Report) -> String {
