@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use crate::supervise::{Due, Ended, Limits, Next, Supervision};
 
 /// What a program learns from the environment: how to log.
-const ENVIRONMENT: [&str; 3] = ["ROSEMARY_LOG", "RUST_LOG", "RUST_BACKTRACE"];
+const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
 
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
@@ -105,6 +105,7 @@ impl Program {
         let mut command = Command::new(&self.file);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
+        command.env(sys::log::VARIABLE, sys::log::for_children());
         Ok(Process { child: Child::spawn(&mut command, theirs)?, control: Some(ours) })
     }
 
