@@ -22,6 +22,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::choice::App;
+use crate::error::StartError;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::places::Places;
@@ -89,17 +90,20 @@ enum Source {
 
 impl House {
     /// Puts it together; nothing is started yet.
+    ///
+    /// # Errors
+    /// [`StartError::Users`].
     pub(crate) fn new(
         places: Places,
         apps: impl Iterator<Item = (AppId, App)>,
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
-    ) -> Self {
-        let users = Users::find();
+    ) -> Result<Self, StartError> {
+        let users = Users::find()?;
         let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
         let zones = apps.map(zone).collect();
-        Self {
+        Ok(Self {
             started: Instant::now(),
             entrance,
             users,
@@ -108,7 +112,7 @@ impl House {
             reception,
             signals,
             over_at: None,
-        }
+        })
     }
 
     /// Runs until a signal has asked to stop and everything has stopped.
