@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lab::processes::{self, Process};
-use crate::lab::{Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
+use crate::lab::{self, Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
 use crate::say;
 use crate::status::Report;
 
@@ -105,6 +105,14 @@ fn walk(
     started: &mut Vec<Process>,
 ) -> anyhow::Result<()> {
     let binary = env::current_exe().context("the path of this program is not known")?;
+    if let Some(covered) = lab::covering(&binary) {
+        anyhow::bail!(
+            "{} is below {}, in whose place the demo has an empty directory of its own; put Rosemary \
+             somewhere else and start it there",
+            binary.display(),
+            covered.display()
+        );
+    }
     let lab = Lab::enter_until(interrupt)?;
     story.tell(
         "Rosemary's demo: a switch, three hosts and Rosemary, in a network of their own inside\n\
