@@ -23,9 +23,7 @@ pub fn data(text: impl Display) -> anyhow::Result<()> {
 /// # Errors
 /// It was not written, and not because the reader closed the pipe.
 pub fn written(outcome: io::Result<()>) -> anyhow::Result<()> {
-    // Written to the /dev/null that stands in for it, which takes everything.
-    let closed = sys::stdio::stdout_was_closed().then(|| rustix::io::Errno::BADF.into());
-    match closed.map_or(outcome, Err) {
+    match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }

@@ -12,7 +12,6 @@
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
 //! | [`log`] | where our programs log to |
-//! | [`stdio`] | whether standard output was open at the start |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -28,4 +27,3 @@ pub mod object;
 pub mod process;
 pub mod ring;
 pub mod shm;
-pub mod stdio;

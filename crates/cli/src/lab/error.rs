@@ -106,7 +106,7 @@ fn namespace_hint(error: &EnterError) -> &'static str {
     match error {
         EnterError::MakePrivate(Errno::INVAL) => {
             "/ is not a mount point here, as in a plain chroot; outside, bind it to itself first: \
-             mount --bind DIR DIR, then chroot DIR"
+             mount --rbind DIR DIR, then chroot DIR"
         }
         _ => {
             "root may not make namespaces here; in a container, start it with --privileged \
@@ -138,7 +138,7 @@ mod tests {
     fn chroot_is_not_told_to_be_a_container_without_privileges() {
         let says = |error| LabError::Namespace(error).to_string();
         let chroot = says(EnterError::MakePrivate(Errno::INVAL));
-        assert!(chroot.contains("mount --bind") && !chroot.contains("privileged"), "{chroot}");
+        assert!(chroot.contains("mount --rbind") && !chroot.contains("privileged"), "{chroot}");
         assert!(says(EnterError::Unshare(Errno::PERM)).contains("--privileged"));
     }
 }
