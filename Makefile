@@ -43,7 +43,7 @@ RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr
 SYSTEM_LOG := target/system-tests.log
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl ovs-pki
+	@.ci/need $(LAB) setpriv openssl ovs-pki tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

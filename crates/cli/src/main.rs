@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::scaffold::{self, AppCommand};
 use rosemary_cli::status::{self, StatusArgs};
@@ -65,6 +66,8 @@ enum Command {
     App(AppCommand),
     /// Show Rosemary working on this machine, with switches and hosts of its own
     Demo(DemoArgs),
+    /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
+    Ofp(OfpArgs),
     /// Print what makes a shell complete this command's words
     #[command(after_help = "For bash: rosemary completions bash > /etc/bash_completion.d/rosemary")]
     Completions {
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { dir } => write_manual(dir).map(|()| ExitCode::SUCCESS),
+        Command::Ofp(args) => ofp::run(args),
     };
     done.unwrap_or_else(|error| {
         say::error(&error);

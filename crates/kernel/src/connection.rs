@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::{Dpid, PortDesc, Version};
@@ -52,6 +52,12 @@ pub(crate) enum Broken {
     Plain,
 }
 
+/// How long a full socket may take nothing before the switch is dropped.
+const STUCK: Duration = Duration::from_secs(15);
+
+/// Why a switch was dropped whose output piled up.
+pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
+
 /// What carries the conversation.
 #[derive(Debug)]
 enum Wire {
@@ -84,8 +90,13 @@ pub(crate) struct Connection {
     sent: usize,
     /// Whether the worker has noted that there is something to write.
     pub(crate) dirty: bool,
-    /// Whether the socket was full, so that epoll says when it is not.
-    pub(crate) blocked: bool,
+    /// Since when the socket has taken nothing, while it is full and epoll says when it is not.
+    blocked: Option<Instant>,
+    /// Whether the last flush wrote anything.
+    wrote: bool,
+    /// It has completed the handshake as a datapath that is connected already: what it said, and
+    /// when, until it is known which of the two lives.
+    pub(crate) claim: Option<(SwitchInfo, Instant)>,
 }
 
 /// A switch that can be used.
@@ -184,7 +195,9 @@ impl Connection {
             out: Vec::new(),
             sent: 0,
             dirty: false,
-            blocked: false,
+            blocked: None,
+            wrote: false,
+            claim: None,
         }
     }
 
@@ -319,6 +332,34 @@ impl Connection {
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let before = self.out.len() - self.sent;
+        let result = self.write_out();
+        self.wrote = self.out.len() - self.sent < before;
+        result
+    }
+
+    /// Notes whether the socket is full. `true` if that has changed.
+    pub(crate) fn note_blocked(&mut self, full: bool, now: Instant) -> bool {
+        let was = self.blocked;
+        self.blocked = match was {
+            Some(since) if full && !self.wrote => Some(since),
+            _ => full.then_some(now),
+        };
+        was.is_some() != full
+    }
+
+    /// Whether the socket is full.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// Whether the socket has been full, and has taken nothing, for so long that the switch is to
+    /// be dropped: it may go on sending, but it does not do what it is told.
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+        self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
+    }
+
+    fn write_out(&mut self) -> io::Result<bool> {
         if let Wire::Tls(tls) = &mut self.wire {
             if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
                 self.out.drain(..self.sent);
@@ -403,7 +444,7 @@ mod tests {
     fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
         for _ in 0..1000 {
             match connection.read(buffer).unwrap() {
-                Input::Nothing => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Input::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 input => return input,
             }
         }

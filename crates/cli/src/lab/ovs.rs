@@ -186,6 +186,15 @@ impl<'lab> Switch<'lab> {
         self.lab.run("ovs-ofctl", &[&head, rest].concat())
     }
 
+    /// Lets the switch wait for a controller on this port of `127.0.0.1`, in place of calling one.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn listen(&self, port: u16) -> Result<(), LabError> {
+        let target = format!("ptcp:{port}:127.0.0.1");
+        vsctl(self.lab, &["set-controller", &self.name, &target]).map(drop)
+    }
+
     /// Lets the switch forward without a controller, as an ordinary learning switch.
     ///
     /// # Errors

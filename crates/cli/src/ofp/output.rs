@@ -1,0 +1,48 @@
+//! Standard output, for many lines: buffered where nobody waits for each of them.
+
+use std::io::{self, BufWriter, StdoutLock, Write as _, stdout};
+
+/// Lines on their way to standard output.
+pub(super) struct Output {
+    to: BufWriter<StdoutLock<'static>>,
+    /// Whether each line must be seen at once.
+    at_once: bool,
+}
+
+impl Output {
+    /// `at_once` if the input is somebody still talking.
+    pub(super) fn new(at_once: bool) -> Self {
+        Self { to: BufWriter::with_capacity(64 << 10, stdout().lock()), at_once }
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// What writing said.
+    pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) -> io::Result<()> {
+        self.to.write_fmt(line)?;
+        self.to.write_all(b"\n")?;
+        if self.at_once { self.to.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// What writing said.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// An outcome in which a reader that closed the pipe is nothing: it has read what it wanted.
+///
+/// # Errors
+/// Every other error.
+pub(super) fn closed_pipe_is_fine(outcome: io::Result<()>) -> anyhow::Result<()> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(()),
+    }
+}
