@@ -105,6 +105,7 @@ fn walk(
     started: &mut Vec<Process>,
 ) -> anyhow::Result<()> {
     let binary = env::current_exe().context("the path of this program is not known")?;
+    let lab = Lab::enter_until(interrupt)?;
     if let Some(covered) = lab::covering(&binary) {
         anyhow::bail!(
             "{} is below {}, in whose place the demo has an empty directory of its own; put Rosemary \
@@ -113,7 +114,6 @@ fn walk(
             covered.display()
         );
     }
-    let lab = Lab::enter_until(interrupt)?;
     story.tell(
         "Rosemary's demo: a switch, three hosts and Rosemary, in a network of their own inside\n\
          this machine, whose interfaces, ports and files stay as they are.",
