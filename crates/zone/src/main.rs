@@ -9,7 +9,7 @@ use sys::channel::Channel;
 use tracing::error;
 
 fn main() -> ExitCode {
-    sys::log::to_stderr();
+    sys::log::to_monitor();
     let control = match Channel::from_stdin() {
         Ok(control) => control,
         Err(error) => {
