@@ -1,7 +1,7 @@
 //! The loop: everything that runs, and what each event does to the others.
 //!
-//! One thread, one poll(2) over the signals, the admin socket and its connections, and two
-//! descriptors per program: its control socket and its pidfd. No call in here waits for anybody.
+//! One thread, one poll(2) over the signals, the admin socket and its connections, and three
+//! descriptors per program: its control socket, its pidfd and what it writes. No call in here waits for anybody.
 //! Each turn takes a bounded number of messages from each peer, so that none can starve the others.
 //!
 //! ```text
@@ -25,6 +25,7 @@ use crate::choice::App;
 use crate::error::StartError;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
+use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
 use crate::reception::{OperatorId, Reception};
@@ -82,8 +83,10 @@ enum Source {
     Signal,
     Door,
     Operator(OperatorId),
+    KernelOutput,
     KernelControl,
     KernelEnd,
+    ZoneOutput(usize),
     ZoneControl(usize),
     ZoneEnd(usize),
 }
@@ -107,7 +110,7 @@ impl House {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new("kernel", places.kernel),
+            kernel: Program::new(Voice::Kernel, places.kernel),
             zones,
             reception,
             signals,
@@ -180,18 +183,15 @@ impl House {
         for (id, fd) in self.reception.operators() {
             watch(Source::Operator(id), fd);
         }
-        let programs = self
-            .zones
-            .iter()
-            .enumerate()
-            .map(|(i, zone)| (Source::ZoneControl(i), Source::ZoneEnd(i), &zone.program));
-        let kernel = (Source::KernelControl, Source::KernelEnd, &self.kernel);
-        for (control, end, program) in programs.chain([kernel]) {
-            if let Some(fd) = program.control() {
-                watch(control, fd);
-            }
-            if let Some(fd) = program.end() {
-                watch(end, fd);
+        let zone = |i| [Source::ZoneOutput(i), Source::ZoneControl(i), Source::ZoneEnd(i)];
+        let zones = self.zones.iter().enumerate().map(|(i, it)| (zone(i), &it.program));
+        let kernel = [Source::KernelOutput, Source::KernelControl, Source::KernelEnd];
+        for (sources, program) in zones.chain([(kernel, &self.kernel)]) {
+            let fds = [program.output(), program.control(), program.end()];
+            for (source, fd) in sources.into_iter().zip(fds) {
+                if let Some(fd) = fd {
+                    watch(source, fd);
+                }
             }
         }
         let due = self.next_due();
@@ -215,7 +215,7 @@ impl House {
     fn next_due(&self) -> Option<Instant> {
         let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
         programs
-            .filter_map(|program| program.supervision().next_due())
+            .filter_map(Program::next_due)
             .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.reception.next_due())
             .chain(self.over_at)
@@ -229,6 +229,12 @@ impl House {
             Source::Operator(id) => {
                 if let Some(ask) = self.reception.hear(id, now) {
                     self.answer(id, ask, now);
+                }
+            }
+            Source::KernelOutput => self.kernel.hear_output(now),
+            Source::ZoneOutput(i) => {
+                if let Some(zone) = self.zones.get_mut(i) {
+                    zone.program.hear_output(now);
                 }
             }
             Source::KernelControl => self.hear_kernel(now),

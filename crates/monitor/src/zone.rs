@@ -21,6 +21,7 @@ use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
 use crate::choice::App;
 use crate::config::{Host, NO_BAND, stage_name};
+use crate::output::Voice;
 use crate::places::read_object;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
@@ -62,7 +63,7 @@ impl Zone {
     pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
         Self {
             app,
-            program: Program::new(format!("zone {}", of.name), host),
+            program: Program::new(Voice::Zone(of.name.clone()), host),
             name: of.name,
             object: of.object,
             run_as: users.for_app(app.0),

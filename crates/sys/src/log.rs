@@ -1,8 +1,29 @@
 //! The log of our programs: lines on standard error, for the operator at night.
+//!
+//! The rule that keeps it right: who does not read the log never stops who writes it. A terminal
+//! that was told to pause, a pager that waits, a full disk: lines are lost then, counted, and the
+//! number is said when there is room again.
+//!
+//! ```text
+//! zone, kernel: a line --> pipe, which does not block ----> monitor
+//! monitor: its lines, and theirs --> queue, bounded --> thread, which may block --> standard error
+//! ```
+//!
+//! Only the monitor has the thread. In a zone it would keep the privileges that the main thread
+//! gives up, and to make the terminal itself non-blocking would do so for all programs on it.
+
+mod direct;
+mod queue;
 
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::sync::OnceLock;
+use std::time::Duration;
 
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+use self::direct::Direct;
+use self::queue::{Patient, Queue};
 
 /// The environment variable that says what is logged.
 pub const VARIABLE: &str = "ROSEMARY_LOG";
@@ -16,16 +37,75 @@ const LEVELS: [(&str, LevelFilter); 5] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// Logs to standard error what [`VARIABLE`] asks for; `info` if it is empty, not set, or no level,
-/// which is said then.
+/// The target of what apps say, in the monitor's log. They have been filtered in their zones.
+pub const APP: &str = "app";
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// Logs to standard error what [`VARIABLE`] asks for.
+/// What the monitor's pipe cannot take is lost and counted.
 ///
 /// # Panics
 /// If it is called twice in a process.
 pub fn to_stderr() {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter())
+        .with_writer(|| Direct)
+        .with_ansi(stderr().is_terminal())
+        // A reader of the log that went away must not end who writes it.
+        .log_internal_errors(false)
+        .init();
+}
+
+/// As [`to_stderr`], for a zone: the monitor adds the time and whose line it is.
+///
+/// # Panics
+/// If it is called twice in a process.
+pub fn to_monitor() {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter())
+        .with_writer(|| Direct)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .log_internal_errors(false)
+        .init();
+}
+
+/// As [`to_stderr`], for the monitor: a thread of its own does the writing, and may be blocked.
+///
+/// # Panics
+/// If it is called twice in a process, or the thread cannot be started.
+pub fn in_background() {
+    let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
+    let apps = format!("{APP}=trace").parse().expect("a directive of ours");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter().add_directive(apps))
+        .with_writer(move || queue)
+        .with_ansi(stderr().is_terminal())
+        .log_internal_errors(false)
+        .init();
+}
+
+/// Adds a line, which ends with a newline, to the log as it is, after [`in_background`].
+pub fn pass_on(line: &[u8]) {
+    if let Some(queue) = QUEUE.get() {
+        queue.push(line);
+    }
+}
+
+/// Waits until the log has been written, after [`in_background`]; not for longer than `most`.
+pub fn flush(most: Duration) {
+    if let Some(queue) = QUEUE.get() {
+        queue.flush(most);
+    }
+}
+
+/// What [`VARIABLE`] asks for; `info` if it is empty, not set, or no level, which is said then.
+fn filter() -> EnvFilter {
     let wanted = std::env::var_os(VARIABLE).unwrap_or_default();
     let wanted = wanted.to_string_lossy();
-    let level = level(&wanted);
-    if level.is_none() {
+    if level(&wanted).is_none() {
         // Nobody is left to be told if this fails.
         let _ = writeln!(
             stderr(),
@@ -33,13 +113,7 @@ pub fn to_stderr() {
              there are error, warn, info, debug and trace"
         );
     }
-    tracing_subscriber::fmt()
-        .with_max_level(level.unwrap_or(LevelFilter::INFO))
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        // A reader of the log that went away must not end who writes it.
-        .log_internal_errors(false)
-        .init();
+    EnvFilter::new(name(&wanted))
 }
 
 /// The level as it is handed to the programs that this one starts: one of [`LEVELS`], so that a
@@ -62,6 +136,11 @@ fn level(wanted: &str) -> Option<LevelFilter> {
         return Some(LevelFilter::INFO);
     }
     LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, level)| *level)
+}
+
+/// What stands where lines are missing.
+fn lost(lines: u64) -> String {
+    format!("({lines} lines of the log are missing here: it was not read in time)\n")
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         let _ = writeln!(stderr(), "{WHAT_IT_IS}");
         return ExitCode::from(2);
     }
-    sys::log::to_stderr();
+    sys::log::to_monitor();
     let control = match Channel::from_stdin() {
         Ok(control) => control,
         Err(error) => {

@@ -5,7 +5,7 @@
 //! script says, read at each start; what it hears is appended to `<name>.heard`.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Write as _, stderr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
@@ -46,6 +47,13 @@ fn play() {
     let play = fs::read_to_string(name.with_extension("play")).unwrap_or_default();
     let fake = Fake { play, monitor: Channel::from_stdin().unwrap(), name };
     if fake.name.ends_with("rosemary-kernel") { fake.kernel() } else { fake.zone() }
+}
+
+/// Writes to standard error, whether it is read or not.
+fn print_lines(count: usize) {
+    for number in 0..count {
+        let _ = writeln!(stderr(), "this is line {number}");
+    }
 }
 
 struct Fake {
@@ -88,6 +96,9 @@ impl Fake {
             match request {
                 KernelRequest::Start { listeners, .. } => {
                     self.note(&format!("start {}", listeners.len() == fds.len()));
+                    if self.play == "loud" {
+                        print_lines(20_000);
+                    }
                     self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
                 }
                 KernelRequest::Attach { app, .. } => {
@@ -132,6 +143,15 @@ impl Fake {
                             let why = "no symbol rosemary_app\nrosemary: all is well".into();
                             self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
                             return;
+                        }
+                        "noisy" => {
+                            let _ = stderr().write_all(b"\x1b[31mred\r\nERROR it says\n");
+                            print_lines(1_000);
+                            kill_process(getpid(), Signal::KILL).unwrap();
+                        }
+                        "brief" => {
+                            let _ = stderr().write_all(b"last words");
+                            kill_process(getpid(), Signal::KILL).unwrap();
                         }
                         "nonsense" => self.monitor.send(&"nonsense", &[]).unwrap(),
                         "babbling" => while self.monitor.send(&"nonsense", &[]).is_ok() {},
