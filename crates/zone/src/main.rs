@@ -9,7 +9,12 @@ use sys::channel::Channel;
 use tracing::error;
 
 fn main() -> ExitCode {
+    let split_off = sys::process::split_off_init();
     sys::log::to_monitor();
+    if let Err(error) = split_off {
+        error!(%error, "could not start behind an init");
+        return ExitCode::FAILURE;
+    }
     let control = match Channel::from_stdin() {
         Ok(control) => control,
         Err(error) => {
