@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod controller;
 pub mod net;
 pub mod pki;
 pub mod traces;
@@ -59,8 +60,11 @@ pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) 
     }
 }
 
-/// Says that a test cannot run here, and fails it where all must.
-fn skip(why: &anyhow::Error) {
+/// Says that a test cannot run here, or cannot check all.
+///
+/// # Panics
+/// Where all must run.
+pub fn skip(why: &anyhow::Error) {
     // Not the test's captured output: a skipped test that passes would hide it.
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let _ = std::io::Write::write_all(

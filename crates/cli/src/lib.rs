@@ -8,6 +8,7 @@
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
 //! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
+//! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
 //! | [`ask`] | the client's side of the admin socket and of the kernel's |
 //! | [`say`] | the only place that writes to standard output and standard error |
@@ -23,6 +24,7 @@ pub mod apps;
 pub mod ask;
 pub mod demo;
 pub mod lab;
+pub mod ofp;
 pub mod pki;
 pub mod say;
 pub mod scaffold;

@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::scaffold::{self, AppCommand};
 use rosemary_cli::status::{self, StatusArgs};
@@ -65,6 +66,8 @@ enum Command {
     App(AppCommand),
     /// Show Rosemary working on this machine, with switches and hosts of its own
     Demo(DemoArgs),
+    /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
+    Ofp(OfpArgs),
     /// Print what makes a shell complete this command's words
     #[command(after_help = "For bash: rosemary completions bash > /etc/bash_completion.d/rosemary")]
     Completions {
@@ -84,7 +87,13 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             // Help and version too; clap knows which of them goes where.
-            let _ = text.print();
+            let printed = text.print();
+            if !text.use_stderr()
+                && let Err(error) = say::written(printed)
+            {
+                say::error(&error);
+                return ExitCode::FAILURE;
+            }
             return u8::try_from(text.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
@@ -99,10 +108,10 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Arguments::command(), "rosemary", &mut script);
-            say::data(String::from_utf8_lossy(&script));
-            Ok(ExitCode::SUCCESS)
+            say::data(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
         }
         Command::Man { dir } => write_manual(dir).map(|()| ExitCode::SUCCESS),
+        Command::Ofp(args) => ofp::run(args),
     };
     done.unwrap_or_else(|error| {
         say::error(&error);

@@ -150,6 +150,17 @@ pub enum StartError {
          `rosemary pki init` makes some"
     )]
     NobodyCouldConnect,
+    /// Whether the kernel and the apps can have users of their own is not known.
+    #[error(
+        "cannot read {map}, so it is not known whether the kernel and the apps can have users of \
+         their own, and they are not run as root; is /proc mounted?"
+    )]
+    Users {
+        /// The file that says so.
+        map: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The system refused something with a path.
     #[error("cannot {what} {path}; {hint}")]
     Path {

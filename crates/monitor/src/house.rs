@@ -22,6 +22,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::choice::App;
+use crate::error::StartError;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::output::Voice;
@@ -94,18 +95,21 @@ enum Source {
 
 impl House {
     /// Puts it together; nothing is started yet.
+    ///
+    /// # Errors
+    /// [`StartError::Users`].
     pub(crate) fn new(
         places: Places,
         apps: impl Iterator<Item = (AppId, App)>,
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
-    ) -> Self {
-        let users = Users::find();
+    ) -> Result<Self, StartError> {
+        let users = Users::find()?;
         let apart = sys::process::can_set_apart();
         let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, apart);
         let zones = apps.map(zone).collect();
-        Self {
+        Ok(Self {
             started: Instant::now(),
             entrance,
             users,
@@ -115,7 +119,7 @@ impl House {
             reception,
             signals,
             over_at: None,
-        }
+        })
     }
 
     /// Runs until a signal has asked to stop and everything has stopped.

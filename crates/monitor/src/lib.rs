@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
     let entrance = Entrance { listeners, plain: options.plain, keys };
-    let mut house = House::new(places, apps, entrance, reception, signals);
+    let mut house = House::new(places, apps, entrance, reception, signals)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

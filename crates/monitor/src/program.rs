@@ -20,7 +20,7 @@ use crate::output::{Output, Voice};
 use crate::supervise::{Due, Ended, Limits, Next, Supervision};
 
 /// What a program learns from the environment: how to log.
-const ENVIRONMENT: [&str; 3] = ["ROSEMARY_LOG", "RUST_LOG", "RUST_BACKTRACE"];
+const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
 
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
@@ -138,6 +138,7 @@ impl Program {
         let mut command = Command::new(&self.file);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
+        command.env(sys::log::VARIABLE, sys::log::for_children());
         let spawn = if self.apart { Child::spawn_apart } else { Child::spawn };
         let (child, output) = spawn(&mut command, theirs)?;
         let output = Output::new(output, self.voice.clone(), now);

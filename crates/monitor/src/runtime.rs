@@ -52,22 +52,28 @@ impl RuntimeDir {
     /// [`StartError::Locked`] if something else keeps the lock; [`StartError::UnsafeRuntimeDir`];
     /// [`StartError::Path`].
     pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
-        let path = |what, path: &Path, source| StartError::Path {
-            what,
-            path: path.to_owned(),
-            hint: HINT,
-            source,
-        };
+        let path = |what, source| StartError::Path { what, path: dir.into(), hint: HINT, source };
         let made = match DirBuilder::new().mode(0o755).create(dir) {
-            Ok(()) => {
-                // Whatever the umask: operators of the group have to get through.
-                std::fs::set_permissions(dir, Permissions::from_mode(0o755))
-                    .map_err(|error| path("set the mode of", dir, error))?;
-                true
-            }
+            Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(path("make", dir, error)),
+            Err(error) => return Err(path("make", error)),
         };
+        let opened = if made {
+            // Whatever the umask: operators of the group have to get through.
+            std::fs::set_permissions(dir, Permissions::from_mode(0o755))
+        } else {
+            Ok(())
+        };
+        let opened = opened.map_err(|error| path("set the mode of", error));
+        opened.and_then(|()| Self::hold(dir, made)).inspect_err(|_| {
+            if made {
+                let _ = std::fs::remove_dir(dir); // fails if somebody was quicker: it is theirs now
+            }
+        })
+    }
+
+    /// Becomes the only instance in a directory, which this start has `made` or not.
+    fn hold(dir: &Path, made: bool) -> Result<Self, StartError> {
         check_safe(dir)?;
         let lock_path = dir.join(LOCK_FILE);
         let mut lock = lock(dir, &lock_path)?;
@@ -76,11 +82,19 @@ impl RuntimeDir {
         let _ = (&mut lock).take(1_000).read_to_string(&mut before);
         let made = made || before.contains(MADE);
         let note = format!("{}\n{}\n", std::process::id(), if made { MADE } else { "" });
-        lock.set_len(0)
+        let written = lock
+            .set_len(0)
             .and_then(|()| lock.rewind())
-            .and_then(|()| lock.write_all(note.as_bytes()))
-            .map_err(|error| path("write", &lock_path, error))?;
-        Ok(Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock })
+            .and_then(|()| lock.write_all(note.as_bytes()));
+        // From here on it removes what is there, also if this start ends now.
+        let held = Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock };
+        written.map_err(|source| StartError::Path {
+            what: "write",
+            path: lock_path,
+            hint: HINT,
+            source,
+        })?;
+        Ok(held)
     }
 
     /// Whether an instance was killed here before and left its files.
@@ -103,7 +117,7 @@ impl RuntimeDir {
         let listener = bound.map_err(|source| StartError::Path {
             what: "bind the admin socket",
             path: path.clone(),
-            hint: "its path may have 107 bytes at most; name another directory with --runtime-dir",
+            hint: bind_hint(&path, &source),
             source,
         })?;
         let group = std::fs::read_to_string("/etc/group").ok().and_then(|text| group(&text));
@@ -125,6 +139,18 @@ impl Drop for RuntimeDir {
         if self.made {
             let _ = std::fs::remove_dir(&self.dir); // fails if somebody put a file there: theirs
         }
+    }
+}
+
+/// What to look at when the admin socket could not be bound.
+fn bind_hint(path: &Path, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidFilename => {
+            "its path may have 107 bytes at most; name another directory with --runtime-dir"
+        }
+        io::ErrorKind::AddrInUse if path.is_dir() => "that is a directory; remove it",
+        io::ErrorKind::AddrInUse => "something has that name and could not be removed; remove it",
+        _ => HINT,
     }
 }
 
@@ -279,6 +305,23 @@ mod tests {
         sys::named::connect_to(&dir.join(ADMIN_SOCKET)).unwrap();
         drop(next);
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn hint_fits_what_kept_the_admin_socket_from_being_bound() {
+        let parent = tempfile::tempdir().unwrap();
+        let says = |dir: PathBuf| {
+            let claimed = RuntimeDir::claim(&dir).unwrap();
+            claimed.bind_admin().unwrap_err().to_string()
+        };
+        let long = says(parent.path().join("x".repeat(120)));
+        assert!(long.contains("107 bytes"), "{long}");
+        let dir = parent.path().join("rosemary");
+        std::fs::create_dir_all(dir.join(ADMIN_SOCKET)).unwrap();
+        let taken = says(dir);
+        assert!(taken.contains("that is a directory") && !taken.contains("107"), "{taken}");
+        let full = bind_hint(Path::new("/x"), &io::ErrorKind::StorageFull.into());
+        assert_eq!(full, HINT);
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Zone {
                 }
             }
             Answer::Failed { why } => {
-                error!(app = self.name, why = shortened(&why, 400), "app failed");
+                let (object, why) = (self.object.display(), shortened(&why, 400));
+                error!(app = self.name, %object, why, "app failed");
                 self.failed = true;
                 self.program.ending(now);
             }

@@ -27,7 +27,7 @@ pub enum Action {
         /// The queue at that port.
         queue_id: u32,
     },
-    /// Sets a header field; its mask, if any, cannot be sent.
+    /// Sets a header field. It has no mask, unless it is of a class that others define.
     ///
     /// For `VlanVid` OpenFlow 1.0 adds a tag if there is none, 1.3 needs one to be there.
     SetField(Field),

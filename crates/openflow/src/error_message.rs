@@ -1,6 +1,7 @@
 //! Error messages: what the peer would not do, and why.
 //!
-//! OpenFlow 1.3.5 §7.5.4, OpenFlow 1.0.2 §5.4.4. The names are those of the specification.
+//! OpenFlow 1.3.5 §7 (`ofp_error_msg`), OpenFlow 1.0.2 §5.4.4. The names are those of the
+//! specification.
 
 use crate::header::{begin, open};
 use crate::{DecodeError, EncodeError, Kind, Version};
@@ -131,7 +132,7 @@ const V1_0: Names = &[
     ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
 ];
 
-/// OpenFlow 1.3.5 §7.5.4.
+/// OpenFlow 1.3.5, `ofp_error_type` and the codes of each.
 const V1_3: Names = &[
     ("HELLO_FAILED", &["INCOMPATIBLE", "EPERM"]),
     (

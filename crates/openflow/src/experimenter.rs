@@ -1,6 +1,6 @@
 //! The version-independent experimenter message: somebody's own; vendor message in OpenFlow 1.0.
 //!
-//! OpenFlow 1.3.5 §7.5.4, OpenFlow 1.0.2 §5.5.4.
+//! OpenFlow 1.3.5 §7.5 (`ofp_experimenter_header`), OpenFlow 1.0.2 §5.5.4.
 
 use crate::header::{begin, open};
 use crate::{DecodeError, EncodeError, Kind, Version};

@@ -37,7 +37,7 @@ impl Capabilities {
 
     fn from_v1_0(bits: u32) -> Self {
         let stp = if bits & Self::STP_1_0 == 0 { 0 } else { Self::STP.0 };
-        Self(bits & !Self::STP_1_0 | stp)
+        Self(bits & !(Self::STP_1_0 | Self::STP.0) | stp)
     }
 
     fn to_v1_0(self) -> u32 {
@@ -99,7 +99,8 @@ impl Features {
             n_buffers: wire.n_buffers,
             n_tables: wire.n_tables,
             auxiliary_id: wire.auxiliary_id,
-            capabilities: Capabilities(wire.capabilities),
+            // Nothing in OpenFlow 1.3 has the bit that stands for 1.0's spanning tree here.
+            capabilities: Capabilities(wire.capabilities & !Capabilities::STP.0),
             actions: 0,
             ports: Vec::new(),
         }

@@ -89,6 +89,21 @@ impl FlowModFlags {
     /// The bit of [`FlowModFlags::EMERGENCY`] in OpenFlow 1.0.
     const EMERGENCY_1_0: u16 = 1 << 2;
 
+    /// The bits OpenFlow 1.3 has.
+    const V1_3: u16 = 0b1_1111;
+
+    fn from_v1_3(found: u16, offset: usize) -> Result<Self, DecodeError> {
+        match found & !Self::V1_3 {
+            0 => Ok(Self(found)),
+            _ => Err(DecodeError::BadValue {
+                field: "flow_mod.flags",
+                offset,
+                found: found.into(),
+                expected: "no bits but those of OpenFlow 1.3: 0x1f",
+            }),
+        }
+    }
+
     fn from_v1_0(found: u16, offset: usize) -> Result<Self, DecodeError> {
         let emergency = if found & Self::EMERGENCY_1_0 == 0 { 0 } else { Self::EMERGENCY.0 };
         match found & !(Self::SHARED | Self::EMERGENCY_1_0) {
@@ -326,9 +341,9 @@ impl<'a> FlowMod<'a> {
     }
 
     pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.flags.contains(FlowModFlags::EMERGENCY) {
+        if self.flags.0 & !FlowModFlags::V1_3 != 0 {
             return Err(EncodeError::Unsupported {
-                field: "flow_mod.flags emergency",
+                field: "flow_mod.flags",
                 version: Version::V1_3,
             });
         }
@@ -390,8 +405,9 @@ impl<'a> FlowMod<'a> {
     }
 
     pub(crate) fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
-        /// Where command and match stand in the message, for errors.
+        /// Where command, flags and match stand in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 17;
+        const FLAGS_AT: usize = Header::SIZE + 36;
         const MATCH_AT: usize = Header::SIZE + 40;
         Ok(Self {
             command: FlowModCommand::from_wire(wire.command.into(), COMMAND_AT)?,
@@ -405,7 +421,7 @@ impl<'a> FlowMod<'a> {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             out_port: wire.out_port,
             out_group: wire.out_group,
-            flags: FlowModFlags(wire.flags),
+            flags: FlowModFlags::from_v1_3(wire.flags, FLAGS_AT)?,
             instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
         })
     }

@@ -119,7 +119,10 @@ impl FlowRemoved {
             match_: v1_0::convert::match_from_wire(&wire.match_),
             cookie: wire.cookie,
             priority: wire.priority,
-            reason: FlowRemovedReason::from_wire(wire.reason),
+            reason: match FlowRemovedReason::from_wire(wire.reason) {
+                FlowRemovedReason::GroupDelete => FlowRemovedReason::Other(wire.reason),
+                reason => reason,
+            },
             table_id: 0,
             duration: duration(wire.duration_sec, wire.duration_nsec),
             idle_timeout: wire.idle_timeout,

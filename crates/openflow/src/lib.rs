@@ -1,16 +1,90 @@
 //! OpenFlow 1.0 and 1.3 on the wire, in both directions, to the last byte.
 //!
-//! Two floors:
+//! # Two floors
 //!
-//! * [`v1_0`] and [`v1_3`] mirror the structures of the specifications, padding included; a
-//!   message that they decode encodes to the same bytes.
+//! * [`v1_0`] and [`v1_3`] mirror the structures of the specifications (OpenFlow 1.0.2 and 1.3.5),
+//!   padding included. What they decode encodes to the same bytes: [`Message`] holds a message of
+//!   either.
 //! * Above them, the types of this page say the same thing once for every version: [`Match`],
-//!   [`Action`], [`FlowMod`], [`PacketIn`], [`PortDesc`], ... They are encoded for and decoded
-//!   from a given [`Version`]; what a version cannot express is an error that names the field.
+//!   [`Action`], [`FlowMod`], [`PacketIn`], [`PortDesc`], [`MultipartReply`], ... They are encoded
+//!   for and decoded from a given [`Version`]. What a version cannot express is an error that
+//!   names the field; what a message says twice or in a number that means nothing is refused.
 //!
-//! Everything decodes from borrowed bytes, and encodes into a buffer of the caller's or, with
-//! [`append`], onto a `Vec`. There is no I/O, no clock and no `unsafe`; bytes from a peer never
-//! cause a panic, and every error says what stood where and what was expected.
+//! Another version is a folder beside these two, and nothing above this crate changes.
+//!
+//! # From bytes to a flow-mod
+//!
+//! A switch's bytes arrive in pieces. The header says how long the message is and what it is:
+//!
+//! ```
+//! use rosemary_openflow::{
+//!     Action, FlowMod, Header, Kind, MacAddr, Match, PacketIn, PortNo, Version,
+//! };
+//!
+//! // A packet-in from port 1, as a switch of OpenFlow 1.3 sends it, and the start of the next.
+//! let received = [
+//!     4, 10, 0, 56, 0, 0, 0, 0, // header: version 4, type 10, 56 bytes, xid 0
+//!     0xff, 0xff, 0xff, 0xff, 0, 14, 0, 0, // no buffer, 14 bytes, no match, table 0
+//!     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // no cookie
+//!     0, 1, 0, 12, 0x80, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, // match: in_port=1
+//!     0, 0, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, // padding, and an Ethernet header
+//!     4, 10, 0, // ... more to come
+//! ];
+//! let header = Header::decode(&received)?;
+//! let (message, _next) = received.split_at(header.length.into());
+//! let version = Version::from_wire(header.version)?;
+//! assert_eq!(Kind::from_wire(version, header.kind)?, Kind::PacketIn);
+//!
+//! // Decoding borrows the packet; nothing is allocated.
+//! let packet_in = PacketIn::decode(message)?;
+//! assert_eq!(packet_in.in_port, PortNo(1));
+//! let destination = MacAddr(*packet_in.data.first_chunk().ok_or("a short packet")?);
+//!
+//! // Packets to this address go out through port 2 from now on.
+//! let actions = [Action::output(PortNo(2))];
+//! let flow_mod = FlowMod::add(Match::new().eth_dst(destination))
+//!     .priority(100)
+//!     .idle_timeout(60)
+//!     .apply(&actions);
+//! let mut buffer = [0; 256];
+//! let size = flow_mod.encode(version, 1, &mut buffer)?;
+//! assert_eq!(&buffer[..8], [4, 14, 0, 88, 0, 0, 0, 1]);
+//! assert_eq!(size, 88);
+//!
+//! // The same for a switch of OpenFlow 1.0.
+//! assert_eq!(flow_mod.encode(Version::V1_0, 1, &mut buffer)?, 80);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Buffers
+//!
+//! Everything encodes into a buffer of the caller's; one that is too small is
+//! [`EncodeError::NoRoom`], which says how much it takes. [`append`] does the same onto a `Vec`.
+//! Header, packet-in, packet-out, flow-mod and echo allocate in neither direction, as long as a
+//! match fits into 96 bytes and holds no experimenter's data; lists in a message stay where they
+//! are, read through once when it is decoded, and walked by iterators.
+//!
+//! # Hostile bytes
+//!
+//! There is no I/O, no clock and no `unsafe`, and no indexing that can fail. Every length is held
+//! against zero, its own head, its alignment and what is left around it. An error says which
+//! field it was, at which byte of the message, what stood there and what was expected:
+//!
+//! ```
+//! use rosemary_openflow::Message;
+//!
+//! let set_config_cut_short = [4, 9, 0, 10, 0, 0, 0, 1, 0, 0];
+//! let error = Message::decode(&set_config_cut_short).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "switch_config.miss_send_len at byte 10 needs 2 bytes, 0 are left"
+//! );
+//! ```
+//!
+//! # For people
+//!
+//! [`Message`] and most types print as one line in the manner of `ovs-ofctl`. With the feature
+//! `serde` they serialize, for tools that print JSON.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

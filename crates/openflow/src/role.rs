@@ -1,5 +1,6 @@
 //! The version-independent role and asynchronous configuration: which controller is master, and
-//! who hears what. Not in OpenFlow 1.0. OpenFlow 1.3.5 §6.3.6, §7.3.9, §7.3.10.
+//! who hears what. Not in OpenFlow 1.0. OpenFlow 1.3.5 §6.3 (multiple
+//! controllers), §7.3.9, §7.3.10.
 
 use crate::header::{begin, open};
 use crate::wire::{Pad, Wire};

@@ -66,3 +66,10 @@ impl<'a, const N: usize> Wire<'a> for Text<N> {
         to.bytes(&self.0);
     }
 }
+
+impl<const N: usize> From<[u8; N]> for Text<N> {
+    /// The field as it stands.
+    fn from(bytes: [u8; N]) -> Self {
+        Self(bytes)
+    }
+}

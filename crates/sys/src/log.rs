@@ -19,24 +19,36 @@ use std::io::{IsTerminal as _, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use self::direct::Direct;
 use self::queue::{Patient, Queue};
 
-/// The target of what apps say, in the monitor's log. They have been filtered in their zones.
+/// The environment variable that says what is logged.
+pub const VARIABLE: &str = "ROSEMARY_LOG";
+
+/// What it may say.
+const LEVELS: [(&str, LevelFilter); 5] = [
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
+/// The target of what apps say, in the monitor's log.
 pub const APP: &str = "app";
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Logs to standard error what `ROSEMARY_LOG`, or else `RUST_LOG`, asks for; otherwise `info`.
-/// What the monitor's pipe cannot take is lost and counted.
+/// Logs to standard error what [`VARIABLE`] asks for; `info` if it is empty, not set, or no level,
+/// which is said then. What the monitor's pipe cannot take is lost and counted.
 ///
 /// # Panics
 /// If it is called twice in a process.
 pub fn to_stderr() {
     tracing_subscriber::fmt()
-        .with_env_filter(filter())
+        .with_max_level(wanted(Direct))
         .with_writer(|| Direct)
         .with_ansi(stderr().is_terminal())
         // A reader of the log that went away must not end who writes it.
@@ -50,7 +62,7 @@ pub fn to_stderr() {
 /// If it is called twice in a process.
 pub fn to_monitor() {
     tracing_subscriber::fmt()
-        .with_env_filter(filter())
+        .with_max_level(wanted(Direct))
         .with_writer(|| Direct)
         .with_ansi(false)
         .without_time()
@@ -65,9 +77,8 @@ pub fn to_monitor() {
 /// If it is called twice in a process, or the thread cannot be started.
 pub fn in_background() {
     let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
-    let apps = format!("{APP}=trace").parse().expect("a directive of ours");
     tracing_subscriber::fmt()
-        .with_env_filter(filter().add_directive(apps))
+        .with_max_level(wanted(queue))
         .with_writer(move || queue)
         .with_ansi(stderr().is_terminal())
         .log_internal_errors(false)
@@ -88,13 +99,68 @@ pub fn flush(most: Duration) {
     }
 }
 
-fn filter() -> EnvFilter {
-    let wanted = ["ROSEMARY_LOG", "RUST_LOG"].iter().find_map(|name| std::env::var(name).ok());
-    EnvFilter::try_new(wanted.as_deref().unwrap_or("info"))
-        .unwrap_or_else(|_| EnvFilter::new("info"))
-}
-
 /// What stands where lines are missing.
 fn lost(lines: u64) -> String {
     format!("({lines} lines of the log are missing here: it was not read in time)\n")
+}
+
+/// What [`VARIABLE`] asks for; complains to `log` if that is no level.
+fn wanted(mut log: impl std::io::Write) -> LevelFilter {
+    let wanted = std::env::var_os(VARIABLE).unwrap_or_default();
+    let wanted = wanted.to_string_lossy();
+    level(&wanted).unwrap_or_else(|| {
+        let complaint = format!(
+            "rosemary: {VARIABLE}: unknown level {wanted:?}, using info; \
+             there are error, warn, info, debug and trace\n"
+        );
+        let _ = log.write_all(complaint.as_bytes()); // nobody is left to be told if this fails
+        LevelFilter::INFO
+    })
+}
+
+/// The level as it is handed to the programs that this one starts: one of [`LEVELS`], so that a
+/// mistake is told once and not by each of them.
+pub fn for_children() -> &'static str {
+    name(&std::env::var_os(VARIABLE).unwrap_or_default().to_string_lossy())
+}
+
+fn name(wanted: &str) -> &'static str {
+    let level = level(wanted).unwrap_or(LevelFilter::INFO);
+    LEVELS.iter().find(|(_, it)| *it == level).map_or("info", |(name, _)| name)
+}
+
+/// The level that is meant; `None` if it is none.
+///
+/// Not tracing's own filter language: to it each word that is no level is the name of a module of
+/// which all is logged, and of the others nothing; a typing mistake would silence everything.
+fn level(wanted: &str) -> Option<LevelFilter> {
+    if wanted.is_empty() {
+        return Some(LevelFilter::INFO);
+    }
+    LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, level)| *level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn level_that_is_mistyped_or_empty_is_not_silence() {
+        assert_eq!(level("debug"), Some(LevelFilter::DEBUG));
+        assert_eq!(level("WARN"), Some(LevelFilter::WARN));
+        assert_eq!(level(""), Some(LevelFilter::INFO));
+        for wrong in ["warning", "inof", "3", "off", " info", "rosemary=debug"] {
+            assert_eq!(level(wrong), None, "{wrong}");
+            assert_eq!(name(wrong), "info");
+        }
+    }
+
+    #[test]
+    fn children_are_told_a_level_that_they_know() {
+        for (name_of, _) in LEVELS {
+            assert_eq!(name(name_of), name_of);
+        }
+        assert_eq!(name("Debug"), "debug");
+        assert_eq!(name(""), "info");
+    }
 }

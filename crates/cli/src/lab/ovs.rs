@@ -9,6 +9,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::Access;
+
 use super::{FILES, Lab, LabError, Running};
 
 /// The variables that tell every program of Open vSwitch where its files are.
@@ -16,6 +18,9 @@ pub(super) const DIRECTORIES: [&str; 4] =
     ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"];
 
 const SOCKET: &str = "db.sock";
+
+/// Where `ovsdb-server` has a file for a moment: it calls tmpfile(3), which follows no variable.
+const TEMPORARY: &str = "/tmp";
 
 /// A version of OpenFlow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -57,6 +62,7 @@ pub(super) struct OpenVSwitch {
 
 impl OpenVSwitch {
     pub(super) fn start(lab: &Lab) -> Result<Self, LabError> {
+        writable(TEMPORARY)?;
         // The schema's place is built into ovsdb-tool; it follows no variable.
         lab.run("ovsdb-tool", &["create", &format!("{FILES}/conf.db")])?;
         let mut command = lab.command("ovsdb-server");
@@ -186,6 +192,15 @@ impl<'lab> Switch<'lab> {
         self.lab.run("ovs-ofctl", &[&head, rest].concat())
     }
 
+    /// Lets the switch wait for a controller on this port of `127.0.0.1`, in place of calling one.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn listen(&self, port: u16) -> Result<(), LabError> {
+        let target = format!("ptcp:{port}:127.0.0.1");
+        vsctl(self.lab, &["set-controller", &self.name, &target]).map(drop)
+    }
+
     /// Lets the switch forward without a controller, as an ordinary learning switch.
     ///
     /// # Errors
@@ -209,6 +224,13 @@ impl<'lab> Switch<'lab> {
         self.ports.set(port);
         Ok(port)
     }
+}
+
+/// Says it by its name if files cannot be made in `dir`; Open vSwitch does not.
+fn writable(dir: &str) -> Result<(), LabError> {
+    let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
+    let what = || format!("use {dir}, where Open vSwitch makes a temporary file");
+    allowed.map_err(|error| LabError::io(what())(error.into()))
 }
 
 /// `ovs-vsctl`, which waits until the daemon has done it, but not for ever.

@@ -155,7 +155,7 @@ impl Fake {
                         }
                         "forking" => {
                             let word = self.name.with_extension("sleep");
-                            let script = "setsid sh -c 'read line < /dev/zero' \"$0\" &";
+                            let script = "setsid sh -c 'sleep 60; :' \"$0\" &";
                             Command::new("sh").args(["-c", script]).arg(word).status().unwrap();
                             self.monitor.send(&loaded, &[]).unwrap();
                         }

@@ -1,6 +1,6 @@
 //! Flow entries: their matches, instructions and actions, and the packets that meet them.
 
-use super::{Bits, Hex, list};
+use super::{Bits, Hex, Seconds, list};
 use crate::{
     Action, Actions, Bucket, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
     GroupKind, GroupMod, GroupModCommand, Instructions, MacAddr, MeterBand, MeterFlags, MeterMod,
@@ -168,7 +168,7 @@ impl fmt::Display for FlowRemoved {
         if self.cookie != 0 {
             write!(f, " cookie:{:#x}", self.cookie)?;
         }
-        write!(f, " duration={}s", self.duration.as_secs_f64())?;
+        write!(f, " duration={}", Seconds(self.duration))?;
         if self.idle_timeout != 0 {
             write!(f, " idle={}", self.idle_timeout)?;
         }

@@ -10,6 +10,7 @@ mod multipart;
 mod switch;
 
 use core::fmt;
+use core::time::Duration;
 
 /// Names of bits, joined by spaces; what has no name as a number; `0` for none.
 pub(crate) struct Bits<'n> {
@@ -32,6 +33,23 @@ impl fmt::Display for Bits<'_> {
             (0, "") => f.write_str("0"),
             (0, _) => Ok(()),
             (rest, separator) => write!(f, "{separator}{rest:#x}"),
+        }
+    }
+}
+
+/// A duration in seconds, to the last digit that counts, in groups of three: `1.243s`, `60s`.
+///
+/// In integers: as a float, 1.243 s would be 1.2429999999999999 s.
+pub(crate) struct Seconds(pub(crate) Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.as_secs())?;
+        match self.0.subsec_nanos() {
+            0 => f.write_str("s"),
+            nanos if nanos % 1_000_000 == 0 => write!(f, ".{:03}s", nanos / 1_000_000),
+            nanos if nanos % 1_000 == 0 => write!(f, ".{:06}s", nanos / 1_000),
+            nanos => write!(f, ".{nanos:09}s"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Statistics and descriptions.
 
 use super::flow::{GroupId, MeterId};
-use super::{Hex, list};
+use super::{Hex, Seconds, list};
 use crate::{
     AggregateStats, Counter, DescText, FlowMod, FlowModFlags, FlowStats, FlowStatsRequest,
     GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats, MultipartReply,
@@ -98,9 +98,9 @@ impl fmt::Display for FlowStats<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "cookie={:#x}, duration={}s, table={}, n_packets={}, n_bytes={}",
+            "cookie={:#x}, duration={}, table={}, n_packets={}, n_bytes={}",
             self.cookie,
-            self.duration.as_secs_f64(),
+            Seconds(self.duration),
             self.table_id,
             self.packet_count,
             self.byte_count
@@ -167,7 +167,7 @@ impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("?"),
-            Some(age) => write!(f, "{}s", age.as_secs_f64()),
+            Some(age) => Seconds(age).fmt(f),
         }
     }
 }

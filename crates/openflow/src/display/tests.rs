@@ -147,3 +147,14 @@ fn message_that_makes_no_sense_prints_as_it_stands() {
          change), 1 (equal), 2 (master) or 3 (slave)) Role { role: 9, pad: 0, generation_id: 2 }"
     );
 }
+
+#[test]
+fn durations_print_without_the_noise_of_floats() {
+    use core::time::Duration;
+    let text = |seconds, nanos| super::Seconds(Duration::new(seconds, nanos)).to_string();
+    assert_eq!(text(1, 243_000_000), "1.243s");
+    assert_eq!(text(60, 0), "60s");
+    assert_eq!(text(0, 470_000_000), "0.470s");
+    assert_eq!(text(0, 1_000), "0.000001s");
+    assert_eq!(text(u64::from(u32::MAX), 999_999_999), "4294967295.999999999s");
+}

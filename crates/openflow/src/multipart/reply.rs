@@ -26,7 +26,7 @@ pub struct MultipartReply<'a> {
 #[non_exhaustive]
 pub enum ReplyBody<'a> {
     /// What the switch is.
-    Desc(DescText),
+    Desc(Box<DescText>),
     /// Flow entries, one by one.
     Flow(Vec<FlowStats<'a>>),
     /// Flow entries, summed up.
@@ -87,7 +87,7 @@ impl<'a> MultipartReply<'a> {
     pub(crate) fn from_v1_0(wire: &v1_0::StatsReply<'a>) -> Result<Self, DecodeError> {
         use v1_0::ReplyBody as Wired;
         let body = match wire.body {
-            Wired::Desc(desc) => ReplyBody::Desc(desc.fields()),
+            Wired::Desc(desc) => ReplyBody::Desc(Box::new(desc.fields())),
             Wired::Flow(list) => {
                 ReplyBody::Flow(list.iter().map(|item| FlowStats::from_v1_0(&item)).collect())
             }
@@ -116,7 +116,7 @@ impl<'a> MultipartReply<'a> {
     pub(crate) fn from_v1_3(wire: &v1_3::MultipartReply<'a>) -> Result<Self, DecodeError> {
         use v1_3::ReplyBody as Wired;
         let body = match wire.body {
-            Wired::Desc(desc) => ReplyBody::Desc(desc.fields()),
+            Wired::Desc(desc) => ReplyBody::Desc(Box::new(desc.fields())),
             Wired::Flow(list) => {
                 let flows = list.iter().map(|item| FlowStats::from_v1_3(&item, BODY_AT));
                 ReplyBody::Flow(flows.collect::<Result<_, _>>()?)

@@ -61,11 +61,11 @@ fn replies_that_both_versions_have_survive_both() {
         let old = version == Version::V1_0;
         let age = (!old).then(|| Duration::new(1, 2));
         holds(
-            ReplyBody::Desc(DescText {
-                mfr_desc: "Nicira, Inc.".into(),
-                dp_desc: "None".into(),
+            ReplyBody::Desc(Box::new(DescText {
+                mfr_desc: Text::new("Nicira, Inc."),
+                dp_desc: Text::new("None"),
                 ..DescText::default()
-            }),
+            })),
             version,
         );
         holds(ReplyBody::Flow(vec![flow(&actions), flow(&[])]), version);

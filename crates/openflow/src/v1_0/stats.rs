@@ -187,7 +187,7 @@ wire_struct! {
 }
 
 impl Desc<'_> {
-    /// Manufacturer, hardware, software, serial number, and the datapath in words for people.
+    /// The five texts.
     pub fn fields(&self) -> DescText {
         self.bytes.text()
     }

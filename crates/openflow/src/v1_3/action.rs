@@ -7,7 +7,7 @@
 //! +------+-----+--------------------+
 //! ```
 
-use crate::oxm::Oxm;
+use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::tlv::tlv_enum;
 use crate::wire::{Align8, Pad, Wire, wire_struct};
 use crate::{DecodeError, PortNo, Reader, Writer};
@@ -94,7 +94,8 @@ wire_struct! {
     }
 }
 
-/// `ofp_action_set_field`: one OXM without a mask, and padding that `len` counts.
+/// `ofp_action_set_field`: one OXM, and padding that `len` counts. It has no mask, unless it is of
+/// a class that others define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetField<'a> {
@@ -108,7 +109,16 @@ pub struct SetField<'a> {
 impl<'a> Wire<'a> for SetField<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
+        let offset = from.offset();
         let field = Oxm::read(from, "action_set_field.field")?;
+        if field.has_mask && field.class == OPENFLOW_BASIC {
+            return Err(DecodeError::BadValue {
+                field: "action_set_field.field",
+                offset: offset + 2,
+                found: u64::from(field.field) << 1 | 1,
+                expected: "a field without a mask",
+            });
+        }
         let pad = Align8::read(from, "action_set_field.pad", 4 + field.size())?;
         Ok(Self { field, pad })
     }

@@ -3,7 +3,7 @@
 use super::action::{self, Action as Wired};
 use crate::action::Action;
 use crate::matching::Field;
-use crate::oxm::Oxm;
+use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::{Align8, Pad, Wire};
 use crate::{EncodeError, Version, Writer};
 
@@ -49,7 +49,7 @@ pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), E
 
 fn write_set_field(field: &Field, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     field.with_oxm(|field: Oxm<'_>| {
-        if field.has_mask {
+        if field.has_mask && field.class == OPENFLOW_BASIC {
             return Err(EncodeError::Unsupported {
                 field: "action set_field with a mask",
                 version: Version::V1_3,

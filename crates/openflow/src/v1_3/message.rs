@@ -19,13 +19,13 @@ message_enum! {
     Version::V1_3, "4 (OpenFlow 1.3)";
     /// §7.5.1.
     Hello(Hello<'a>) = 0,
-    /// §7.4.4.
+    /// `ofp_error_msg`.
     Error(ErrorMsg<'a>) = 1,
     /// §7.5.2.
     EchoRequest(&'a [u8]) = 2,
     /// §7.5.3.
     EchoReply(&'a [u8]) = 3,
-    /// §7.5.4.
+    /// §7.5, `ofp_experimenter_header`.
     Experimenter(Experimenter<'a>) = 4,
     /// §7.3.1.
     FeaturesRequest(Empty) = 5,

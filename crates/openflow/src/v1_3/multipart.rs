@@ -299,7 +299,7 @@ impl<'a> Wire<'a> for Experimenter<'a> {
 pub use crate::desc::DescBytes;
 
 impl Desc<'_> {
-    /// Manufacturer, hardware, software, serial number, and the datapath in words for people.
+    /// The five texts.
     pub fn fields(&self) -> crate::desc::DescText {
         self.bytes.text()
     }

@@ -1,4 +1,4 @@
-//! Messages that either side sends: hello, error, experimenter. OpenFlow 1.3.5 §7.5, §7.4.4.
+//! Messages that either side sends: hello, error, experimenter. OpenFlow 1.3.5 §7.5.
 
 use crate::tlv::tlv_enum;
 use crate::wire::{List, Padded, wire_struct};

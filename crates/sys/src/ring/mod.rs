@@ -197,5 +197,8 @@ fn offset(position: u64, capacity: usize) -> usize {
 }
 
 #[cfg(test)]
+#[cfg(loom)]
+mod model;
+#[cfg(test)]
 #[cfg(not(loom))]
 mod tests;

@@ -252,6 +252,10 @@ impl DownWriter {
 
     /// Says that we are about to sleep until there is more room than `had`. `true` if there is
     /// after all.
+    ///
+    /// `had` is what [`free`](Self::free) said *before* what is wanted found no room. Asked
+    /// afterwards, it may count room that the kernel has made meanwhile, and the kernel, which has
+    /// no more to give, would never ring.
     pub fn prepare_to_wait_for_room(&mut self, had: usize) -> bool {
         self.down.words()[ASLEEP].store(FOR_ROOM, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::release`

@@ -1,0 +1,255 @@
+//! Captures: pcap and pcapng files, and the OpenFlow in their TCP connections.
+//!
+//! ```text
+//! file -> packets (pcap-parser) -> segments (etherparse, packet.rs) -> streams (reassembly.rs,
+//! one per direction, chosen by connections.rs) -> messages (../framing.rs)
+//! ```
+//!
+//! A file of any size is read in one pass, and what is kept is bounded: one packet, the bytes
+//! behind holes in the streams, and an unfinished message per direction.
+
+mod connections;
+mod packet;
+mod reassembly;
+mod time;
+
+use std::io::Read;
+
+use pcap_parser::pcapng::Block;
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{LegacyPcapReader, Linktype, PcapBlockOwned, PcapError, PcapNGReader};
+
+use super::framing::Frame;
+use connections::Connections;
+pub(super) use connections::Ends;
+use packet::Packet;
+pub(super) use time::Time;
+
+/// The room for packets at first, and at most; nothing that is captured is larger.
+const BUFFER_SIZE: usize = 256 << 10;
+const MOST_BUFFER_SIZE: usize = 16 << 20;
+/// Interfaces of a pcapng file that are kept.
+const MOST_INTERFACES: usize = 4096;
+
+/// The two kinds of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Pcap,
+    PcapNg,
+}
+
+/// What there is to say about a whole capture.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) packets: u64,
+    pub(super) connections: u64,
+    /// Pieces of IP packets, which were not looked into.
+    pub(super) fragments: u64,
+    /// Packets of a link type that is not known here, and the last such type.
+    pub(super) unknown_link: Option<(u64, i32)>,
+    /// Why reading stopped before the end.
+    pub(super) broken: Option<String>,
+}
+
+/// Where what was found is handed to: when, between whom, what. An error ends the reading.
+pub(super) type Give<'a> = &'a mut dyn FnMut(Time, Ends, Frame<'_>) -> std::io::Result<()>;
+
+/// Reads a capture to its end.
+///
+/// # Errors
+/// What `give` returned. What is wrong with the file is in the summary.
+pub(super) fn read(
+    format: Format,
+    ports: &[u16],
+    mut input: impl Read,
+    give: Give<'_>,
+) -> std::io::Result<Summary> {
+    let mut reading = Reading {
+        connections: Connections::new(ports),
+        summary: Summary::default(),
+        interfaces: Vec::new(),
+        time: Time::default(),
+    };
+    let head = read_head(format, &mut input)?;
+    let input = head.as_slice().chain(input);
+    let opened = match format {
+        Format::Pcap => LegacyPcapReader::new(BUFFER_SIZE, input)
+            .map(|mut reader| reading.run(&mut reader, give)),
+        Format::PcapNg => {
+            PcapNGReader::new(BUFFER_SIZE, input).map(|mut reader| reading.run(&mut reader, give))
+        }
+    };
+    match opened {
+        Ok(run) => run?,
+        Err(error) => reading.summary.broken = Some(explain(&error).to_owned()),
+    }
+    let mut outcome = Ok(());
+    let time = reading.time;
+    reading.connections.finish(&mut |ends, frame| {
+        if outcome.is_ok() {
+            outcome = give(time, ends, frame);
+        }
+    });
+    outcome?;
+    reading.summary.connections = reading.connections.seen;
+    Ok(reading.summary)
+}
+
+/// An interface of a pcapng file.
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link: Linktype,
+    /// Units of time per second, and seconds to add.
+    resolution: u64,
+    offset: i64,
+}
+
+struct Reading {
+    connections: Connections,
+    summary: Summary,
+    /// Of a pcap file, the one it has.
+    interfaces: Vec<Interface>,
+    time: Time,
+}
+
+impl Reading {
+    fn run(&mut self, reader: &mut dyn PcapReaderIterator, give: Give<'_>) -> std::io::Result<()> {
+        let mut size = BUFFER_SIZE;
+        loop {
+            let wanted = match reader.next() {
+                Ok((taken, block)) => {
+                    self.block(&block, give)?;
+                    drop(block);
+                    reader.consume(taken);
+                    continue;
+                }
+                Err(PcapError::Eof) => return Ok(()),
+                Err(PcapError::Incomplete(_)) => size,
+                Err(PcapError::BufferTooSmall) if size < MOST_BUFFER_SIZE => size * 2,
+                Err(error) => {
+                    self.summary.broken = Some(explain(&error).to_owned());
+                    return Ok(());
+                }
+            };
+            if wanted > size {
+                size = wanted;
+                reader.grow(size);
+            }
+            if let Err(error) = reader.refill() {
+                self.summary.broken = Some(explain(&error).to_owned());
+                return Ok(());
+            }
+        }
+    }
+
+    fn block(&mut self, block: &PcapBlockOwned<'_>, give: Give<'_>) -> std::io::Result<()> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                /// The upper bits say whether frames end in a check sum.
+                const LINK_TYPE: i32 = 0x03ff_ffff;
+                let link = Linktype(header.network.0 & LINK_TYPE);
+                let resolution =
+                    if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+                self.interfaces = vec![Interface { link, resolution, offset: 0 }];
+                Ok(())
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let Some(&interface) = self.interfaces.first() else { return Ok(()) };
+                let second = u64::from(packet.ts_sec);
+                let units = second * interface.resolution + u64::from(packet.ts_usec);
+                self.time = Time::new(units, interface.resolution, 0);
+                self.packet(interface.link, packet.data, give)
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.interfaces.clear();
+                Ok(())
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(found)) => {
+                if self.interfaces.len() < MOST_INTERFACES {
+                    self.interfaces.push(Interface {
+                        link: found.linktype,
+                        resolution: found.ts_resolution().unwrap_or(1_000_000),
+                        offset: found.ts_offset(),
+                    });
+                }
+                Ok(())
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let index = usize::try_from(packet.if_id).unwrap_or(usize::MAX);
+                let Some(&interface) = self.interfaces.get(index) else { return Ok(()) };
+                let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                self.time = Time::new(units, interface.resolution, interface.offset);
+                let size = usize::try_from(packet.caplen).unwrap_or(usize::MAX);
+                self.packet(interface.link, packet.data.get(..size).unwrap_or(packet.data), give)
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                // It has no time of its own; that of the packet before is as near as can be.
+                let Some(&interface) = self.interfaces.first() else { return Ok(()) };
+                let size = usize::try_from(packet.origlen).unwrap_or(usize::MAX);
+                self.packet(interface.link, packet.data.get(..size).unwrap_or(packet.data), give)
+            }
+            PcapBlockOwned::NG(_) => Ok(()),
+        }
+    }
+
+    fn packet(&mut self, link: Linktype, packet: &[u8], give: Give<'_>) -> std::io::Result<()> {
+        self.summary.packets += 1;
+        if !packet::is_known(link) {
+            let count = self.summary.unknown_link.map_or(0, |(count, _)| count);
+            self.summary.unknown_link = Some((count + 1, link.0));
+            return Ok(());
+        }
+        let segment = match packet::look(link, packet) {
+            Packet::Tcp(segment) => segment,
+            Packet::Fragment => {
+                self.summary.fragments += 1;
+                return Ok(());
+            }
+            Packet::Other => return Ok(()),
+        };
+        let mut outcome = Ok(());
+        let time = self.time;
+        self.connections.add(&segment, &mut |ends, frame| {
+            if outcome.is_ok() {
+                outcome = give(time, ends, frame);
+            }
+        });
+        outcome
+    }
+}
+
+/// Reads the file's head, which the parsers want whole at their first read.
+fn read_head(format: Format, input: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    /// A section header without options is 28 bytes; this one has long ones.
+    const LONGEST_SECTION_HEADER: u32 = 64 << 10;
+    let mut head = Vec::new();
+    let mut read = |head: &mut Vec<u8>, size: u32| {
+        let left = u64::from(size).saturating_sub(head.len() as u64);
+        input.take(left).read_to_end(head).map(drop)
+    };
+    match format {
+        Format::Pcap => read(&mut head, 24)?,
+        Format::PcapNg => {
+            read(&mut head, 12)?;
+            if let Some(&[_, _, _, _, a, b, c, d, order, ..]) = head.get(..12) {
+                let length = [a, b, c, d];
+                let little = order == 0x4d;
+                let length =
+                    if little { u32::from_le_bytes(length) } else { u32::from_be_bytes(length) };
+                read(&mut head, length.min(LONGEST_SECTION_HEADER))?;
+            }
+        }
+    }
+    Ok(head)
+}
+
+fn explain<I>(error: &PcapError<I>) -> &'static str {
+    match error {
+        PcapError::UnexpectedEof | PcapError::Incomplete(_) | PcapError::Eof => {
+            "the capture ends inside a packet; it was cut, or is still being written"
+        }
+        PcapError::BufferTooSmall => "a packet of the capture claims to be larger than 16 MiB",
+        PcapError::ReadError => "the capture could not be read on",
+        _ => "the capture is damaged here; what follows cannot be found",
+    }
+}

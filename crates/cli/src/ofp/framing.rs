@@ -1,0 +1,303 @@
+//! From a stream of bytes to OpenFlow messages, and back into step where bytes are missing or mean
+//! nothing.
+//!
+//! A message says how long it is (OpenFlow 1.3.5 §7.1), so a sound stream needs no more than that.
+//! Where a capture has lost bytes there are two cases. Either the loss ends inside the message it
+//! began in: then that message's length says where the next begins. Or the next beginning is
+//! unknown: then it is searched, at the first byte from which headers follow one another.
+
+use openflow::{Header, Kind, Version};
+
+/// No message is larger than its 16-bit length can say.
+const MAX_MESSAGE_SIZE: usize = 0xffff;
+
+/// What the stream holds, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// A whole message by its header's account.
+    Message(&'a [u8]),
+    /// A message of `size` bytes of which some are missing.
+    Incomplete {
+        /// How long it would be; `None` if not even its length is there.
+        size: Option<usize>,
+        /// How many of its bytes came before the gap, or the end.
+        have: usize,
+    },
+    /// This many bytes are missing here.
+    Missing(u64),
+    /// This many bytes that are not OpenFlow were passed over.
+    Skipped(u64),
+    /// The stream is encrypted.
+    Tls,
+}
+
+impl Frame<'_> {
+    /// How many bytes of the stream it is.
+    pub(super) fn size(&self) -> u64 {
+        match *self {
+            Self::Message(message) => message.len() as u64,
+            Self::Incomplete { have, .. } => have as u64,
+            Self::Missing(bytes) | Self::Skipped(bytes) => bytes,
+            Self::Tls => 0,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// The next byte begins a message.
+    InStep,
+    /// So many bytes more belong to a message that is lost.
+    Passing(usize),
+    /// Nobody knows; a search makes sense once this many bytes are there.
+    Searching { worthwhile: usize },
+    /// There is nothing to be found in this stream.
+    Ignoring,
+}
+
+/// Cuts one stream into messages.
+#[derive(Debug)]
+pub(super) struct Framer {
+    /// Bytes of a message that is not whole yet, or to be searched.
+    buffer: Vec<u8>,
+    state: State,
+    /// The version byte that this stream's messages have.
+    version: Option<u8>,
+    at_start: bool,
+    skipped: u64,
+}
+
+impl Framer {
+    /// A stream that begins with a message.
+    pub(super) fn from_start() -> Self {
+        let state = State::InStep;
+        Self { buffer: Vec::new(), state, version: None, at_start: true, skipped: 0 }
+    }
+
+    /// A stream that may begin anywhere.
+    pub(super) fn from_within() -> Self {
+        Self { state: State::Searching { worthwhile: 0 }, ..Self::from_start() }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(super) fn data(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(Frame<'_>)) {
+        if let State::Passing(left) = &mut self.state {
+            let pass = (*left).min(bytes.len());
+            bytes = &bytes[pass..];
+            *left -= pass;
+            if *left > 0 {
+                return;
+            }
+            self.state = State::InStep;
+        }
+        if self.state == State::Ignoring {
+            return;
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.at_start && self.buffer.len() >= 3 {
+            self.at_start = false;
+            // A TLS record: handshake, version 3.x.
+            if self.buffer[..2] == [0x16, 3] && self.buffer[2] <= 4 {
+                self.state = State::Ignoring;
+                self.buffer = Vec::new();
+                return give(Frame::Tls);
+            }
+        }
+        self.cut(false, give);
+    }
+
+    /// Takes note that bytes are missing here.
+    pub(super) fn missing(&mut self, bytes: u64, give: &mut dyn FnMut(Frame<'_>)) {
+        self.at_start = false;
+        let gap = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let lost = match &self.state {
+            State::Ignoring => return,
+            State::Passing(left) => Some(*left),
+            State::Searching { .. } => {
+                self.settle(give);
+                None
+            }
+            State::InStep if self.buffer.is_empty() => None,
+            State::InStep => {
+                let size = self.size_of_first();
+                give(Frame::Incomplete { size, have: self.buffer.len() });
+                size.map(|size| size - self.buffer.len())
+            }
+        };
+        give(Frame::Missing(bytes));
+        self.buffer.clear();
+        self.state = match lost {
+            Some(lost) if gap < lost => State::Passing(lost - gap),
+            Some(lost) if gap == lost => State::InStep,
+            _ => State::Searching { worthwhile: 0 },
+        };
+    }
+
+    /// The stream has ended.
+    pub(super) fn end(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
+        match self.state {
+            State::Searching { .. } => self.settle(give),
+            State::InStep if !self.buffer.is_empty() => {
+                give(Frame::Incomplete { size: self.size_of_first(), have: self.buffer.len() });
+            }
+            _ => {}
+        }
+        self.buffer.clear();
+    }
+
+    /// Ends a search with what there is.
+    fn settle(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
+        self.cut(true, give);
+        if matches!(self.state, State::InStep) && !self.buffer.is_empty() {
+            give(Frame::Incomplete { size: self.size_of_first(), have: self.buffer.len() });
+            self.buffer.clear();
+        }
+        self.skipped += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.tell_skipped(give);
+    }
+
+    /// Gives the whole messages in the buffer and keeps the rest.
+    fn cut(&mut self, last: bool, give: &mut dyn FnMut(Frame<'_>)) {
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut at = 0;
+        loop {
+            if let State::Searching { worthwhile } = self.state {
+                let rest = &buffer[at..];
+                if rest.len() < worthwhile && !last {
+                    break;
+                }
+                match search(rest, self.version, last) {
+                    Search::Found(offset) => {
+                        self.skipped += offset as u64;
+                        at += offset;
+                        self.tell_skipped(give);
+                        self.state = State::InStep;
+                    }
+                    Search::Not { skip, worthwhile } => {
+                        self.skipped += skip as u64;
+                        at += skip;
+                        self.state = State::Searching { worthwhile };
+                        break;
+                    }
+                }
+            }
+            let rest = &buffer[at..];
+            let Some(size) = claimed_size(rest) else { break };
+            if !plausible(rest, None) {
+                // Not a header. The first byte cannot begin a message; the second might.
+                self.skipped += 1;
+                at += 1;
+                self.state = State::Searching { worthwhile: 0 };
+                continue;
+            }
+            let Some(message) = rest.get(..size) else { break };
+            self.version = Some(message[0]);
+            give(Frame::Message(message));
+            at += size;
+        }
+        self.buffer = buffer;
+        self.buffer.drain(..at);
+    }
+
+    fn tell_skipped(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
+        if self.skipped > 0 {
+            give(Frame::Skipped(std::mem::take(&mut self.skipped)));
+        }
+    }
+
+    /// How long the message is whose first bytes are in the buffer.
+    fn size_of_first(&self) -> Option<usize> {
+        claimed_size(&self.buffer).filter(|&size| size > self.buffer.len())
+    }
+}
+
+/// The length field of the header at the start of `bytes`, if it is there.
+fn claimed_size(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.get(2..4)?;
+    Some(usize::from(u16::from_be_bytes([length[0], length[1]])))
+}
+
+/// Whether `bytes` may begin with a header of any version of OpenFlow, or of `version` alone.
+/// Needs 4 bytes.
+pub(super) fn plausible(bytes: &[u8], version: Option<u8>) -> bool {
+    /// The highest message type of any version (1.5's controller-status).
+    const LAST_KIND: u8 = 35;
+    let Some(&[found, kind, ..]) = bytes.get(..4) else { return false };
+    let known = match Version::from_wire(found) {
+        Ok(version) => Kind::from_wire(version, kind).is_ok(),
+        Err(_) => (1..=6).contains(&found) && kind <= LAST_KIND,
+    };
+    let size = claimed_size(bytes).unwrap_or(0);
+    known && size >= Header::SIZE && version.is_none_or(|version| version == found)
+}
+
+enum Search {
+    /// A message begins at this offset.
+    Found(usize),
+    /// None begins in the first `skip` bytes, and to know more takes `worthwhile` bytes after
+    /// them.
+    Not { skip: usize, worthwhile: usize },
+}
+
+/// Looks for the first byte from which headers follow one another: to the end of the bytes, or
+/// for two headers. With `last` there are no more bytes to wait for.
+fn search(bytes: &[u8], version: Option<u8>, last: bool) -> Search {
+    for offset in 0..bytes.len() {
+        let rest = &bytes[offset..];
+        if rest.len() < Header::SIZE && !last {
+            return Search::Not { skip: offset, worthwhile: Header::SIZE };
+        }
+        if !plausible(rest, version) {
+            continue;
+        }
+        let size = claimed_size(rest).unwrap_or(MAX_MESSAGE_SIZE);
+        match rest.get(size..) {
+            Some([]) => return Search::Found(offset),
+            Some(next) if next.len() >= 4 => {
+                if plausible(next, Some(rest[0])) {
+                    return Search::Found(offset);
+                }
+            }
+            _ if last => {}
+            Some(_) => return Search::Not { skip: offset, worthwhile: size + 4 },
+            None => return Search::Not { skip: offset, worthwhile: size },
+        }
+    }
+    Search::Not { skip: bytes.len(), worthwhile: 0 }
+}
+
+/// The messages in bytes that hold nothing else, with the offset of each. What is wrong is left to
+/// the decoder: a piece is as long as its header says, as far as that makes sense.
+#[derive(Debug)]
+pub(super) struct Messages<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Messages<'a> {
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let start = self.at;
+        let size = claimed_size(rest).unwrap_or(rest.len());
+        // A message may only be cut off where something that looks like one follows.
+        let message = match rest.get(size..) {
+            Some(next) if size >= Header::SIZE && plausible(next, None) => &rest[..size],
+            _ => rest,
+        };
+        self.at += message.len();
+        Some((start, message))
+    }
+}
+
+#[cfg(test)]
+#[path = "framing/tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+//! `rosemary ofp`, as an operator types it: the built program, its output, its exit code.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they skip")]
+
+mod captures;
+mod inputs;
+mod pcap;
+mod vectors;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run of the program gave.
+struct Run {
+    out: String,
+    err: String,
+    code: Option<i32>,
+}
+
+/// Runs `rosemary ofp ARGS` with this on standard input.
+fn ofp(args: &[&str], input: &[u8]) -> Run {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rosemary"))
+        .arg("ofp")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // It may not want to read all of it.
+        scope.spawn(move || stdin.write_all(input));
+        let output = child.wait_with_output().unwrap();
+        Run {
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+            code: output.status.code(),
+        }
+    })
+}
+
+/// A file with golden messages of the codec.
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../openflow/tests/golden").join(name)
+}
+
+#[test]
+fn golden_messages_decode_to_their_text_and_check_as_the_same() {
+    for name in ["of10", "of13"] {
+        let hex = golden(name).with_extension("hex");
+        let text = std::fs::read_to_string(golden(name).with_extension("txt")).unwrap();
+        let run = ofp(&["decode", hex.to_str().unwrap()], b"");
+        assert_eq!(run.out, text, "{name}");
+        assert_eq!((run.err.as_str(), run.code), ("", Some(0)));
+
+        let run = ofp(&["check", hex.to_str().unwrap()], b"");
+        let messages = text.lines().count();
+        assert_eq!(run.out, "same\n".repeat(messages), "{name}");
+        assert_eq!(run.err, format!("rosemary: {messages} same, 0 differ, 0 errors\n"));
+        assert_eq!(run.code, Some(0));
+    }
+}
+
+#[test]
+fn golden_messages_as_json_are_an_object_per_line() {
+    for name in ["of10", "of13"] {
+        let hex = golden(name).with_extension("hex");
+        let run = ofp(&["decode", "--json", hex.to_str().unwrap()], b"");
+        let objects: Vec<serde_json::Value> =
+            run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let text = std::fs::read_to_string(golden(name).with_extension("txt")).unwrap();
+        assert_eq!(objects.len(), text.lines().count());
+        for object in objects {
+            assert!(object["line"].is_u64(), "{object}");
+            assert!(object["message"]["xid"].is_u64(), "{object}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Public test vectors, which are not part of this repository: the folder that the environment
+//! variable `OPENFLOW_VECTORS` names.
+
+use std::path::PathBuf;
+
+use super::ofp;
+
+/// Checks a file of vectors; every line of output must begin with `wanted`.
+fn check(file: &str, wanted: &str) {
+    let Some(folder) = std::env::var_os("OPENFLOW_VECTORS") else {
+        println!("SKIPPED: OPENFLOW_VECTORS is not set, {file} was not tried");
+        return;
+    };
+    let path = PathBuf::from(folder).join(file);
+    let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+    let run = ofp(&["check", path.to_str().unwrap()], b"");
+    let others: Vec<_> = run.out.lines().filter(|line| !line.starts_with(wanted)).collect();
+    assert!(others.is_empty(), "{file}: {others:#?}");
+    assert_eq!(run.out.lines().count(), lines, "{file}: {}", run.err);
+    assert_eq!(run.code, Some(0), "{file}: {}", run.err);
+    println!("{file}: {lines} lines begin with \"{wanted}\"");
+}
+
+#[test]
+fn valid_vectors_check_as_the_same() {
+    check("valid-of10.tsv", "same");
+    check("valid-of13.tsv", "same");
+}
+
+#[test]
+fn malformed_vectors_check_as_errors() {
+    check("malformed-of10.tsv", "error: ");
+    check("malformed-of13.tsv", "error: ");
+}
+
+#[test]
+fn vectors_of_other_versions_check_as_of_an_unsupported_version() {
+    for version in ["11", "12", "14", "15"] {
+        check(&format!("valid-of{version}.tsv"), "error: unsupported version");
+    }
+    for version in ["11", "12", "14"] {
+        check(&format!("malformed-of{version}.tsv"), "error: unsupported version");
+    }
+}

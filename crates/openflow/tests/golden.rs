@@ -1,0 +1,77 @@
+//! Golden messages: what a real Open vSwitch sent and received, in `golden/of10.hex` and
+//! `golden/of13.hex`, with what `ovs-ofctl` says of each as a comment under it (`golden/make.sh`
+//! made them). What we say of them is in `golden/of10.txt` and `of13.txt`, a line per message,
+//! compared by eye with the comments; `UPDATE_GOLDEN=1` writes it anew.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use rosemary_openflow::{Header, Kind, Message, Version, append};
+
+const FILES: [(&str, Version); 2] = [("of10", Version::V1_0), ("of13", Version::V1_3)];
+
+fn path(name: &str, extension: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    folder.join(name).with_extension(extension)
+}
+
+/// The messages of a file, each with the number of its line.
+fn messages(name: &str) -> Vec<(usize, Vec<u8>)> {
+    let text = fs::read_to_string(path(name, "hex")).unwrap();
+    let lines =
+        text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let byte = |line: &str, at| u8::from_str_radix(&line[at..at + 2], 16).unwrap();
+    lines
+        .map(|(line, number)| {
+            (number, (0..line.len()).step_by(2).map(|at| byte(line, at)).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn golden_messages_come_back_byte_for_byte() {
+    for (name, _) in FILES {
+        for (line, bytes) in messages(name) {
+            let message = Message::decode(&bytes).unwrap_or_else(|e| panic!("{name}:{line}: {e}"));
+            let mut out = Vec::new();
+            append(&mut out, |room| message.encode(room)).unwrap();
+            assert_eq!(out, bytes, "{name}:{line}");
+        }
+    }
+}
+
+#[test]
+fn golden_messages_read_as_they_did() {
+    for (name, _) in FILES {
+        let ours: String = messages(name)
+            .iter()
+            .map(|(line, bytes)| match Message::decode(bytes) {
+                Ok(message) => format!("{message}\n"),
+                Err(error) => panic!("{name}:{line}: {error}"),
+            })
+            .collect();
+        if env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(path(name, "txt"), &ours).unwrap();
+        }
+        let kept = fs::read_to_string(path(name, "txt")).unwrap_or_default();
+        for ((ours, kept), (line, _)) in ours.lines().zip(kept.lines()).zip(messages(name)) {
+            assert_eq!(ours, kept, "{name}.hex:{line}");
+        }
+        assert_eq!(ours.lines().count(), kept.lines().count(), "{name}");
+    }
+}
+
+#[test]
+fn golden_messages_are_of_nearly_every_kind() {
+    for (name, version) in FILES {
+        let messages = messages(name);
+        let headers: Vec<_> =
+            messages.iter().map(|(_, bytes)| Header::decode(bytes).unwrap()).collect();
+        for &kind in Kind::ALL {
+            let Some(wire) = kind.to_wire(version) else { continue };
+            let there = headers.iter().any(|h| h.version == version.wire() && h.kind == wire);
+            assert!(there, "{name}.hex has no {}", kind.name());
+        }
+    }
+}

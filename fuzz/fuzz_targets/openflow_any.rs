@@ -1,0 +1,22 @@
+//! The version-independent types: no panic, no hang, what is understood is understood again
+//! after encoding, and nothing is accepted that is not sound on the wire.
+//!
+//! Input: a byte whose lowest bit chooses the version, the message type, the body.
+#![no_main]
+
+#[allow(dead_code, reason = "shared with other targets and the tests")]
+#[path = "../../crates/openflow/tests/checks/mod.rs"]
+mod checks;
+mod whole;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((choice, rest)) = data.split_first() else { return };
+    let version = if choice & 1 == 0 { 1 } else { 4 };
+    if let Some(message) = whole::message(version, rest) {
+        let _ = checks::raw_comes_back(&message);
+        let _ = checks::meaning_comes_back(&message);
+    }
+    // And as it is: most likely cut or of no version.
+    let _ = checks::raw_comes_back(data);
+    let _ = checks::meaning_comes_back(data);
+});

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fills the fuzz targets' corpora from a folder of vectors: valid-of10.tsv, valid-of13.tsv and
+# malformed-*, one message a line, its last column hexadecimal.
+set -euo pipefail
+vectors=${1:?usage: fuzz/seed.sh FOLDER}
+corpus=$(dirname "$0")/corpus
+
+# seeds FILE TARGET PREFIX: the bytes of a seed are PREFIX, the message type, the body.
+seeds() {
+  mkdir -p "$corpus/$2"
+  awk -F'\t' -v prefix="$3" '
+    length($NF) >= 16 && length($NF) < 8192 { print prefix substr($NF, 3, 2) substr($NF, 17) }' \
+    "$1" | while read -r hex; do
+      printf '%s' "$hex" | xxd -r -p >"$corpus/$2/$(printf '%s' "$hex" | sha1sum | cut -c1-16)"
+    done
+}
+
+for kind in valid malformed; do
+  seeds "$vectors/$kind-of10.tsv" openflow_v1_0 ""
+  seeds "$vectors/$kind-of13.tsv" openflow_v1_3 ""
+  seeds "$vectors/$kind-of10.tsv" openflow_any 00
+  seeds "$vectors/$kind-of13.tsv" openflow_any 01
+done
+du -sh "$corpus"/*

@@ -1,0 +1,154 @@
+//! A controller that is nothing but the codec: it calls a switch, sends what a test encodes, and
+//! hands back what the switch answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use cli::lab::{Lab, Of, Switch};
+use openflow::{
+    EncodeError, ErrorMessage, Header, Hello, Kind, Message, MultipartReply, MultipartRequest,
+    Version, append, echo_reply,
+};
+
+/// Where the switches of these tests listen.
+pub const PORT: u16 = 6654;
+
+/// For an answer of an idle switch, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to a switch.
+#[derive(Debug)]
+pub struct Controller {
+    stream: TcpStream,
+    version: Version,
+    xid: u32,
+}
+
+impl Controller {
+    /// Lets the switch listen, calls it, and agrees on its version.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn call(lab: &Lab, switch: &Switch<'_>) -> anyhow::Result<Self> {
+        switch.listen(PORT)?;
+        let stream = lab.wait_for("the switch listens", PATIENCE, |_| {
+            Ok(TcpStream::connect(("127.0.0.1", PORT)).ok())
+        })?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?; // a packet for each message, in captures
+        let version = match switch.of() {
+            Of::V1_0 => Version::V1_0,
+            Of::V1_3 => Version::V1_3,
+        };
+        let mut controller = Self { stream, version, xid: 0 };
+        let ours = Hello::new(&[Version::V1_0, Version::V1_3]);
+        controller.send(|_, xid, out| ours.encode(xid, out))?;
+        let hello = Hello::decode(&controller.receive()?)?;
+        let agreed = hello.negotiate(&[Version::V1_0, Version::V1_3])?;
+        if agreed != version {
+            bail!("agreed on OpenFlow {agreed}, not {version}");
+        }
+        Ok(controller)
+    }
+
+    /// The xid of the last message sent.
+    pub fn last_xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Sends a message; returns its xid.
+    ///
+    /// # Errors
+    /// It cannot be encoded, or not sent.
+    pub fn send(
+        &mut self,
+        encode: impl Fn(Version, u32, &mut [u8]) -> Result<usize, EncodeError>,
+    ) -> anyhow::Result<u32> {
+        self.xid += 1;
+        let mut message = Vec::new();
+        append(&mut message, |out| encode(self.version, self.xid, out))?;
+        self.stream.write_all(&message)?;
+        Ok(self.xid)
+    }
+
+    /// The next message that is not an echo request, which is answered.
+    ///
+    /// # Errors
+    /// None comes.
+    pub fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
+        loop {
+            let mut message = vec![0; Header::SIZE];
+            self.stream.read_exact(&mut message).context("no answer from the switch")?;
+            let header = Header::decode(&message)?;
+            message.resize(header.length.into(), 0);
+            self.stream.read_exact(&mut message[Header::SIZE..])?;
+            if Some(header.kind) != Kind::EchoRequest.to_wire(self.version) {
+                return Ok(message);
+            }
+            let mut answer = Vec::new();
+            append(&mut answer, |out| echo_reply(&message, out))?;
+            self.stream.write_all(&answer)?;
+        }
+    }
+
+    /// Waits until the switch has done all before; returns the errors it sent meanwhile, with the
+    /// xid of what each is about.
+    ///
+    /// # Errors
+    /// No answer, or one that does not decode.
+    pub fn barrier(&mut self) -> anyhow::Result<Vec<(u32, String)>> {
+        let sent =
+            self.send(|version, xid, out| Kind::BarrierRequest.encode_empty(version, xid, out))?;
+        let mut errors = Vec::new();
+        loop {
+            let message = self.receive()?;
+            let xid = Header::decode(&message)?.xid;
+            match Message::decode(&message)?.kind() {
+                Some(Kind::BarrierReply) if xid == sent => return Ok(errors),
+                Some(Kind::Error) => {
+                    ErrorMessage::decode(&message)?;
+                    errors.push((xid, Message::decode(&message)?.to_string()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// As [`Controller::barrier`], but an error of the switch is one here.
+    ///
+    /// # Errors
+    /// As [`Controller::barrier`], and the switch's.
+    pub fn must_all_be_accepted(&mut self) -> anyhow::Result<()> {
+        let errors = self.barrier()?;
+        if !errors.is_empty() {
+            bail!("{} messages were refused: {errors:#?}", errors.len());
+        }
+        Ok(())
+    }
+
+    /// Asks for statistics or a description and returns every part of the answer.
+    ///
+    /// # Errors
+    /// No answer, an error for an answer, or one that does not decode.
+    pub fn ask(&mut self, request: &MultipartRequest<'_>) -> anyhow::Result<Vec<Vec<u8>>> {
+        let sent = self.send(|version, xid, out| request.encode(version, xid, out))?;
+        let mut parts = Vec::new();
+        loop {
+            let message = self.receive()?;
+            if Header::decode(&message)?.xid != sent {
+                continue;
+            }
+            let decoded = Message::decode(&message)?;
+            if decoded.kind() != Some(Kind::MultipartReply) {
+                bail!("{request:?} was answered by {decoded}");
+            }
+            let more = MultipartReply::decode(&message)?.more;
+            parts.push(message);
+            if !more {
+                return Ok(parts);
+            }
+        }
+    }
+}

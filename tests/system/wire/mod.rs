@@ -1,0 +1,124 @@
+//! What our codec writes, Open vSwitch and tshark read as it was meant; and what Open vSwitch
+//! says of it, our codec reads back with equal values.
+//!
+//! A test calls a switch's listener as the plainest controller there is
+//! ([`rosemary_tests::controller`]), sends entries of every sort, waits for a barrier, and asks
+//! for them again: by our codec, by `ovs-ofctl`, and in a capture of the connection by `tshark`.
+
+mod flows;
+mod groups_and_meters;
+mod v1_0;
+mod v1_3;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Host, Lab, Of, Running, Switch};
+use rosemary_tests::controller::{Controller, PORT};
+use rosemary_tests::{rosemary_binary, skip};
+
+/// A listening switch with three ports, a controller that has called it, and a capture of what
+/// they say to each other.
+struct Wire<'lab> {
+    lab: &'lab Lab,
+    switch: Switch<'lab>,
+    _hosts: [Host<'lab>; 3],
+    controller: Controller,
+    capture: Running,
+}
+
+impl<'lab> Wire<'lab> {
+    fn start(lab: &'lab Lab, of: Of) -> anyhow::Result<Self> {
+        let switch = lab.switch("s1", of)?;
+        let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &switch));
+        let hosts = [h1?, h2?, h3?];
+        let mut command = lab.command("tcpdump");
+        command.args(["-i", "lo", "-s", "0", "-B", "16384", "-U", "-w"]).arg(capture_file(lab));
+        command.args(["tcp", "port", &PORT.to_string()]);
+        let capture = lab.start("tcpdump", command)?;
+        lab.wait_for("tcpdump captures", Duration::from_secs(10), |_| {
+            // The file's head is written when the capture has begun.
+            Ok(capture_file(lab).metadata().is_ok_and(|file| file.len() >= 24).then_some(()))
+        })?;
+        let controller = Controller::call(lab, &switch)?;
+        Ok(Self { lab, switch, _hosts: hosts, controller, capture })
+    }
+
+    /// Ends the capture, and lets `rosemary ofp` and tshark read it: every message must decode.
+    /// Returns what tshark says of all of it.
+    fn read_capture(self) -> anyhow::Result<Option<String>> {
+        let Self { lab, mut controller, capture, .. } = self;
+        let file = capture_file(lab);
+        let path = file.to_str().context("the lab's files have plain names")?;
+        let decode = || -> anyhow::Result<(bool, String)> {
+            let mut ofp = lab.command(rosemary_binary());
+            ofp.args(["ofp", "decode", path, "--port", &PORT.to_string()]);
+            let output = ofp.stderr(Stdio::null()).output()?;
+            Ok((output.status.success(), String::from_utf8(output.stdout)?))
+        };
+        // tcpdump is told of packets up to a second late: all are there when the last is.
+        controller.must_all_be_accepted()?;
+        let last = format!("(xid={:#x})", controller.last_xid());
+        lab.wait_for("tcpdump has written all", Duration::from_secs(10), |_| {
+            let text = decode().map_or(String::new(), |(_, text)| text);
+            let is_last = |line: &str| line.contains("BARRIER_REPLY") && line.contains(&last);
+            Ok(text.lines().any(is_last).then_some(()))
+        })?;
+        drop((controller, capture));
+        let (decoded, text) = decode()?;
+        ensure!(decoded, "rosemary ofp decode: {}", errors(&text, "error:"));
+
+        if !has_tshark() {
+            skip(&anyhow::anyhow!("tshark is not installed, so it was not asked"));
+            return Ok(None);
+        }
+        let as_openflow = format!("tcp.port=={PORT},openflow");
+        let tshark = |args: &[&str]| {
+            lab.run("tshark", &[&["-r", path, "-d", &as_openflow][..], args].concat())
+        };
+        let theirs = tshark(&["-V"])?;
+        // Where the type says that actions end, tshark 4.0 looks for one more in a flow-mod of
+        // OpenFlow 1.0, and calls one without actions malformed, Open vSwitch's own too.
+        let without_actions = text.lines().filter(|line| {
+            line.contains("OFPT_FLOW_MOD (OF1.0)") && line.ends_with("actions=drop")
+        });
+        let malformed = tshark(&["-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number"])?;
+        ensure!(
+            malformed.lines().count() == without_actions.count(),
+            "tshark: {}",
+            errors(&theirs, "Malformed Packet")
+        );
+        let of_each = ["-e", "openflow.length", "-e", "openflow_v4.length"];
+        let lengths = tshark(&[&["-T", "fields"][..], &of_each].concat())?;
+        let seen = lengths.split([',', '\t', '\n']).filter(|length| !length.is_empty()).count();
+        ensure!(seen > 0, "the capture holds no message");
+        // tshark shows the message in an error too.
+        let errors = text.lines().filter(|line| line.contains("OFPT_ERROR")).count();
+        let ours = text.lines().count();
+        ensure!(
+            seen == ours + errors,
+            "tshark saw {seen} messages, rosemary ofp decode {ours} and {errors} in errors"
+        );
+        println!("tshark and rosemary ofp decode read the same {ours} messages");
+        Ok(Some(theirs))
+    }
+}
+
+fn capture_file(lab: &Lab) -> PathBuf {
+    lab.files().join("wire.pcap")
+}
+
+fn has_tshark() -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join("tshark").is_file())
+    })
+}
+
+/// The lines around the first that say `what`.
+fn errors(text: &str, what: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let at = lines.iter().position(|line| line.contains(what)).unwrap_or(0);
+    lines[at.saturating_sub(20)..lines.len().min(at + 3)].join("\n")
+}
