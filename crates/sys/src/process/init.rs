@@ -107,12 +107,22 @@ fn close_all(first: u32, last: u32) {
 
 /// The program's process, as seen from here, if its init is there and has started it.
 pub(super) fn program_of(init: u32) -> Option<u32> {
-    // A list per thread that forked, of which there is one; oldest first, and the program is.
-    let threads = std::fs::read_dir(format!("/proc/{init}/task")).ok()?;
-    threads.flatten().find_map(|thread| {
-        let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
-        children.split_whitespace().next()?.parse().ok()
-    })
+    let threads = std::fs::read_dir(format!("/proc/{init}/task")).ok()?.flatten();
+    let lists = threads.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    let children = lists.flat_map(|list| {
+        list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
+    });
+    // Others are orphans that init was given. The program was the first to get a number inside, and
+    // when those begin anew, they do so behind 300.
+    children.filter_map(|child| Some((number_inside(child)?, child))).min().map(|(_, child)| child)
+}
+
+/// The number of a process in the innermost namespace that it is in: the last of `NSpid`,
+/// `proc_pid_status(5)`.
+fn number_inside(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().next_back()?.parse().ok()
 }
 
 /// A byte that says which, and the number.
