@@ -46,6 +46,8 @@ pub(crate) struct House {
     started: Instant,
     entrance: Entrance,
     users: Users,
+    /// Whether each zone has a namespace of processes.
+    apart: bool,
     kernel: Program,
     zones: Vec<Zone>,
     reception: Reception,
@@ -104,13 +106,15 @@ impl House {
         signals: Signals,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
-        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
+        let apart = sys::process::can_set_apart();
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, apart);
         let zones = apps.map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new(Voice::Kernel, places.kernel),
+            apart,
+            kernel: Program::new(Voice::Kernel, places.kernel, false),
             zones,
             reception,
             signals,
@@ -398,6 +402,12 @@ impl House {
 
     /// Says in the log with what rights the others will run.
     pub(crate) fn tell_users(&self) {
+        if !self.apart {
+            warn!(
+                "what an app forks may outlive it: the system lets us make no namespaces of \
+                 processes; run as root outside of a container for that"
+            );
+        }
         match self.users {
             Users::Separate => {}
             Users::NotRoot => {

@@ -28,6 +28,8 @@ pub(crate) struct Program {
     name: String,
     file: PathBuf,
     voice: Voice,
+    /// Whether what it forks is kept where it ends with it.
+    apart: bool,
     supervision: Supervision,
     process: Option<Process>,
 }
@@ -43,14 +45,15 @@ struct Process {
 }
 
 impl Program {
-    /// The kernel or a zone, whose program is in `file`; it is not started.
-    pub(crate) fn new(voice: Voice, file: PathBuf) -> Self {
+    /// The kernel or a zone, whose program is in `file`; it is not started. `apart`: in a
+    /// namespace of processes of its own.
+    pub(crate) fn new(voice: Voice, file: PathBuf, apart: bool) -> Self {
         let supervision = Supervision::new(Limits::default());
         let name = match &voice {
             Voice::Kernel => "kernel".into(),
             Voice::Zone(app) => format!("zone {app}"),
         };
-        Self { name, file, voice, supervision, process: None }
+        Self { name, file, voice, apart, supervision, process: None }
     }
 
     pub(crate) fn supervision(&self) -> &Supervision {
@@ -136,7 +139,8 @@ impl Program {
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
-        let (child, output) = Child::spawn(&mut command, theirs)?;
+        let spawn = if self.apart { Child::spawn_apart } else { Child::spawn };
+        let (child, output) = spawn(&mut command, theirs)?;
         let output = Output::new(output, self.voice.clone(), now);
         Ok(Process { child, control: Some(ours), output, killed: false })
     }
@@ -271,7 +275,7 @@ mod tests {
     #[test]
     fn program_that_does_not_exist_is_tried_again_later() {
         let now = Instant::now();
-        let mut program = Program::new(Voice::Kernel, "/nowhere".into());
+        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), false);
         program.want(now);
         assert!(program.is_start_due(now));
         program.start(now);

@@ -59,11 +59,11 @@ pub(crate) enum Heard {
 }
 
 impl Zone {
-    /// App number `app`, hosted by the program `host`.
-    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
+    /// App number `app`, hosted by the program `host`, `apart` in a namespace of processes.
+    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users, apart: bool) -> Self {
         Self {
             app,
-            program: Program::new(Voice::Zone(of.name.clone()), host),
+            program: Program::new(Voice::Zone(of.name.clone()), host, apart),
             name: of.name,
             object: of.object,
             run_as: users.for_app(app.0),

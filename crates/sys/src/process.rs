@@ -4,20 +4,28 @@
 //! and a child started by hand notices at once. Every other descriptor is closed on exec, those
 //! that the parent itself had inherited included. A child is known by its pidfd, which cannot
 //! come to mean another process, and is never waited for: its pidfd becomes readable.
+//!
+//! What a child forks ends with it where the system lets us set it apart ([`can_set_apart`], which
+//! takes root); elsewhere what it forks is killed with it unless it leaves the child's process group.
 
+mod init;
+
+use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 
+use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
-    pidfd_open, pidfd_send_signal, set_dumpable_behavior, set_parent_process_death_signal,
-    setrlimit, waitid,
+    kill_process_group, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::thread::{Gid, Uid};
 
+pub use self::init::{can_set_apart, split_off_init};
 use crate::channel::Channel;
 
 /// Has the child killed when the thread that starts it ends, however that ends.
@@ -28,10 +36,11 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the line above.
-        if rustix::process::getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        match rustix::process::getppid() {
+            Some(other) if other != parent => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            // None: it is not seen from a namespace of processes. Who dies just now leaves a
+            // control socket that is closed.
+            _ => Ok(()),
         }
     };
     // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
@@ -65,6 +74,10 @@ pub struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
+    /// Set apart: what its init says of its end.
+    report: Option<OwnedFd>,
+    /// Set apart: the process behind the init, once it was seen.
+    program: Cell<Option<u32>>,
 }
 
 impl Child {
@@ -78,44 +91,88 @@ impl Child {
     /// # Errors
     /// The program cannot be executed, or the system is out of processes or descriptors.
     pub fn spawn(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
+        let (child, output) = Self::start(command, control, None, Command::spawn)?;
+        Ok((child, output))
+    }
+
+    /// As [`spawn`](Self::spawn), in a namespace of processes of its own. The program calls
+    /// [`split_off_init`] first; where it does not, it is itself the namespace's init.
+    ///
+    /// # Errors
+    /// As `spawn`, or this process may not make namespaces, see [`can_set_apart`].
+    pub fn spawn_apart(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
+        let (report, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        command.env(init::REPORT, theirs.as_raw_fd().to_string());
+        let spawn = |command: &mut Command| init::in_new_namespace(|| command.spawn());
+        let (mut child, output) = Self::start(command, control, Some(theirs), spawn)?;
+        child.report = Some(report);
+        Ok((child, output))
+    }
+
+    /// Starts it with `spawn`, with `kept` open as it is here.
+    fn start(
+        command: &mut Command,
+        control: Channel,
+        kept: Option<OwnedFd>,
+        spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
+    ) -> io::Result<(Self, OwnedFd)> {
         // Each end is an open file description of its own, with modes of its own: whatever the
         // child makes of its end, ours does not block.
         let (output, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         command.stdin(Stdio::from(control.into_fd()));
         command.stdout(Stdio::from(theirs.try_clone()?)).stderr(Stdio::from(theirs));
-        let detach = || {
+        let detach = move || {
             rustix::process::setsid()?;
             // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
             let result = unsafe {
                 libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed())
             };
-            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+            if result != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if let Some(kept) = &kept {
+                rustix::io::fcntl_setfd(kept, FdFlags::empty())?;
+            }
+            Ok(())
         };
-        // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+        // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
         unsafe { command.pre_exec(detach) };
-        let child = die_with_parent(command).spawn();
+        let child = spawn(die_with_parent(command));
         // The command keeps what it gave away until it is dropped: then no one else has the pipe.
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let child = child?;
+        let mut child = child?;
         let pid = Pid::from_child(&child);
         // The process is ours and not yet waited for, so its number cannot have been reused.
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok((Self { pid, pidfd, reaped: false }, output))
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
+            let _ = child.kill();
+            let _ = child.wait(); // it cannot outlive a kill for long
+        })?;
+        let program = Cell::new(None);
+        Ok((Self { pid, pidfd, reaped: false, report: None, program }, output))
     }
 
-    /// Its process id, for people to read; signals go by the pidfd.
+    /// Its process id, for people to read; signals go by the pidfd. Of one that was set apart it is that
+    /// of its init, until the program itself has been seen.
     pub fn pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get().unsigned_abs()
+        let own = self.pid.as_raw_nonzero().get().unsigned_abs();
+        if self.report.is_some() && self.program.get().is_none() {
+            self.program.set(init::program_of(own));
+        }
+        self.program.get().unwrap_or(own)
     }
 
-    /// Asks it to end (SIGTERM).
-    pub fn terminate(&self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::TERM); // fails only when it has ended
-    }
-
-    /// Ends it (SIGKILL).
+    /// Ends it (SIGKILL), with what it has forked as far as that can be found.
     pub fn kill(&self) {
+        self.kill_group();
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL); // fails only when it has ended
+    }
+
+    /// Kills its process group, unless its end does that and more. To be called before it is reaped:
+    /// afterwards the number may be another's.
+    fn kill_group(&self) {
+        if self.report.is_none() && !self.reaped {
+            let _ = kill_process_group(self.pid, Signal::KILL); // fails only when it is empty
+        }
     }
 
     /// How it ended, if it has; never waits.
@@ -124,10 +181,16 @@ impl Child {
     /// It was reaped already.
     pub fn try_reap(&mut self) -> io::Result<Option<Exit>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        let Some(status) = waitid(WaitId::PidFd(self.pidfd.as_fd()), options)? else {
+        let ended = |options| waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
+        if ended(options | WaitIdOptions::NOWAIT)?.is_none() {
             return Ok(None);
-        };
+        }
+        self.kill_group();
+        let Some(status) = ended(options)? else { return Ok(None) };
         self.reaped = true;
+        if let Some(exit) = self.report.as_ref().and_then(init::read_report) {
+            return Ok(Some(exit));
+        }
         Ok(Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Code(code),
             (None, Some(signal)) => Exit::Signal(signal),
@@ -273,12 +336,29 @@ mod tests {
     }
 
     #[test]
+    fn child_that_is_not_apart_takes_its_process_group_along() {
+        for script in ["sleep 31415.5 & exit 7", "sleep 31415.5 & exec sleep 31415.5"] {
+            let (mut child, _control, output) = shell(script);
+            if script.ends_with('7') {
+                assert_eq!(wait(&mut child), Exit::Code(7));
+            } else {
+                drop(child);
+            }
+            // The pipe is closed when the last of them has ended.
+            poll(&mut [PollFd::new(&output, PollFlags::IN)], None).unwrap();
+            assert_eq!(rustix::io::read(&output, &mut [0; 1]).unwrap(), 0);
+        }
+    }
+
+    #[test]
     fn what_a_child_writes_arrives_and_what_finds_no_room_does_not_block_it() {
         let (mut child, _control, output) = shell("echo out; echo err >&2");
         assert_eq!(wait(&mut child), Exit::Code(0));
         let mut text = [0; 100];
         let size = rustix::io::read(&output, &mut text).unwrap();
         assert_eq!(&text[..size], b"out\nerr\n");
+        // What other tests fork has it too, until it executes.
+        poll(&mut [PollFd::new(&output, PollFlags::IN)], None).unwrap();
         assert_eq!(rustix::io::read(&output, &mut text).unwrap(), 0, "nobody else has it");
         // Nobody reads meanwhile; dd fails because its write would block.
         let (mut child, _control, _output) = shell("dd if=/dev/zero bs=1M count=1 || exit 3");

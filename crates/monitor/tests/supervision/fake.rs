@@ -9,6 +9,7 @@ use std::io::{Write as _, stderr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
@@ -44,6 +45,9 @@ pub(crate) fn link(tmp: &Path, path: &Path) {
 #[ignore = "executed by the other tests, to play the kernel or a zone"]
 fn play() {
     let Some(name) = std::env::var_os(NAME).map(PathBuf::from) else { return };
+    if !name.ends_with("rosemary-kernel") {
+        sys::process::split_off_init().unwrap();
+    }
     let play = fs::read_to_string(name.with_extension("play")).unwrap_or_default();
     let fake = Fake { play, monitor: Channel::from_stdin().unwrap(), name };
     if fake.name.ends_with("rosemary-kernel") { fake.kernel() } else { fake.zone() }
@@ -148,6 +152,12 @@ impl Fake {
                             let _ = stderr().write_all(b"\x1b[31mred\r\nERROR it says\n");
                             print_lines(1_000);
                             kill_process(getpid(), Signal::KILL).unwrap();
+                        }
+                        "forking" => {
+                            let word = self.name.with_extension("sleep");
+                            let script = "setsid sh -c 'sleep 60; :' \"$0\" &";
+                            Command::new("sh").args(["-c", script]).arg(word).status().unwrap();
+                            self.monitor.send(&loaded, &[]).unwrap();
                         }
                         "brief" => {
                             let _ = stderr().write_all(b"last words");

@@ -255,6 +255,41 @@ fn app_that_cannot_be_loaded_says_why_in_one_line_and_is_tried_again() {
 }
 
 #[test]
+fn what_an_app_forks_ends_with_it_and_with_rosemary() {
+    if !sys::process::can_set_apart() {
+        println!("SKIPPED: making namespaces needs root");
+        return;
+    }
+    let mut house = House::build();
+    house.play("rosemary-zone", "forking");
+    house.start();
+    let status = house.until_connected(1);
+    let forked = |house: &House| with_argument(&house.path("rosemary-zone.sleep"));
+    let one = || house.until("forked", || <[String; 1]>::try_from(forked(&house)).ok());
+    let before = one();
+    kill(status.apps[0].pid);
+    house.until_connected(2);
+    assert!(!forked(&house).contains(&before[0]), "it lives on");
+    one();
+    house.signal(Signal::KILL);
+    house.wait();
+    house.until("gone", || forked(&house).is_empty().then_some(()));
+}
+
+/// Processes with `path` among their arguments.
+fn with_argument(path: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|pid| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let path = path.to_str().unwrap().as_bytes();
+            arguments.split(|&byte| byte == 0).any(|argument| argument == path)
+        })
+        .collect()
+}
+
+#[test]
 fn what_an_app_writes_stands_under_its_name_bounded_and_harmless() {
     let mut house = House::build();
     house.play("rosemary-zone", "noisy");
