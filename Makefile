@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom miri test man
+.PHONY: help build demo check loom test miri man
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -42,17 +42,25 @@ loom: ## the rings between kernel and zone under a model checker: seconds, once 
 	@.ci/need cargo cc
 	RUSTFLAGS="--cfg loom" cargo test --package rosemary-sys --lib --release --target-dir target/loom ring::model
 
-# This nightly's Miri panics by itself where it emulates weak memory and bytes overlap an atomic in
-# part (a message's end); the models are about that.
-miri: ## the rings under Miri (needs: rustup +nightly component add miri rust-src): minutes
-	@.ci/need cargo cc
-	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation" \
-	  cargo +nightly miri test --package rosemary-sys --lib --target-dir target/miri ring::
-
 # As root, because a system test makes a lab of its own (crates/cli/src/lab); one that has to skip
 # fails here. --show-output, because they print what they measured.
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 SYSTEM_LOG := target/system-tests.log
+
+# The rings, and what crosses the C ABI by both of Miri's models of who may use which pointer. Not part
+# of `make test`, because it needs a nightly toolchain. Isolation stays on: what starts programs or opens
+# files is not for Miri. For the rings its emulation of weak memory is off, which panics by itself where
+# bytes overlap an atomic in part (a message's end); the models of `make loom` are about that.
+MIRI := cargo +nightly miri test --target-dir target/miri
+
+miri: ## the rings and the app ABI under Miri, which looks for undefined behaviour: minutes
+	@.ci/need cargo cc
+	@cargo +nightly miri --version >/dev/null 2>&1 || { echo "make: Miri is missing; type: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation" $(MIRI) --package rosemary-sys --lib ring::
+	@for model in -Zmiri-strict-provenance "-Zmiri-strict-provenance -Zmiri-tree-borrows"; do \
+	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --lib --test rust_app && \
+	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
+	done
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl ovs-pki tshark

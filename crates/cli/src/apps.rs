@@ -26,18 +26,18 @@ pub struct AppsArgs {
 /// Asks and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer.
+/// Nothing runs, or it does not answer; what it said cannot be written.
 pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
     let apps = Monitor::connect(&args.place)?.status()?.apps;
     if args.json {
         let json = serde_json::to_string(&apps).context("cannot write JSON")?;
-        say::data(format_args!("{json}\n"));
+        say::data(format_args!("{json}\n"))
     } else if apps.is_empty() {
         say::note("no app is to run; name one in rosemary.toml, or with `rosemary up --app NAME`");
+        Ok(())
     } else {
-        say::data(table(&apps));
+        say::data(table(&apps))
     }
-    Ok(())
 }
 
 fn table(apps: &[AppStatus]) -> String {

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lab::processes::{self, Process};
-use crate::lab::{Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
+use crate::lab::{self, Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
 use crate::say;
 use crate::status::Report;
 
@@ -83,6 +83,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(()) if story.failed.is_empty() => {
             story.end("The demo showed all it should.");
+            story.written()?;
             Ok(ExitCode::SUCCESS)
         }
         Ok(()) => {
@@ -105,7 +106,15 @@ fn walk(
 ) -> anyhow::Result<()> {
     let binary = env::current_exe().context("the path of this program is not known")?;
     let lab = Lab::enter_until(interrupt)?;
-    tell(
+    if let Some(covered) = lab::covering(&binary) {
+        anyhow::bail!(
+            "{} is below {}, in whose place the demo has an empty directory of its own; put Rosemary \
+             somewhere else and start it there",
+            binary.display(),
+            covered.display()
+        );
+    }
+    story.tell(
         "Rosemary's demo: a switch, three hosts and Rosemary, in a network of their own inside\n\
          this machine, whose interfaces, ports and files stay as they are.",
     );
@@ -124,6 +133,7 @@ fn scenes(
     started: &mut Vec<Process>,
 ) -> anyhow::Result<()> {
     story.step("Rosemary starts (rosemary up).");
+    story.written()?;
     let start = Instant::now();
     let mut rosemary = Rosemary::start(lab, binary, &[])?;
     remember(started);
@@ -138,7 +148,7 @@ fn scenes(
     let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
     let (h1, h2, h3) = (h1?, h2?, h3?);
     for host in [&h1, &h2, &h3] {
-        note(format!("{} is {} on port {}", host.name(), host.address(), host.port()));
+        story.note(format!("{} is {} on port {}", host.name(), host.address(), host.port()));
     }
     rosemary.wait_for_switch(&s1)?;
     let connected =
@@ -200,17 +210,17 @@ fn first_pings(
     let (median, asked) = (ms(more.median_rtt()), packet_ins(rosemary, s1)? - asked);
     let text = format!("then {}, median {median}; it asked {asked} times more", pings(&more));
     story.check(more.lost() == 0, text);
-    note("ovs-ofctl dump-flows s1:");
+    story.note("ovs-ofctl dump-flows s1:");
     let flows = s1.dump_flows()?;
     for flow in &flows {
-        note(format!("  {flow}"));
+        story.note(format!("  {flow}"));
     }
     let leads_to = |host: &Host<'_>| leads_to(&flows, host);
     story.check(
         leads_to(h1) && leads_to(h2),
         "the app's flows lead to h1 on port 1 and to h2 on port 2",
     );
-    Ok(())
+    story.written()
 }
 
 /// The app dies under the pings, and only the app.
@@ -266,6 +276,7 @@ fn app_is_killed(
             pid_text(after.programs.kernel.pid)
         ),
     );
+    story.written()?;
     Ok(lab.check_interrupt()?)
 }
 
@@ -329,44 +340,55 @@ struct Story {
     steps: u32,
     failed: Vec<String>,
     colour: bool,
+    /// What kept a line from being written.
+    unwritten: Option<anyhow::Error>,
 }
 
 impl Story {
     fn new() -> Self {
         let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { steps: 0, failed: Vec::new(), colour: wanted && io::stdout().is_terminal() }
+        let colour = wanted && io::stdout().is_terminal();
+        Self { steps: 0, failed: Vec::new(), colour, unwritten: None }
     }
 
     fn step(&mut self, title: &str) {
         self.steps += 1;
         let title = format!("{}. {title}", self.steps);
-        tell(&format!("\n{}", self.paint("1", &title)));
+        self.tell(&format!("\n{}", self.paint("1", &title)));
     }
 
     fn check(&mut self, ok: bool, text: impl Into<String>) {
         let text = text.into();
         let verdict = if ok { self.paint("32", "ok") } else { self.paint("31", "FAILED") };
-        tell(&format!("   {verdict}  {text}"));
+        self.tell(&format!("   {verdict}  {text}"));
         if !ok {
             self.failed.push(text);
         }
     }
 
-    fn end(&self, text: &str) {
-        tell(&format!("\n{}", self.paint("1", text)));
+    fn end(&mut self, text: &str) {
+        self.tell(&format!("\n{}", self.paint("1", text)));
+    }
+
+    /// Something worth showing that nothing depends on.
+    fn note(&mut self, text: impl AsRef<str>) {
+        self.tell(&format!("       {}", text.as_ref()));
+    }
+
+    fn tell(&mut self, text: &str) {
+        if self.unwritten.is_none() {
+            self.unwritten = say::data(format_args!("{text}\n")).err();
+        }
+    }
+
+    /// Whether all that was told could be written. Asked between the scenes: a demo that nobody can
+    /// see need not go on.
+    fn written(&mut self) -> anyhow::Result<()> {
+        self.unwritten.take().map_or(Ok(()), Err)
     }
 
     /// `text` in the terminal's style `code` (ECMA-48 §8.3.117).
     fn paint(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
-}
-
-/// Something worth showing that nothing depends on.
-fn note(text: impl AsRef<str>) {
-    tell(&format!("       {}", text.as_ref()));
-}
-
-fn tell(text: &str) {
-    say::data(format_args!("{text}\n"));
 }

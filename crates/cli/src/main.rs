@@ -87,7 +87,13 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             // Help and version too; clap knows which of them goes where.
-            let _ = text.print();
+            let printed = text.print();
+            if !text.use_stderr()
+                && let Err(error) = say::written(printed)
+            {
+                say::error(&error);
+                return ExitCode::FAILURE;
+            }
             return u8::try_from(text.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
@@ -102,8 +108,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Arguments::command(), "rosemary", &mut script);
-            say::data(String::from_utf8_lossy(&script));
-            Ok(ExitCode::SUCCESS)
+            say::data(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
         }
         Command::Man { dir } => write_manual(dir).map(|()| ExitCode::SUCCESS),
         Command::Ofp(args) => ofp::run(args),

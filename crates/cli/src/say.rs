@@ -1,15 +1,34 @@
 //! Writing to the terminal.
 //!
 //! `println!` panics when the reader has gone (`rosemary status | head -1`). Here that is nothing:
-//! whoever closes the pipe has read what they wanted.
+//! whoever closes the pipe has read what they wanted. Whatever else keeps data from being written (a
+//! full disk, a closed descriptor) is an error: a script must not take half an answer for one.
 
 use std::fmt::Display;
-use std::io::{Write as _, stderr, stdout};
+use std::io::{self, Write as _, stderr, stdout};
+
+use anyhow::Context as _;
 
 /// Writes data to standard output, as it is.
-pub fn data(text: impl Display) {
+///
+/// # Errors
+/// As [`written`].
+pub fn data(text: impl Display) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    let _ = write!(out, "{text}").and_then(|()| out.flush());
+    written(write!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// What writing to standard output came to.
+///
+/// # Errors
+/// It was not written, and not because the reader closed the pipe.
+pub fn written(outcome: io::Result<()>) -> anyhow::Result<()> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes a line that is not data to standard error.
@@ -22,5 +41,18 @@ pub fn error(error: &anyhow::Error) {
     note(error);
     for cause in error.chain().skip(1) {
         let _ = writeln!(stderr(), "  because: {cause}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reader_that_went_away_is_nothing_and_a_full_disk_is_an_error() {
+        written(Ok(())).unwrap();
+        written(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
+        let error = written(Err(io::ErrorKind::StorageFull.into())).unwrap_err();
+        assert_eq!(error.to_string(), "cannot write to standard output");
     }
 }

@@ -15,8 +15,16 @@ use crate::say;
 use crate::switches;
 use crate::table::Table;
 
+const AFTER_HELP: &str = "\
+While the kernel is being started again, the switches are not known: then \"switches\" is null in JSON \
+and \"switches_error\" says why, and the exit code is still 0.
+
+Exit codes: 0 Rosemary answered, 1 nothing runs, it did not answer, or the answer could not be \
+written, 2 wrong usage.";
+
 /// The options of `rosemary status`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct StatusArgs {
     /// Print JSON, for programs
     #[arg(long)]
@@ -34,6 +42,8 @@ pub struct Report {
     pub programs: Status,
     /// The connected switches; `None` if the kernel could not be asked.
     pub switches: Option<Vec<SwitchStatus>>,
+    /// Why not, with the causes; `None` if it could be asked.
+    pub switches_error: Option<String>,
 }
 
 impl Report {
@@ -58,29 +68,30 @@ impl Report {
 /// Asks and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer.
+/// Nothing runs, or it does not answer; what it said cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.place)?;
     let programs = monitor.status()?;
-    let switches = match monitor.kernel().and_then(|kernel| kernel.switches()) {
-        Ok(switches) => Some(switches),
+    let (switches, switches_error) = match monitor.kernel().and_then(|kernel| kernel.switches()) {
+        Ok(switches) => (Some(switches), None),
         Err(error) => {
-            say::error(&anyhow::Error::from(error).context("the switches are not known"));
-            None
+            let error = anyhow::Error::from(error);
+            let why = format!("{error:#}");
+            say::error(&error.context("the switches are not known"));
+            (None, Some(why))
         }
     };
-    let report = Report { programs, switches };
+    let report = Report { programs, switches, switches_error };
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
-        say::data(format_args!("{json}\n"));
+        say::data(format_args!("{json}\n"))
     } else {
-        say::data(text(&report));
+        say::data(text(&report))
     }
-    Ok(())
 }
 
 fn text(report: &Report) -> String {
-    let Report { programs: status, switches } = report;
+    let Report { programs: status, switches, .. } = report;
     let kernel = &status.kernel;
     let mut text = format!(
         "Rosemary {}, up for {}, listens on {}\n\n",
@@ -185,6 +196,7 @@ mod tests {
                 refused: 0,
                 errors: 0,
             }]),
+            switches_error: None,
         }
     }
 
@@ -200,9 +212,18 @@ mod tests {
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
             r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
-            r#""refused":0,"errors":0}]}"#
+            r#""refused":0,"errors":0}],"switches_error":null}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
+    }
+
+    #[test]
+    fn json_without_the_switches_says_why() {
+        let why = "cannot be asked now: the kernel is starting; try again in a moment";
+        let report = Report { switches: None, switches_error: Some(why.into()), ..report() };
+        let json = serde_json::to_string(&report).unwrap();
+        let end = format!(r#""switches":null,"switches_error":"{why}"}}"#);
+        assert!(json.ends_with(&end), "{json}");
     }
 
     #[test]

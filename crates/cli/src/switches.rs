@@ -23,18 +23,18 @@ pub struct SwitchesArgs {
 /// Asks and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer.
+/// Nothing runs, or it does not answer; what it said cannot be written.
 pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     let switches = Monitor::connect(&args.place)?.kernel()?.switches()?;
     if args.json {
         let json = serde_json::to_string(&switches).context("cannot write JSON")?;
-        say::data(format_args!("{json}\n"));
+        say::data(format_args!("{json}\n"))
     } else if switches.is_empty() {
         say::note("no switch is connected");
+        Ok(())
     } else {
-        say::data(table(&switches));
+        say::data(table(&switches))
     }
-    Ok(())
 }
 
 /// A line per switch.

@@ -22,7 +22,7 @@ use openflow::{
 use sdk::Refusal;
 
 use crate::control::AppId;
-use crate::plan::ethertype;
+use crate::frame::ethertype;
 use crate::policy::{Band, Capability, Policy};
 
 /// The ethertype of LLDP (IEEE 802.1AB-2016 §7.5).

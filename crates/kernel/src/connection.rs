@@ -7,19 +7,16 @@
 //! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
 //! file there is no difference.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
-use openflow::{Dpid, PortDesc, Version};
+use openflow::Dpid;
 use thiserror::Error;
 
 use crate::door::{Progress, Ticket};
-use crate::held::Queue;
-use crate::link::Told;
-use crate::query::SwitchStatus;
+use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
 /// Output above which messages of apps are refused, in bytes.
@@ -51,6 +48,12 @@ pub(crate) enum Broken {
     )]
     Plain,
 }
+
+/// How long a full socket may take nothing before the switch is dropped.
+const STUCK: Duration = Duration::from_secs(15);
+
+/// Why a switch was dropped whose output piled up.
+pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
 
 /// What carries the conversation.
 #[derive(Debug)]
@@ -84,72 +87,13 @@ pub(crate) struct Connection {
     sent: usize,
     /// Whether the worker has noted that there is something to write.
     pub(crate) dirty: bool,
-    /// Whether the socket was full, so that epoll says when it is not.
-    pub(crate) blocked: bool,
-}
-
-/// A switch that can be used.
-#[derive(Debug)]
-pub(crate) struct Switch {
-    pub(crate) dpid: Dpid,
-    pub(crate) version: Version,
-    pub(crate) epoch: u32,
-    /// By number.
-    pub(crate) ports: BTreeMap<u32, PortDesc>,
-    /// What each link's app was told, by the link's slot.
-    pub(crate) told: Vec<Told>,
-    pub(crate) counters: Counters,
-    /// What of it waits for what apps say.
-    pub(crate) queue: Queue,
-}
-
-/// What happened on this connection.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
-    pub(crate) packet_ins: u64,
-    pub(crate) dropped: u64,
-    /// Packet-ins that ended because a guard was silent or away.
-    pub(crate) guarded: u64,
-    pub(crate) flow_mods: u64,
-    pub(crate) packet_outs: u64,
-    pub(crate) refused: u64,
-    pub(crate) errors: u64,
-}
-
-impl Switch {
-    /// One that has completed the handshake.
-    pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
-        Self {
-            dpid: info.dpid,
-            version: info.version,
-            epoch,
-            ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
-            told: Vec::new(),
-            counters: Counters::default(),
-            queue: Queue::new(),
-        }
-    }
-
-    /// What operators are told about it.
-    pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
-        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
-            self.counters;
-        SwitchStatus {
-            dpid: self.dpid.to_string(),
-            version: self.version.to_string(),
-            address: address.to_string(),
-            transport: transport.to_owned(),
-            epoch: self.epoch,
-            ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
-            packet_ins,
-            dropped,
-            guarded,
-            flow_mods,
-            packet_outs,
-            refused,
-            errors,
-        }
-    }
+    /// Since when the socket has taken nothing, while it is full and epoll says when it is not.
+    blocked: Option<Instant>,
+    /// Whether the last flush wrote anything.
+    wrote: bool,
+    /// It has completed the handshake as a datapath that is connected already: what it said, and
+    /// when, until it is known which of the two lives.
+    pub(crate) claim: Option<(SwitchInfo, Instant)>,
 }
 
 /// What reading brought.
@@ -184,7 +128,9 @@ impl Connection {
             out: Vec::new(),
             sent: 0,
             dirty: false,
-            blocked: false,
+            blocked: None,
+            wrote: false,
+            claim: None,
         }
     }
 
@@ -319,6 +265,34 @@ impl Connection {
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let before = self.out.len() - self.sent;
+        let result = self.write_out();
+        self.wrote = self.out.len() - self.sent < before;
+        result
+    }
+
+    /// Notes whether the socket is full. `true` if that has changed.
+    pub(crate) fn note_blocked(&mut self, full: bool, now: Instant) -> bool {
+        let was = self.blocked;
+        self.blocked = match was {
+            Some(since) if full && !self.wrote => Some(since),
+            _ => full.then_some(now),
+        };
+        was.is_some() != full
+    }
+
+    /// Whether the socket is full.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// Whether the socket has been full, and has taken nothing, for so long that the switch is to
+    /// be dropped: it may go on sending, but it does not do what it is told.
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+        self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
+    }
+
+    fn write_out(&mut self) -> io::Result<bool> {
         if let Wire::Tls(tls) = &mut self.wire {
             if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
                 self.out.drain(..self.sent);
@@ -403,7 +377,7 @@ mod tests {
     fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
         for _ in 0..1000 {
             match connection.read(buffer).unwrap() {
-                Input::Nothing => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Input::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 input => return input,
             }
         }

@@ -1,28 +1,20 @@
-//! Which app gets what, and the record that it gets.
+//! From a switch to its apps: which app gets what, and when.
 //!
-//! A record is the fixed head of the app ABI, with what is already known about the message, and
-//! behind it the raw OpenFlow message, or a fixed structure for what is not a message.
+//! The plan says who wants a packet and in which stage; what must wait for what an app says is
+//! held; links write the records. This file puts the three together.
 
 use std::time::Instant;
 
-use openflow::{PacketIn, PortDesc, PortReason, PortStatus};
-use sdk::Refusal;
-use sdk::abi::{Port, Record, RecordKind};
+use openflow::{PacketIn, PortReason, PortStatus};
 
-use crate::connection::Switch;
 use crate::held::{Deliver, Held, Holds, Ticket};
 use crate::link::{Link, Verdict};
 use crate::plan::{Plan, Set, Wanted};
-
-/// Bytes of a refused message that its app gets back.
-const REFUSED_SIZE: usize = 64;
+use crate::record::packet_in_record;
+use crate::switch::Switch;
 
 /// Most ports that a switch may have, those that it adds later included.
 const MAX_PORTS: usize = 65_536;
-
-/// Bytes of a port's body.
-#[expect(clippy::cast_possible_truncation, reason = "48")]
-const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
 
 /// Everything that a packet passes between its switch and the apps.
 #[derive(Debug, Default)]
@@ -60,7 +52,7 @@ impl Deliver for To<'_> {
 impl Dispatch {
     /// Makes the plan anew: an app was added, or its policy changed.
     pub(crate) fn replan(&mut self) {
-        self.plan = Plan::of(&self.links);
+        self.plan = Plan::of(self.links.iter().map(|link| &link.policy));
         let writers = self.links.iter().filter(|link| link.rights.writes_flows()).count();
         for link in &mut self.links {
             link.rights.alone = writers <= usize::from(link.rights.writes_flows());
@@ -204,64 +196,4 @@ impl Dispatch {
         self.holds.advance(&mut queue, &self.plan, now, &mut to);
         to.switch.queue = queue;
     }
-}
-
-/// The head for a packet-in; `None` if it is longer than any OpenFlow message.
-fn packet_in_record(switch: &Switch, packet_in: &PacketIn<'_>, message: &[u8]) -> Option<Record> {
-    Some(Record {
-        in_port: packet_in.in_port.0,
-        buffer_id: packet_in.buffer_id.unwrap_or(u32::MAX),
-        // The packet is the message's end.
-        data_offset: u16::try_from(message.len() - packet_in.data.len()).ok()?,
-        data_size: u16::try_from(packet_in.data.len()).ok()?,
-        cookie: packet_in.cookie,
-        reason: packet_in.reason.wire(),
-        table_id: packet_in.table_id,
-        body_size: u16::try_from(message.len()).ok()?,
-        total_len: packet_in.total_len,
-        ..switch_record(RecordKind::PacketIn, switch)
-    })
-}
-
-/// The head of a record about a switch.
-pub(crate) fn switch_record(kind: RecordKind, switch: &Switch) -> Record {
-    Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch)
-}
-
-/// A port and what happened to it, as head and body.
-pub(crate) fn port_record(
-    switch: &Switch,
-    reason: u8,
-    port: &PortDesc,
-) -> (Record, [u8; sdk::abi::PORT_SIZE]) {
-    let body = Port {
-        port_no: port.port_no.0,
-        config: port.config.0,
-        state: port.state.0,
-        hw_addr: port.hw_addr.0,
-        reserved: [0; 2],
-        name: port.name.0,
-        curr_speed: port.curr_speed,
-        reserved2: [0; 2],
-    }
-    .to_bytes();
-    let record = Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, switch) };
-    (record, body)
-}
-
-/// A message that was refused, as head and body.
-pub(crate) fn refused_record(
-    version: u8,
-    dpid: u64,
-    epoch: u32,
-    why: Refusal,
-    message: &[u8],
-) -> (Record, &[u8]) {
-    let body = message.get(..REFUSED_SIZE).unwrap_or(message);
-    let record = Record {
-        reason: why as u8,
-        body_size: u16::try_from(body.len()).expect("at most REFUSED_SIZE"),
-        ..Record::new(RecordKind::Refused, version, dpid, epoch)
-    };
-    (record, body)
 }

@@ -11,11 +11,14 @@
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
 //! | `door` | who may be in its handshake, and who gives way |
-//! | `plan`, `held`, `dispatch` | which app gets what and when, what waits for whom, and the record |
+//! | `switch` | what is known of a switch that can be used |
+//! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
+//! | `record`, `frame` | the records that apps get; what must be known of packets |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
-//! | `check` | what apps may send, and whether it is well-formed |
+//! | `check` | what an app may send, and whose it is then |
+//! | `rate` | how much outsiders can write into the log |
 //!
-//! The way of a packet-in through them is drawn in `ARCHITECTURE.md`.
+//! The way of a packet-in through them is drawn in `docs/packet-in.md`.
 //!
 //! What it will never do: execute programs, open files or sockets after its start, listen on
 //! addresses of its own choice, believe anything that stands in a ring's down memory, or wait for
@@ -28,13 +31,16 @@ mod connection;
 pub mod control;
 mod dispatch;
 mod door;
+mod frame;
 mod held;
 mod link;
 mod plan;
 pub mod policy;
 pub mod query;
 mod rate;
+mod record;
 pub mod server;
+mod switch;
 pub mod tls;
 
 pub mod worker;

@@ -3,8 +3,8 @@
 //!
 //! Links are named by their place in the worker's list; a set of links is a bit each in a `u64`.
 
-use crate::link::Link;
-use crate::policy::{Fail, Filter, Stage};
+use crate::frame::ethertype;
+use crate::policy::{Fail, Filter, Policy, Stage};
 
 /// Most apps: a bit each in a [`Set`].
 pub(crate) const MAX_LINKS: usize = 64;
@@ -59,8 +59,8 @@ pub(crate) struct Plan {
     /// Guards whose silence ends a packet.
     fail_closed: Set,
     controls: Set,
-    /// The control apps in the operator's order.
-    order: Vec<usize>,
+    /// The control apps in the operator's order, behind their place in it.
+    order: Vec<(u16, usize)>,
     observers: Set,
     /// Whether some filter asks for ethertypes.
     ethertypes_matter: bool,
@@ -76,11 +76,11 @@ pub(crate) struct Wanted {
 
 impl Plan {
     /// Of the apps there are, connected or not.
-    pub(crate) fn of(links: &[Link]) -> Self {
+    pub(crate) fn of<'p>(policies: impl Iterator<Item = &'p Policy>) -> Self {
         let mut plan = Self::default();
-        for (place, link) in links.iter().enumerate() {
+        for (place, policy) in policies.enumerate() {
             let set = Set::of(place);
-            match link.policy.stage {
+            match policy.stage {
                 Stage::Guard(fail) => {
                     plan.guards = plan.guards.with(set);
                     if fail == Fail::Closed {
@@ -89,14 +89,14 @@ impl Plan {
                 }
                 Stage::Control => {
                     plan.controls = plan.controls.with(set);
-                    plan.order.push(place);
+                    plan.order.push((policy.order, place));
                 }
                 Stage::Observe => plan.observers = plan.observers.with(set),
             }
-            plan.ethertypes_matter |= !link.policy.filter.ethertypes.is_empty();
-            plan.filters.push(link.policy.filter.clone());
+            plan.ethertypes_matter |= !policy.filter.ethertypes.is_empty();
+            plan.filters.push(policy.filter.clone());
         }
-        plan.order.sort_by_key(|place| links[*place].policy.order);
+        plan.order.sort_unstable();
         plan
     }
 
@@ -121,7 +121,7 @@ impl Plan {
 
     /// The first of `controls` in the operator's order.
     pub(crate) fn first(&self, controls: Set) -> Option<usize> {
-        self.order.iter().copied().find(|place| controls.has(*place))
+        self.order.iter().map(|(_, place)| *place).find(|place| controls.has(*place))
     }
 
     /// All control apps.
@@ -135,33 +135,9 @@ impl Plan {
     }
 }
 
-/// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
-pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {
-    const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-    let mut at = 12;
-    loop {
-        let field = frame.get(at..at + 2)?;
-        let ethertype = u16::from_be_bytes([field[0], field[1]]);
-        if !TAGS.contains(&ethertype) {
-            return Some(ethertype);
-        }
-        at += 4;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::AppId;
-    use crate::policy::Policy;
-
-    fn link(place: usize, policy: Policy) -> Link {
-        let app = AppId(u16::try_from(place).unwrap() + 1);
-        let mut link = Link::new(app, format!("app{place}"), place, 4096);
-        link.policy = policy;
-        link
-    }
-
     #[test]
     fn set_is_walked_in_order() {
         let set = Set::of(63).with(Set::of(0)).with(Set::of(7));
@@ -173,12 +149,12 @@ mod tests {
     fn filters_choose_by_switch_and_by_ethertype_behind_tags() {
         let arp = Filter { ethertypes: vec![0x0806], dpids: vec![] };
         let one = Filter { ethertypes: vec![], dpids: vec![1] };
-        let links = [
-            link(0, Policy { filter: arp, stage: Stage::Observe, ..Policy::default() }),
-            link(1, Policy { filter: one, ..Policy::default() }),
-            link(2, Policy { stage: Stage::Guard(Fail::Open), ..Policy::default() }),
+        let policies = [
+            Policy { filter: arp, stage: Stage::Observe, ..Policy::default() },
+            Policy { filter: one, ..Policy::default() },
+            Policy { stage: Stage::Guard(Fail::Open), ..Policy::default() },
         ];
-        let plan = Plan::of(&links);
+        let plan = Plan::of(policies.iter());
         let mut frame = [0; 22];
         frame[12..14].copy_from_slice(&[0x81, 0]);
         frame[16..18].copy_from_slice(&[0x08, 0x06]);
@@ -194,8 +170,8 @@ mod tests {
     #[test]
     fn control_apps_come_in_the_operators_order() {
         let at = |order| Policy { order, ..Policy::default() };
-        let links = [link(0, at(7)), link(1, at(3)), link(2, at(5))];
-        let plan = Plan::of(&links);
+        let policies = [at(7), at(3), at(5)];
+        let plan = Plan::of(policies.iter());
         assert_eq!(plan.first(plan.controls()), Some(1));
         assert_eq!(plan.first(plan.controls().without(Set::of(1))), Some(2));
         assert_eq!(plan.first(Set::EMPTY), None);

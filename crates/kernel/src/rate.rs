@@ -11,26 +11,35 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct Rate {
     period_began: Instant,
     in_period: u32,
+    lines: u32,
     suppressed: u64,
 }
 
 impl Rate {
     /// Starts counting at `now`.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { period_began: now, in_period: 0, suppressed: 0 }
+        Self { period_began: now, in_period: 0, lines: LINES, suppressed: 0 }
     }
 
-    /// Whether to log one more event: `Some` of how many were left out since the last, or `None`.
-    pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
+    /// One line per period, for what goes on for as long as its cause is there.
+    pub(crate) fn seldom(now: Instant) -> Self {
+        Self { lines: 1, ..Self::new(now) }
+    }
+
+    /// Whether to log one more event: `Some` if so, of how many were left out since the last, if
+    /// any were.
+    #[expect(clippy::option_option, reason = "the inner one is the log's field, which may lack")]
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<Option<u64>> {
         if now.saturating_duration_since(self.period_began) >= PERIOD {
             (self.period_began, self.in_period) = (now, 0);
         }
-        if self.in_period >= LINES {
+        if self.in_period >= self.lines {
             self.suppressed += 1;
             return None;
         }
         self.in_period += 1;
-        Some(std::mem::take(&mut self.suppressed))
+        let suppressed = std::mem::take(&mut self.suppressed);
+        Some((suppressed > 0).then_some(suppressed))
     }
 }
 
@@ -44,7 +53,7 @@ mod tests {
         let mut rate = Rate::new(start);
         let admitted = (0..100).filter(|_| rate.admit(start).is_some()).count();
         assert_eq!(admitted, 10);
-        assert_eq!(rate.admit(start + PERIOD), Some(90));
-        assert_eq!(rate.admit(start + PERIOD), Some(0));
+        assert_eq!(rate.admit(start + PERIOD), Some(Some(90)));
+        assert_eq!(rate.admit(start + PERIOD), Some(None));
     }
 }

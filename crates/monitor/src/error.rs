@@ -67,6 +67,17 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// Somebody holds the lock who is not known as an instance.
+    #[error(
+        "{lock} is locked {}; end that program, or name another directory with --runtime-dir",
+        holder(*.pid)
+    )]
+    Locked {
+        /// The lock file.
+        lock: PathBuf,
+        /// Whose lock it is, if it is of a process that can be seen from here.
+        pid: Option<u32>,
+    },
     /// Another instance holds the lock.
     #[error(
         "Rosemary already runs in {dir} as process {pid}; stop it with `kill {pid}`, or start \
@@ -75,8 +86,8 @@ pub enum StartError {
     AlreadyRunning {
         /// The runtime directory.
         dir: PathBuf,
-        /// What the lock file says.
-        pid: String,
+        /// Whose lock it is.
+        pid: u32,
     },
     /// The same address, or one that includes it, was given twice.
     #[error("--listen {first} and --listen {second} overlap; leave one of them out")]
@@ -139,6 +150,17 @@ pub enum StartError {
          `rosemary pki init` makes some"
     )]
     NobodyCouldConnect,
+    /// Whether the kernel and the apps can have users of their own is not known.
+    #[error(
+        "cannot read {map}, so it is not known whether the kernel and the apps can have users of \
+         their own, and they are not run as root; is /proc mounted?"
+    )]
+    Users {
+        /// The file that says so.
+        map: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The system refused something with a path.
     #[error("cannot {what} {path}; {hint}")]
     Path {
@@ -159,6 +181,13 @@ pub enum StartError {
         /// The system's reason.
         source: io::Error,
     },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("by process {pid} (`ps {pid}` says what that is)"),
+        None => "by a process that cannot be seen from here".into(),
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -1,7 +1,7 @@
 //! The loop: everything that runs, and what each event does to the others.
 //!
-//! One thread, one poll(2) over the signals, the admin socket and its connections, and two
-//! descriptors per program: its control socket and its pidfd. No call in here waits for anybody.
+//! One thread, one poll(2) over the signals, the admin socket and its connections, and three
+//! descriptors per program: its control socket, its pidfd and what it writes. No call in here waits for anybody.
 //! Each turn takes a bounded number of messages from each peer, so that none can starve the others.
 //!
 //! ```text
@@ -22,15 +22,17 @@ use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::choice::App;
+use crate::error::StartError;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
+use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
-use crate::zone::Zone;
+use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
 const MESSAGES_PER_TURN: usize = 64;
@@ -81,34 +83,39 @@ enum Source {
     Signal,
     Door,
     Operator(OperatorId),
+    KernelOutput,
     KernelControl,
     KernelEnd,
+    ZoneOutput(usize),
     ZoneControl(usize),
     ZoneEnd(usize),
 }
 
 impl House {
     /// Puts it together; nothing is started yet.
+    ///
+    /// # Errors
+    /// [`StartError::Users`].
     pub(crate) fn new(
         places: Places,
         apps: impl Iterator<Item = (AppId, App)>,
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
-    ) -> Self {
-        let users = Users::find();
+    ) -> Result<Self, StartError> {
+        let users = Users::find()?;
         let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users);
         let zones = apps.map(zone).collect();
-        Self {
+        Ok(Self {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new("kernel", places.kernel),
+            kernel: Program::new(Voice::Kernel, places.kernel),
             zones,
             reception,
             signals,
             over_at: None,
-        }
+        })
     }
 
     /// Runs until a signal has asked to stop and everything has stopped.
@@ -153,6 +160,11 @@ impl House {
                 zone.start(now);
             }
         }
+        for i in 0..self.zones.len() {
+            if self.zones.get_mut(i).is_some_and(|zone| zone.is_to_ask_again(now)) {
+                self.attach(i);
+            }
+        }
         self.reception.drop_silent(now);
     }
 
@@ -171,18 +183,15 @@ impl House {
         for (id, fd) in self.reception.operators() {
             watch(Source::Operator(id), fd);
         }
-        let programs = self
-            .zones
-            .iter()
-            .enumerate()
-            .map(|(i, zone)| (Source::ZoneControl(i), Source::ZoneEnd(i), &zone.program));
-        let kernel = (Source::KernelControl, Source::KernelEnd, &self.kernel);
-        for (control, end, program) in programs.chain([kernel]) {
-            if let Some(fd) = program.control() {
-                watch(control, fd);
-            }
-            if let Some(fd) = program.end() {
-                watch(end, fd);
+        let zone = |i| [Source::ZoneOutput(i), Source::ZoneControl(i), Source::ZoneEnd(i)];
+        let zones = self.zones.iter().enumerate().map(|(i, it)| (zone(i), &it.program));
+        let kernel = [Source::KernelOutput, Source::KernelControl, Source::KernelEnd];
+        for (sources, program) in zones.chain([(kernel, &self.kernel)]) {
+            let fds = [program.output(), program.control(), program.end()];
+            for (source, fd) in sources.into_iter().zip(fds) {
+                if let Some(fd) = fd {
+                    watch(source, fd);
+                }
             }
         }
         let due = self.next_due();
@@ -206,7 +215,8 @@ impl House {
     fn next_due(&self) -> Option<Instant> {
         let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
         programs
-            .filter_map(|program| program.supervision().next_due())
+            .filter_map(Program::next_due)
+            .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.reception.next_due())
             .chain(self.over_at)
             .min()
@@ -219,6 +229,12 @@ impl House {
             Source::Operator(id) => {
                 if let Some(ask) = self.reception.hear(id, now) {
                     self.answer(id, ask, now);
+                }
+            }
+            Source::KernelOutput => self.kernel.hear_output(now),
+            Source::ZoneOutput(i) => {
+                if let Some(zone) = self.zones.get_mut(i) {
+                    zone.program.hear_output(now);
                 }
             }
             Source::KernelControl => self.hear_kernel(now),
@@ -259,11 +275,10 @@ impl House {
     fn hear_zone(&mut self, i: usize, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(zone) = self.zones.get_mut(i) else { return };
-            if zone.program.control().is_none() {
-                return;
-            }
-            if zone.hear(now) {
-                self.attach(i);
+            match zone.hear(now) {
+                Heard::Nothing => return,
+                Heard::Something => {}
+                Heard::Loaded => self.attach(i),
             }
         }
     }
@@ -300,12 +315,20 @@ impl House {
             }
             Answer::Attached { app, capacity } => {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if fds.len() != 4 || !zone.is_some_and(|zone| zone.rings_made(capacity, fds)) {
+                let lost = "the monitor may open no more descriptors";
+                let asked = zone.is_some_and(|zone| match fds.len() {
+                    4 => zone.rings_made(capacity, fds),
+                    _ => zone.rings_not_made(lost, now),
+                });
+                if !asked {
                     self.kernel.kill("it answered with rings that nobody asked for");
                 }
             }
             Answer::NotAttached { app, why } => {
-                error!(app = app.0, why, "app could not be connected to the kernel");
+                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
+                if !zone.is_some_and(|zone| zone.rings_not_made(&why, now)) {
+                    self.kernel.kill("it refused rings that nobody asked for");
+                }
             }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {

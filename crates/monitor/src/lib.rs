@@ -2,7 +2,8 @@
 //!
 //! It owns the process tree, the listening sockets, the lock that keeps a second instance out and
 //! the admin socket. It is the one program of Rosemary that must not die, so it does as little as
-//! that: one thread, one loop ([`run`]), no call that waits for anybody. When it does die, all its
+//! that: one thread, one loop ([`run`]), no call that waits for anybody (the thread that writes the
+//! log does nothing else). When it does die, all its
 //! children die with it.
 //!
 //! | file | what it is |
@@ -10,6 +11,7 @@
 //! | `house.rs` | the loop, and what each event does to the others |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `output.rs` | what a program writes, on its way into the log |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
@@ -30,6 +32,7 @@ pub mod keys;
 mod listen;
 mod numbers;
 pub mod options;
+mod output;
 pub mod places;
 mod program;
 mod reception;
@@ -89,7 +92,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
     let entrance = Entrance { listeners, plain: options.plain, keys };
-    let mut house = House::new(places, apps, entrance, reception, signals);
+    let mut house = House::new(places, apps, entrance, reception, signals)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

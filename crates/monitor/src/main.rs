@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
-use std::io::{Write as _, stderr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use rosemary_monitor::options::Options;
+
+/// How long who reads the log may take for the end of it.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Starts, watches, restarts and stops Rosemary; `rosemary up` becomes this program.
 #[derive(Debug, Parser)]
@@ -19,16 +22,21 @@ struct Command {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    sys::log::to_stderr();
-    match rosemary_monitor::run(&command.options) {
+    sys::log::in_background();
+    let code = run(&command.options);
+    sys::log::flush(LAST_WORDS);
+    code
+}
+
+fn run(options: &Options) -> ExitCode {
+    match rosemary_monitor::run(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nobody is left to be told if this fails.
-            let _ = writeln!(stderr(), "rosemary: {error}");
+            sys::log::pass_on(format!("rosemary: {error}\n").as_bytes());
             let mut cause = error.source();
             while let Some(error) = cause {
-                let _ = writeln!(stderr(), "  because: {error}");
+                sys::log::pass_on(format!("  because: {error}\n").as_bytes());
                 cause = error.source();
             }
             ExitCode::FAILURE

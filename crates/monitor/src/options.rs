@@ -24,6 +24,9 @@ const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 pub struct Options {
     /// Address and port at which switches connect; may be given several times
     /// [default: 127.0.0.1:6653]
+    ///
+    /// 0.0.0.0 stands for all IPv4 addresses of this machine, [::] for IPv6. Who may speak plain TCP
+    /// there, --plain says: by default only switches of this machine.
     #[arg(long = "listen", value_name = "ADDR:PORT", value_parser = parse_address)]
     pub listen: Vec<SocketAddr>,
     /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all.
@@ -228,7 +231,8 @@ fn session_dir(xdg: Option<OsString>) -> Result<PathBuf, StartError> {
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "give an address and a port, as 127.0.0.1:6653, 0.0.0.0:6653 (everywhere) or [::1]:6653"
+        "give an address and a port, as 127.0.0.1:6653, 0.0.0.0:6653 (all addresses of this machine) or \
+         [::1]:6653"
             .to_owned()
     })
 }

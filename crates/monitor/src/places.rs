@@ -105,10 +105,14 @@ pub fn read_object(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
+    let too_long = || io::Error::other(format!("it is longer than {MAX_OBJECT} bytes"));
+    if metadata.len() > MAX_OBJECT {
+        return Err(too_long());
+    }
     let mut bytes = Vec::new();
-    file.take(MAX_OBJECT + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_OBJECT + 1).read_to_end(&mut bytes)?; // it may grow meanwhile
     if bytes.len() as u64 > MAX_OBJECT {
-        return Err(io::Error::other(format!("it is longer than {MAX_OBJECT} bytes")));
+        return Err(too_long());
     }
     Ok(bytes)
 }
@@ -158,5 +162,15 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .unwrap();
         assert!(read_object(&pipe).is_err());
+    }
+
+    #[test]
+    fn object_that_is_too_long_is_refused_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("long.so");
+        // All hole: as long as no memory has room for.
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read_object(&path).unwrap_err();
+        assert_eq!(error.to_string(), "it is longer than 268435456 bytes");
     }
 }

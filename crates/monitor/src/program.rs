@@ -16,16 +16,18 @@ use sys::channel::{Channel, ChannelError};
 use sys::process::Child;
 use tracing::{error, info, warn};
 
+use crate::output::{Output, Voice};
 use crate::supervise::{Due, Ended, Limits, Next, Supervision};
 
 /// What a program learns from the environment: how to log.
-const ENVIRONMENT: [&str; 3] = ["ROSEMARY_LOG", "RUST_LOG", "RUST_BACKTRACE"];
+const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
 
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: String,
     file: PathBuf,
+    voice: Voice,
     supervision: Supervision,
     process: Option<Process>,
 }
@@ -35,13 +37,20 @@ struct Process {
     child: Child,
     /// `None` when the process has closed its end, which it does by ending.
     control: Option<Channel>,
+    output: Output,
+    /// Whether it was killed, and said to be: once is enough.
+    killed: bool,
 }
 
 impl Program {
-    /// The program in `file`, called `name` in the log; it is not started.
-    pub(crate) fn new(name: impl Into<String>, file: PathBuf) -> Self {
+    /// The kernel or a zone, whose program is in `file`; it is not started.
+    pub(crate) fn new(voice: Voice, file: PathBuf) -> Self {
         let supervision = Supervision::new(Limits::default());
-        Self { name: name.into(), file, supervision, process: None }
+        let name = match &voice {
+            Voice::Kernel => "kernel".into(),
+            Voice::Zone(app) => format!("zone {app}"),
+        };
+        Self { name, file, voice, supervision, process: None }
     }
 
     pub(crate) fn supervision(&self) -> &Supervision {
@@ -63,6 +72,24 @@ impl Program {
         self.process.as_ref()?.control.as_ref().map(AsFd::as_fd)
     }
 
+    /// What becomes readable when it writes something.
+    pub(crate) fn output(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref()?.output.pipe()
+    }
+
+    /// Takes what it writes into our log.
+    pub(crate) fn hear_output(&mut self, now: Instant) {
+        if let Some(process) = &mut self.process {
+            process.output.hear(now);
+        }
+    }
+
+    /// When something will be due by itself, if nothing happens before.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let output = self.process.as_ref().and_then(|process| process.output.next_due());
+        self.supervision.next_due().into_iter().chain(output).min()
+    }
+
     /// Wants it to run.
     pub(crate) fn want(&mut self, now: Instant) {
         self.supervision.start(now);
@@ -70,6 +97,9 @@ impl Program {
 
     /// Does what is due, starting excepted. Says whether it is to be started now.
     pub(crate) fn is_start_due(&mut self, now: Instant) -> bool {
+        if let Some(process) = &mut self.process {
+            process.output.catch_up(now);
+        }
         match self.supervision.due(now) {
             None => return false,
             Some(Due::Start) => return true,
@@ -81,7 +111,7 @@ impl Program {
 
     /// Starts it.
     pub(crate) fn start(&mut self, now: Instant) {
-        match self.spawn() {
+        match self.spawn(now) {
             Ok(process) => {
                 info!(program = self.name, pid = process.child.pid(), "started");
                 self.process = Some(process);
@@ -100,12 +130,15 @@ impl Program {
         error!(program = self.name, why, next = next(ended.next), "could not be started");
     }
 
-    fn spawn(&self) -> io::Result<Process> {
+    fn spawn(&self, now: Instant) -> io::Result<Process> {
         let (ours, theirs) = Channel::pair()?;
         let mut command = Command::new(&self.file);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
-        Ok(Process { child: Child::spawn(&mut command, theirs)?, control: Some(ours) })
+        command.env(sys::log::VARIABLE, sys::log::for_children());
+        let (child, output) = Child::spawn(&mut command, theirs)?;
+        let output = Output::new(output, self.voice.clone(), now);
+        Ok(Process { child, control: Some(ours), output, killed: false })
     }
 
     /// Sends it `request`; a process that does not listen is killed.
@@ -128,12 +161,20 @@ impl Program {
         control.ok_or(ChannelError::Closed)?.send(request, fds)
     }
 
-    /// What it says next; `None` if it says nothing now. Nonsense gets it killed.
+    /// What it says next; `None` if it says nothing now. Nonsense gets it killed. Descriptors are
+    /// missing if we may open no more.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {
         let process = self.process.as_mut()?;
         match process.control.as_ref()?.receive() {
             Ok(message) => return Some(message),
             Err(ChannelError::WouldBlock) => {}
+            Err(ChannelError::OutOfDescriptors(message)) => match message.read() {
+                Ok(message) => {
+                    warn!(program = self.name, "received a message without its descriptors");
+                    return Some((message, Vec::new()));
+                }
+                Err(error) => self.kill(&shortened(&error.to_string(), 200)),
+            },
             Err(ChannelError::Closed) => {
                 process.control = None; // it would stay readable
                 self.supervision.ending(now);
@@ -160,7 +201,8 @@ impl Program {
 
     /// Kills it. Its end is noticed like any other.
     pub(crate) fn kill(&mut self, why: &str) {
-        if let Some(process) = &self.process {
+        if let Some(process) = self.process.as_mut().filter(|process| !process.killed) {
+            process.killed = true;
             warn!(program = self.name, pid = process.child.pid(), why, "killed it");
             process.child.kill();
             self.supervision.killed();
@@ -176,6 +218,7 @@ impl Program {
             Err(error) => format!("ended, and the system does not say how: {error}"),
         };
         let pid = process.child.pid();
+        process.output.hear_last(now); // before it is said that it died
         self.process = None;
         let Ended { ran, next: then } = self.supervision.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
@@ -228,7 +271,7 @@ mod tests {
     #[test]
     fn program_that_does_not_exist_is_tried_again_later() {
         let now = Instant::now();
-        let mut program = Program::new("test", "/nowhere".into());
+        let mut program = Program::new(Voice::Kernel, "/nowhere".into());
         program.want(now);
         assert!(program.is_start_due(now));
         program.start(now);

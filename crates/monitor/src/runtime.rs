@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! /run/rosemary/              0755
-//!     rosemary.lock           held with flock(2); the pid, then a note if we made the directory
+//!     rosemary.lock           0600, held with flock(2); the pid, then a note if we made the directory
 //!     admin.sock              0660 root:rosemary, or 0600 without that group
 //! ```
 //!
 //! The lock, not the file, says that an instance runs: the system lets go of it however the
 //! instance ends. Files that a killed instance left are taken over by who holds the lock. All that
-//! was made is removed on a clean stop, while the lock is still held.
+//! was made is removed on a clean stop, while the lock is still held. The file is closed to others
+//! because whoever may read it may lock it.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -48,24 +49,31 @@ impl RuntimeDir {
     ///
     /// # Errors
     /// [`StartError::AlreadyRunning`] if another instance runs there, which is not disturbed;
-    /// [`StartError::UnsafeRuntimeDir`]; [`StartError::Path`].
+    /// [`StartError::Locked`] if something else keeps the lock; [`StartError::UnsafeRuntimeDir`];
+    /// [`StartError::Path`].
     pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
-        let path = |what, path: &Path, source| StartError::Path {
-            what,
-            path: path.to_owned(),
-            hint: HINT,
-            source,
-        };
+        let path = |what, source| StartError::Path { what, path: dir.into(), hint: HINT, source };
         let made = match DirBuilder::new().mode(0o755).create(dir) {
-            Ok(()) => {
-                // Whatever the umask: operators of the group have to get through.
-                std::fs::set_permissions(dir, Permissions::from_mode(0o755))
-                    .map_err(|error| path("set the mode of", dir, error))?;
-                true
-            }
+            Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(path("make", dir, error)),
+            Err(error) => return Err(path("make", error)),
         };
+        let opened = if made {
+            // Whatever the umask: operators of the group have to get through.
+            std::fs::set_permissions(dir, Permissions::from_mode(0o755))
+        } else {
+            Ok(())
+        };
+        let opened = opened.map_err(|error| path("set the mode of", error));
+        opened.and_then(|()| Self::hold(dir, made)).inspect_err(|_| {
+            if made {
+                let _ = std::fs::remove_dir(dir); // fails if somebody was quicker: it is theirs now
+            }
+        })
+    }
+
+    /// Becomes the only instance in a directory, which this start has `made` or not.
+    fn hold(dir: &Path, made: bool) -> Result<Self, StartError> {
         check_safe(dir)?;
         let lock_path = dir.join(LOCK_FILE);
         let mut lock = lock(dir, &lock_path)?;
@@ -74,11 +82,19 @@ impl RuntimeDir {
         let _ = (&mut lock).take(1_000).read_to_string(&mut before);
         let made = made || before.contains(MADE);
         let note = format!("{}\n{}\n", std::process::id(), if made { MADE } else { "" });
-        lock.set_len(0)
+        let written = lock
+            .set_len(0)
             .and_then(|()| lock.rewind())
-            .and_then(|()| lock.write_all(note.as_bytes()))
-            .map_err(|error| path("write", &lock_path, error))?;
-        Ok(Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock })
+            .and_then(|()| lock.write_all(note.as_bytes()));
+        // From here on it removes what is there, also if this start ends now.
+        let held = Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock };
+        written.map_err(|source| StartError::Path {
+            what: "write",
+            path: lock_path,
+            hint: HINT,
+            source,
+        })?;
+        Ok(held)
     }
 
     /// Whether an instance was killed here before and left its files.
@@ -101,7 +117,7 @@ impl RuntimeDir {
         let listener = bound.map_err(|source| StartError::Path {
             what: "bind the admin socket",
             path: path.clone(),
-            hint: "its path may have 107 bytes at most; name another directory with --runtime-dir",
+            hint: bind_hint(&path, &source),
             source,
         })?;
         let group = std::fs::read_to_string("/etc/group").ok().and_then(|text| group(&text));
@@ -126,6 +142,18 @@ impl Drop for RuntimeDir {
     }
 }
 
+/// What to look at when the admin socket could not be bound.
+fn bind_hint(path: &Path, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidFilename => {
+            "its path may have 107 bytes at most; name another directory with --runtime-dir"
+        }
+        io::ErrorKind::AddrInUse if path.is_dir() => "that is a directory; remove it",
+        io::ErrorKind::AddrInUse => "something has that name and could not be removed; remove it",
+        _ => HINT,
+    }
+}
+
 /// Opens and locks the lock file. The file that is locked is the one that has the name.
 fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
     let failed =
@@ -136,7 +164,7 @@ fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o644)
+            .mode(0o600)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(path)
             .map_err(failed)?;
@@ -146,10 +174,19 @@ fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
             }
             let mut text = String::new();
             let _ = (&mut file).take(1_000).read_to_string(&mut text);
-            let pid = text.lines().next().unwrap_or_default().to_owned();
-            let pid = if pid.is_empty() { "(just starting)".to_owned() } else { pid };
-            return Err(StartError::AlreadyRunning { dir: dir.to_owned(), pid });
+            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+            let metadata = file.metadata().map_err(failed)?;
+            let note = text.lines().next().and_then(|line| line.parse().ok());
+            let pid = holder(&locks, (metadata.dev(), metadata.ino()), note);
+            // No note: it is just starting.
+            let noted = |pid: &u32| text.is_empty() || note == Some(*pid);
+            return Err(match pid.filter(noted) {
+                Some(pid) => StartError::AlreadyRunning { dir: dir.to_owned(), pid },
+                None => StartError::Locked { lock: path.to_owned(), pid },
+            });
         }
+        // One that an older version made may be open to others.
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         // Between our open and our lock an instance may have stopped and removed the file.
         let ours = file.metadata().map_err(failed)?;
         let named = std::fs::symlink_metadata(path);
@@ -157,6 +194,23 @@ fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
             return Ok(file);
         }
     }
+}
+
+/// Who holds the flock(2) lock of the file (device, inode), by the text of `/proc/locks`:
+/// `1: FLOCK  ADVISORY  WRITE 708 00:13:16827 0 EOF`, `proc_locks(5)`.
+///
+/// On some file systems the device there is another than stat(2) gives: then only the process in
+/// our note is believed. Locks of processes that cannot be seen from here are not listed.
+fn holder(locks: &str, (device, inode): (u64, u64), note: Option<u32>) -> Option<u32> {
+    let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        (fields.next() == Some("FLOCK")).then_some(())?;
+        let pid = fields.nth(2)?.parse().ok()?;
+        let (its_device, its_inode) = fields.next()?.rsplit_once(':')?;
+        let is_it = its_inode.parse() == Ok(inode);
+        (is_it && (its_device == device || note == Some(pid))).then_some(pid)
+    })
 }
 
 /// Whoever may write to the directory may put a socket of their own into it.
@@ -174,8 +228,9 @@ fn check_safe(dir: &Path) -> Result<(), StartError> {
     if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
         return refuse("belongs to another user");
     }
-    if metadata.mode() & 0o002 != 0 {
-        return refuse("can be written by everybody");
+    // Sticky or not: that keeps others from removing files, not from making them first.
+    if metadata.mode() & 0o022 != 0 {
+        return refuse("can be written by others than its owner");
     }
     Ok(())
 }
@@ -253,6 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn hint_fits_what_kept_the_admin_socket_from_being_bound() {
+        let parent = tempfile::tempdir().unwrap();
+        let says = |dir: PathBuf| {
+            let claimed = RuntimeDir::claim(&dir).unwrap();
+            claimed.bind_admin().unwrap_err().to_string()
+        };
+        let long = says(parent.path().join("x".repeat(120)));
+        assert!(long.contains("107 bytes"), "{long}");
+        let dir = parent.path().join("rosemary");
+        std::fs::create_dir_all(dir.join(ADMIN_SOCKET)).unwrap();
+        let taken = says(dir);
+        assert!(taken.contains("that is a directory") && !taken.contains("107"), "{taken}");
+        let full = bind_hint(Path::new("/x"), &io::ErrorKind::StorageFull.into());
+        assert_eq!(full, HINT);
+    }
+
+    #[test]
     fn admin_socket_is_closed_to_everybody_else() {
         let parent = tempfile::tempdir().unwrap();
         let claimed = RuntimeDir::claim(&parent.path().join("rosemary")).unwrap();
@@ -262,12 +334,51 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_everybody_may_write_to_is_refused() {
+    fn directory_that_others_may_write_to_is_refused() {
+        for mode in [0o777, 0o1777, 0o775, 0o1770] {
+            let parent = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(parent.path(), Permissions::from_mode(mode)).unwrap();
+            let error = RuntimeDir::claim(parent.path()).unwrap_err().to_string();
+            assert!(error.contains("than its owner; name a directory of your own"), "{error}");
+            assert_eq!(names(parent.path()), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn lock_is_closed_to_others_even_if_it_was_there_and_open() {
         let parent = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(parent.path(), Permissions::from_mode(0o777)).unwrap();
+        let path = parent.path().join(LOCK_FILE);
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let _claimed = RuntimeDir::claim(parent.path()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn lock_that_something_else_holds_is_told_with_that_and_not_with_the_process_in_the_note() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join(LOCK_FILE);
+        std::fs::write(&path, "999999999\n").unwrap();
+        let somebody = File::open(&path).unwrap();
+        flock(&somebody, FlockOperation::LockShared).unwrap();
         let error = RuntimeDir::claim(parent.path()).unwrap_err().to_string();
-        assert!(error.contains("by everybody; name a directory of your own"), "{error}");
-        assert_eq!(names(parent.path()), Vec::<String>::new());
+        let ours = format!("is locked by process {} (", std::process::id());
+        assert!(error.contains(&ours) && !error.contains("999999999"), "{error}");
+    }
+
+    #[test]
+    fn holder_is_found_by_the_inode_and_only_if_it_has_the_lock() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:42 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 8 fe:00:421 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ 9 fe:00:42 0 EOF\n\
+                     3: -> FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF\n";
+        let device = rustix::fs::makedev(0xfe, 0);
+        assert_eq!(holder(locks, (device, 42), None), Some(9));
+        assert_eq!(holder(locks, (device + 1, 42), None), None);
+        assert_eq!(holder(locks, (device + 1, 42), Some(9)), Some(9));
+        let waits = "3: -> FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF\n";
+        assert_eq!(holder(waits, (device, 42), Some(10)), None);
+        assert_eq!(holder("", (device, 42), Some(9)), None);
     }
 
     #[test]

@@ -3,8 +3,15 @@
 //! Numbers without names, from a range that systemd's documentation ("Users, Groups, UIDs and GIDs
 //! on systemd Systems") lists as unused: nobody has to create users, and no file belongs to them.
 
+use std::io;
+
+use crate::error::StartError;
+
 /// The kernel's user and group; app `n` gets this plus `n`.
 const BASE: u32 = 0x7000_0000;
+
+/// Which users there are in our user namespace.
+const UID_MAP: &str = "/proc/self/uid_map";
 
 /// Whether there are separate users on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +26,21 @@ pub(crate) enum Users {
 
 impl Users {
     /// Finds out.
-    pub(crate) fn find() -> Self {
+    ///
+    /// # Errors
+    /// [`StartError::Users`] if the system does not say which numbers there are.
+    pub(crate) fn find() -> Result<Self, StartError> {
         if !sys::process::is_root() {
-            return Self::NotRoot;
+            return Ok(Self::NotRoot);
         }
-        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        if maps(&map, BASE, 0xffff) { Self::Separate } else { Self::NotMapped }
+        Self::of_root(std::fs::read_to_string(UID_MAP))
+    }
+
+    /// What root has, by its map of users. One that cannot be read is not taken for one without the
+    /// numbers: everybody would run as root then.
+    fn of_root(map: io::Result<String>) -> Result<Self, StartError> {
+        let map = map.map_err(|source| StartError::Users { map: UID_MAP, source })?;
+        Ok(if maps(&map, BASE, 0xffff) { Self::Separate } else { Self::NotMapped })
     }
 
     /// The user for the kernel; `None` if it is to stay ours.
@@ -60,6 +76,14 @@ mod tests {
         assert!(maps("         0          0 4294967295\n", BASE, 0xffff));
         assert!(!maps("0 1000 1\n1 100000 65536\n", BASE, 0xffff));
         assert!(!maps("", BASE, 0xffff));
+    }
+
+    #[test]
+    fn map_that_cannot_be_read_is_no_reason_to_run_everything_as_root() {
+        let error = Users::of_root(Err(io::ErrorKind::NotFound.into())).unwrap_err();
+        assert!(error.to_string().contains("/proc/self/uid_map"), "{error}");
+        assert_eq!(Users::of_root(Ok("0 1000 1\n".into())).unwrap(), Users::NotMapped);
+        assert_eq!(Users::of_root(Ok("0 0 4294967295\n".into())).unwrap(), Users::Separate);
     }
 
     #[test]

@@ -14,13 +14,14 @@ use std::time::Instant;
 use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use zone::control::{Answer, Request};
 
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
 use crate::choice::App;
 use crate::config::{Host, NO_BAND, stage_name};
+use crate::output::Voice;
 use crate::places::read_object;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
@@ -46,12 +47,23 @@ pub(crate) struct Zone {
     sha256: Option<String>,
 }
 
+/// What came of listening to a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It said nothing that could be taken now.
+    Nothing,
+    /// It said something.
+    Something,
+    /// Its app is loaded and wants to be attached.
+    Loaded,
+}
+
 impl Zone {
     /// App number `app`, hosted by the program `host`.
     pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users) -> Self {
         Self {
             app,
-            program: Program::new(format!("zone {}", of.name), host),
+            program: Program::new(Voice::Zone(of.name.clone()), host),
             name: of.name,
             object: of.object,
             run_as: users.for_app(app.0),
@@ -88,12 +100,12 @@ impl Zone {
         }
     }
 
-    /// Takes what the zone said, if it said something. Says whether it wants to be attached now.
-    pub(crate) fn hear(&mut self, now: Instant) -> bool {
-        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return false };
+    /// Takes what the zone said, if it said something.
+    pub(crate) fn hear(&mut self, now: Instant) -> Heard {
+        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
         if self.failed {
             self.program.kill("it spoke on after it had failed");
-            return false;
+            return Heard::Something;
         }
         match answer {
             Answer::Loaded { version } => {
@@ -101,19 +113,20 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(version);
-                    return true;
+                    return Heard::Loaded;
                 }
                 if self.program.supervision().state() != State::Stopping {
                     self.program.kill("it said twice that it is loaded");
                 }
             }
             Answer::Failed { why } => {
-                error!(app = self.name, why = shortened(&why, 400), "app failed");
+                let (object, why) = (self.object.display(), shortened(&why, 400));
+                error!(app = self.name, %object, why, "app failed");
                 self.failed = true;
                 self.program.ending(now);
             }
         }
-        false
+        Heard::Something
     }
 
     /// What the kernel is told of it at its start.
@@ -144,6 +157,32 @@ impl Zone {
             }
         }
         true
+    }
+
+    /// The kernel could not make rings, or they were lost on the way. Says whether they had been
+    /// asked for.
+    pub(crate) fn rings_not_made(&mut self, why: &str, now: Instant) -> bool {
+        match self.attachment.failed(now) {
+            Answered::Unasked => return false,
+            Answered::Stale => {}
+            Answered::PassOn => {
+                warn!(
+                    app = self.name,
+                    why, "could not connect the app to the kernel; trying again"
+                );
+            }
+        }
+        true
+    }
+
+    /// When the kernel has to be asked for rings again.
+    pub(crate) fn ask_again_at(&self) -> Option<Instant> {
+        self.attachment.retry_at()
+    }
+
+    /// Whether that time has come; said once.
+    pub(crate) fn is_to_ask_again(&mut self, now: Instant) -> bool {
+        self.attachment.retry(now)
     }
 
     /// The kernel reports that the zone broke the rings' rules.

@@ -1,10 +1,53 @@
-//! The messages of the packet path: `cargo bench -p rosemary-openflow`.
+//! The messages of the packet path, and the worst ones: `cargo bench -p rosemary-openflow`.
+//!
+//! What is measured is processor time of the thread, not time on the wall: the machines that run
+//! this are shared, and only caches and sibling threads should be seen of the others.
 
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_main};
 use rosemary_openflow::{
-    Action, FlowMod, Header, MacAddr, Match, PacketIn, PacketOut, PortNo, Version, echo_reply,
+    Action, FlowMod, Header, MacAddr, Match, MultipartReply, PacketIn, PacketOut, PortNo, Version,
+    echo_reply,
 };
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
+use std::time::Duration;
+
+/// Processor time of this thread.
+struct ThreadTime;
+
+/// Processor time that this thread has had so far.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().expect("it counts up from 0"),
+        time.tv_nsec.try_into().expect("it is less than a second"),
+    )
+}
+
+impl Measurement for ThreadTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        now()
+    }
+    fn end(&self, start: Duration) -> Duration {
+        now().saturating_sub(start)
+    }
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
 
 /// A packet-in of 128 bytes of packet, as a switch sends it.
 fn packet_in(version: Version) -> Vec<u8> {
@@ -37,7 +80,7 @@ fn five_tuple(actions: &[Action]) -> FlowMod<'_> {
     FlowMod::add(match_).priority(100).idle_timeout(60).apply(actions)
 }
 
-fn hot(c: &mut Criterion) {
+fn hot(c: &mut Criterion<ThreadTime>) {
     let actions = [Action::output(PortNo(7))];
     for version in [Version::V1_0, Version::V1_3] {
         let mut group = c.benchmark_group(format!("OpenFlow {version}"));
@@ -82,9 +125,56 @@ fn hot(c: &mut Criterion) {
     }
 }
 
+/// The longest that a message can make us work: 64 KB of the smallest elements there are.
+fn worst(c: &mut Criterion<ThreadTime>) {
+    let mut group = c.benchmark_group("worst");
+    let message = |kind: u8, body: Vec<u8>| {
+        let size = u16::try_from(body.len() + 8).expect("it fits").to_be_bytes();
+        let mut bytes = vec![4, kind, size[0], size[1], 0, 0, 0, 7];
+        bytes.extend(body);
+        bytes
+    };
+    // A flow-mod whose match has 16,000 fields of 4 bytes, in descending order.
+    let classes = (0..125_u8).rev();
+    let oxms =
+        classes.flat_map(|class| (0..128_u8).rev().map(move |field| [class, 1, field << 1, 0]));
+    let oxms: Vec<u8> = oxms.flatten().collect();
+    let length = u16::try_from(oxms.len() + 4).expect("it fits").to_be_bytes();
+    let mut body = vec![0; 40];
+    body.extend([0, 1, length[0], length[1]]);
+    body.extend(&oxms);
+    body.resize(body.len().next_multiple_of(8), 0);
+    let fields = message(14, body);
+    assert!(FlowMod::decode(&fields).is_ok());
+    group.bench_function("flow-mod of 16,000 match fields: decode", |b| {
+        b.iter(|| FlowMod::decode(black_box(&fields)));
+    });
+    // One flow entry in a reply with 8,000 actions.
+    let actions = [0, 24, 0, 8, 0, 0, 0, 0].repeat(8_000);
+    let mut entry = vec![0; 48];
+    entry.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 4]);
+    entry.extend(u16::try_from(actions.len() + 8).expect("it fits").to_be_bytes());
+    entry.extend([0; 4]);
+    entry.extend(&actions);
+    let length = u16::try_from(entry.len()).expect("it fits").to_be_bytes();
+    entry.splice(..2, length);
+    let mut body = vec![0, 1, 0, 0, 0, 0, 0, 0];
+    body.extend(entry);
+    let reply = message(19, body);
+    assert!(MultipartReply::decode(&reply).is_ok());
+    group.bench_function("flow statistics of 8,000 actions: decode", |b| {
+        b.iter(|| MultipartReply::decode(black_box(&reply)));
+    });
+    group.finish();
+}
+
 #[allow(missing_docs, reason = "the macro makes a public function")]
 mod group {
-    criterion::criterion_group!(benches, super::hot);
+    criterion::criterion_group! {
+        name = benches;
+        config = criterion::Criterion::default().with_measurement(super::ThreadTime);
+        targets = super::hot, super::worst
+    }
 }
 use group::benches;
 criterion_main!(benches);

@@ -241,6 +241,15 @@ impl<'a, T: Wire<'a>> List<'a, T> {
         Self { repr: Repr::Wire(bytes) }
     }
 
+    /// The bytes of a list that was received.
+    #[inline]
+    pub(crate) fn received(&self) -> Option<&'a [u8]> {
+        match self.repr {
+            Repr::Wire(bytes) => Some(bytes),
+            Repr::Items(_) => None,
+        }
+    }
+
     /// The items in order.
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { repr: self.repr }

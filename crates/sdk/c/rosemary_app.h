@@ -155,7 +155,8 @@ struct rosemary_host {
     /* Bytes of messages for which there is room now; a message needs 24 bytes more than its size,
      * and up to its own size again where it would cross the ring's end. */
     uint32_t (*room)(const struct rosemary_host *host);
-    /* Record `number` of this batch is not for the applications behind this one. */
+    /* Record `number` of this batch is not for the applications behind this one. Said again it is
+     * the same; of a record that is not handled in this batch it is forgotten. */
     void     (*stop)(const struct rosemary_host *host, uint32_t number);
     /* Tells the operator something: ROSEMARY_LOG_*, UTF-8 text of `size` bytes. */
     void     (*log)(const struct rosemary_host *host, uint32_t level, const char *text, uint32_t size);

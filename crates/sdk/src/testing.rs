@@ -22,6 +22,7 @@ pub struct Sent {
 pub struct Recorder {
     room: Vec<u8>,
     sent: Vec<Sent>,
+    stopped: Vec<usize>,
     log: Vec<String>,
     /// Bytes of messages for which there is room.
     left: usize,
@@ -48,7 +49,9 @@ impl Host for Recorder {
         (1, u16::MAX)
     }
 
-    fn stop(&mut self, _number: usize) {}
+    fn stop(&mut self, number: usize) {
+        self.stopped.push(number);
+    }
 
     fn log(&mut self, level: Level, text: &str) {
         self.log.push(format!("{level:?}: {text}"));
@@ -103,6 +106,11 @@ impl Bench {
         let (answer, sent) = self.batch(&[record]).expect("the app goes on");
         assert_eq!(answer.handled, 1, "the record was handled");
         sent
+    }
+
+    /// Which records, by their numbers in their batches, it has kept from the applications behind.
+    pub fn stopped(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.app.host().stopped)
     }
 
     /// What it told the operator.

@@ -10,8 +10,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
+    sendmsg, socketpair,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +36,9 @@ pub enum ChannelError {
     /// The peer sent something that is not one of its messages; its fault.
     #[error("the peer sent a message that is not one: {0}")]
     Malformed(String),
+    /// A message came, but not all of its descriptors: this process may open no more.
+    #[error("a message came without its descriptors: this process may open no more of them")]
+    OutOfDescriptors(CutMessage),
     /// A message of ours is too long for one packet; our fault.
     #[error("a message of {size} bytes is longer than {MAX_MESSAGE}")]
     TooLong {
@@ -44,6 +48,20 @@ pub enum ChannelError {
     /// The system refused.
     #[error("control socket: {0}")]
     System(#[from] io::Error),
+}
+
+/// A message whose descriptors are lost.
+#[derive(Debug)]
+pub struct CutMessage(Vec<u8>);
+
+impl CutMessage {
+    /// What the message says.
+    ///
+    /// # Errors
+    /// [`ChannelError::Malformed`] if it is not a `T`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ChannelError> {
+        parse(&self.0)
+    }
 }
 
 /// One end of a control socket.
@@ -123,21 +141,16 @@ impl Channel {
     /// # Errors
     /// [`ChannelError::WouldBlock`] if there is none on a non-blocking socket,
     /// [`ChannelError::Closed`] when the peer is gone, [`ChannelError::Malformed`] if it is not
-    /// a `T` (descriptors that came with it are closed), or a system error.
+    /// a `T` (descriptors that came with it are closed), [`ChannelError::OutOfDescriptors`] if it
+    /// is one and there was no room for its descriptors, or a system error.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
-        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut bytes = vec![0; self.next_size()?.min(MAX_MESSAGE)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
+        let received = retry(|| {
             let mut parts = [IoSliceMut::new(&mut bytes)];
-            match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Ok(received) => break received,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return Err(ChannelError::WouldBlock),
-                Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
-                Err(error) => return Err(ChannelError::System(error.into())),
-            }
-        };
+            recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        })?;
         let fds: Vec<OwnedFd> = ancillary
             .drain()
             .filter_map(|message| match message {
@@ -149,21 +162,42 @@ impl Channel {
         if received.bytes == 0 {
             return Err(ChannelError::Closed); // seqpacket: end of file; we never send empty packets
         }
-        if received
-            .flags
-            .intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC)
-        {
+        let too_many = received.flags.contains(ReturnFlags::CTRUNC) && fds.len() >= MAX_FDS;
+        if received.flags.contains(ReturnFlags::TRUNC) || too_many {
             return Err(ChannelError::Malformed(format!(
                 "longer than {MAX_MESSAGE} bytes or {MAX_FDS} descriptors"
             )));
         }
-        let message = bytes
-            .get(..received.bytes)
-            .map(serde_json::from_slice)
-            .ok_or(ChannelError::Closed)?
-            .map_err(|error| ChannelError::Malformed(error.to_string()))?;
-        Ok((message, fds))
+        bytes.truncate(received.bytes);
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(ChannelError::OutOfDescriptors(CutMessage(bytes)));
+        }
+        Ok((parse(&bytes)?, fds))
     }
+
+    /// Bytes of the packet that waits, so that room is made for that many and not for the longest.
+    fn next_size(&self) -> Result<usize, ChannelError> {
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
+        // A byte of room: a read of none may end before it has looked.
+        retry(|| recv(&self.0, &mut [0_u8; 1], flags)).map(|(_, size)| size)
+    }
+}
+
+/// Receives, again if a signal came between.
+fn retry<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> Result<T, ChannelError> {
+    loop {
+        match receive() {
+            Ok(received) => return Ok(received),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return Err(ChannelError::WouldBlock),
+            Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
+            Err(error) => return Err(ChannelError::System(error.into())),
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ChannelError> {
+    serde_json::from_slice(bytes).map_err(|error| ChannelError::Malformed(error.to_string()))
 }
 
 impl AsFd for Channel {
@@ -210,6 +244,67 @@ mod tests {
         assert!(matches!(a.receive::<Ping>(), Err(ChannelError::Closed)));
         let sent = a.send(&Ping::Hello(String::new()), &[]);
         assert!(matches!(sent, Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn longest_message_arrives_and_a_longer_packet_is_malformed_and_gone() {
+        let (a, b) = Channel::pair().unwrap();
+        let longest = "x".repeat(MAX_MESSAGE - r#"{"Hello":""}"#.len());
+        a.send(&Ping::Hello(longest.clone()), &[]).unwrap();
+        assert_eq!(b.receive::<Ping>().unwrap().0, Ping::Hello(longest.clone()));
+        let too_long = format!(r#"{{"Hello":"{longest}x"}}"#);
+        rustix::net::send(&a, too_long.as_bytes(), SendFlags::empty()).unwrap();
+        a.send(&Ping::Hello("next".into()), &[]).unwrap();
+        assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
+        assert_eq!(b.receive::<Ping>().unwrap().0, Ping::Hello("next".into()));
+    }
+
+    #[test]
+    fn more_descriptors_than_a_message_may_carry_are_the_peers_fault() {
+        let (a, b) = Channel::pair().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 * MAX_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [a.as_fd(); 3 * MAX_FDS];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        let hello = [IoSlice::new(br#"{"Hello":""}"#)];
+        sendmsg(&a, &hello, &mut ancillary, SendFlags::empty()).unwrap();
+        assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
+    }
+
+    /// The limit is the process's, and other tests open descriptors too: so this one runs in a
+    /// process of its own.
+    #[test]
+    fn process_out_of_descriptors_gets_the_message_without_them_and_goes_on() {
+        const NAME: &str =
+            "channel::tests::process_out_of_descriptors_gets_the_message_without_them_and_goes_on";
+        if std::env::var_os("ROSEMARY_TEST_ALONE").is_none() {
+            let output = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", NAME])
+                .env("ROSEMARY_TEST_ALONE", "1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            return assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        }
+        let (a, b) = Channel::pair().unwrap();
+        let fds = [a.as_fd(), a.as_fd()];
+        a.send(&Ping::Hello("none".into()), &fds).unwrap();
+        a.send(&Ping::Hello("one".into()), &fds).unwrap();
+        a.send(&Ping::Hello("both".into()), &fds).unwrap();
+        let mut open: Vec<OwnedFd> = Vec::new();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let few = rustix::process::Rlimit { current: Some(64), ..limit };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+        open.extend(std::iter::from_fn(|| a.as_fd().try_clone_to_owned().ok()));
+        for said in ["none", "one"] {
+            let Err(ChannelError::OutOfDescriptors(message)) = b.receive::<Ping>() else {
+                panic!("it had no descriptors left");
+            };
+            assert_eq!(message.read::<Ping>().unwrap(), Ping::Hello(said.into()));
+            open.pop();
+        }
+        let (message, fds) = b.receive::<Ping>().unwrap();
+        assert_eq!((message, fds.len()), (Ping::Hello("both".into()), 2));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit,
     pidfd_open, pidfd_send_signal, set_dumpable_behavior, set_parent_process_death_signal,
@@ -67,17 +68,21 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` with `control` as its standard input; it dies with us.
+    /// Starts `command` with `control` as its standard input; it dies with us. What it writes to
+    /// its standard output and error comes out of the pipe that is returned with it.
     ///
-    /// Its standard output goes where its standard error goes, which is ours. It has a session of
-    /// its own: a key pressed at our terminal signals only us, and the terminal that it inherits
-    /// with standard error does not take input from it.
+    /// Neither end of the pipe blocks: what it cannot take is lost to the child. The child has a
+    /// session of its own and nothing of our terminal, if we have one: it can read no key, stop no
+    /// output and set no mode there, and a key pressed there signals only us.
     ///
     /// # Errors
     /// The program cannot be executed, or the system is out of processes or descriptors.
-    pub fn spawn(command: &mut Command, control: Channel) -> io::Result<Self> {
-        let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
-        command.stdin(Stdio::from(control.into_fd())).stdout(Stdio::from(stderr));
+    pub fn spawn(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
+        // Each end is an open file description of its own, with modes of its own: whatever the
+        // child makes of its end, ours does not block.
+        let (output, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        command.stdin(Stdio::from(control.into_fd()));
+        command.stdout(Stdio::from(theirs.try_clone()?)).stderr(Stdio::from(theirs));
         let detach = || {
             rustix::process::setsid()?;
             // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
@@ -88,11 +93,14 @@ impl Child {
         };
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
         unsafe { command.pre_exec(detach) };
-        let child = die_with_parent(command).spawn()?;
+        let child = die_with_parent(command).spawn();
+        // The command keeps what it gave away until it is dropped: then no one else has the pipe.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = child?;
         let pid = Pid::from_child(&child);
         // The process is ours and not yet waited for, so its number cannot have been reused.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Self { pid, pidfd, reaped: false })
+        Ok((Self { pid, pidfd, reaped: false }, output))
     }
 
     /// Its process id, for people to read; signals go by the pidfd.
@@ -231,9 +239,11 @@ mod tests {
         child.try_reap().unwrap().expect("readable pidfd means it has ended")
     }
 
-    fn shell(script: &str) -> (Child, Channel) {
+    fn shell(script: &str) -> (Child, Channel, OwnedFd) {
         let (ours, theirs) = Channel::pair().unwrap();
-        (Child::spawn(Command::new("sh").args(["-c", script]), theirs).unwrap(), ours)
+        let (child, output) =
+            Child::spawn(Command::new("sh").args(["-c", script]), theirs).unwrap();
+        (child, ours, output)
     }
 
     #[test]
@@ -246,7 +256,7 @@ mod tests {
 
     #[test]
     fn child_that_runs_is_not_waited_for_and_dies_when_dropped() {
-        let (mut child, _control) = shell("exec sleep 1000");
+        let (mut child, _control, _output) = shell("exec sleep 1000");
         assert_eq!(child.try_reap().unwrap(), None);
         let pid = child.pid();
         drop(child);
@@ -257,8 +267,21 @@ mod tests {
     fn child_inherits_its_control_socket_and_nothing_else() {
         let leaked = rustix::fs::memfd_create("leak", rustix::fs::MemfdFlags::empty()).unwrap();
         // The descriptor that `ls` itself opens is the only one beyond 2.
-        let (mut child, _control) = shell("test $(ls /proc/self/fd | wc -l) -eq 4");
+        let (mut child, _control, _output) = shell("test $(ls /proc/self/fd | wc -l) -eq 4");
         assert_eq!(wait(&mut child), Exit::Code(0));
         drop(leaked);
+    }
+
+    #[test]
+    fn what_a_child_writes_arrives_and_what_finds_no_room_does_not_block_it() {
+        let (mut child, _control, output) = shell("echo out; echo err >&2");
+        assert_eq!(wait(&mut child), Exit::Code(0));
+        let mut text = [0; 100];
+        let size = rustix::io::read(&output, &mut text).unwrap();
+        assert_eq!(&text[..size], b"out\nerr\n");
+        assert_eq!(rustix::io::read(&output, &mut text).unwrap(), 0, "nobody else has it");
+        // Nobody reads meanwhile; dd fails because its write would block.
+        let (mut child, _control, _output) = shell("dd if=/dev/zero bs=1M count=1 || exit 3");
+        assert_eq!(wait(&mut child), Exit::Code(3));
     }
 }

@@ -2,14 +2,23 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 use rosemary_zone::run;
 use sys::channel::Channel;
 use tracing::error;
 
+const WHAT_IT_IS: &str =
+    "rosemary-zone is the process of Rosemary that hosts one app; `rosemary up` starts it, not you";
+
 fn main() -> ExitCode {
-    sys::log::to_stderr();
+    if std::env::args_os().len() > 1 {
+        // The monitor gives no arguments: somebody wants to know what this is.
+        let _ = writeln!(stderr(), "{WHAT_IT_IS}");
+        return ExitCode::from(2);
+    }
+    sys::log::to_monitor();
     let control = match Channel::from_stdin() {
         Ok(control) => control,
         Err(error) => {

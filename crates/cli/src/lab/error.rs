@@ -5,6 +5,8 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use sys::namespace::EnterError;
 use thiserror::Error;
 
 /// What went wrong, with what the operator can do about it.
@@ -18,11 +20,8 @@ pub enum LabError {
         command: String,
     },
     /// Root, but not root enough.
-    #[error(
-        "root may not make namespaces here; in a container, start it with --privileged \
-         (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
-    )]
-    Namespace(#[from] sys::namespace::EnterError),
+    #[error("{}", namespace_hint(.0))]
+    Namespace(#[from] EnterError),
     /// Programs the lab is made of are not installed.
     #[error(
         "not found in PATH: {}; type: {}apt-get install {}",
@@ -102,6 +101,20 @@ impl LabError {
     }
 }
 
+/// What keeps a lab from being entered, and what may help.
+fn namespace_hint(error: &EnterError) -> &'static str {
+    match error {
+        EnterError::MakePrivate(Errno::INVAL) => {
+            "/ is not a mount point here, as in a plain chroot; outside, bind it to itself first: \
+             mount --rbind DIR DIR, then chroot DIR"
+        }
+        _ => {
+            "root may not make namespaces here; in a container, start it with --privileged \
+             (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
+        }
+    }
+}
+
 /// What may help before anything is installed.
 fn path_first(in_sbin: bool) -> &'static str {
     if in_sbin { "export PATH=$PATH:/usr/sbin, or: " } else { "" }
@@ -114,5 +127,18 @@ pub struct Evidence(pub String);
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.trim().is_empty() { Ok(()) } else { write!(f, "; seen instead:\n{}", self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chroot_is_not_told_to_be_a_container_without_privileges() {
+        let says = |error| LabError::Namespace(error).to_string();
+        let chroot = says(EnterError::MakePrivate(Errno::INVAL));
+        assert!(chroot.contains("mount --rbind") && !chroot.contains("privileged"), "{chroot}");
+        assert!(says(EnterError::Unshare(Errno::PERM)).contains("--privileged"));
     }
 }

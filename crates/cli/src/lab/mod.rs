@@ -54,6 +54,11 @@ use ovs::OpenVSwitch;
 /// whether the machine has them or not.
 const COVERED: [&str; 3] = ["/run", "/var/lib/rosemary", "/etc/rosemary"];
 
+/// The directory that a lab covers and `path` is below of: in there it is not to be seen.
+pub fn covering(path: &Path) -> Option<&'static Path> {
+    COVERED.iter().map(Path::new).find(|covered| path.starts_with(covered))
+}
+
 /// Where the lab's own files are: below a covered directory.
 const FILES: &str = "/run/lab";
 

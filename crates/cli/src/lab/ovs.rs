@@ -9,6 +9,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::Access;
+
 use super::{FILES, Lab, LabError, Running};
 
 /// The variables that tell every program of Open vSwitch where its files are.
@@ -16,6 +18,9 @@ pub(super) const DIRECTORIES: [&str; 4] =
     ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"];
 
 const SOCKET: &str = "db.sock";
+
+/// Where `ovsdb-server` has a file for a moment: it calls tmpfile(3), which follows no variable.
+const TEMPORARY: &str = "/tmp";
 
 /// A version of OpenFlow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -57,6 +62,7 @@ pub(super) struct OpenVSwitch {
 
 impl OpenVSwitch {
     pub(super) fn start(lab: &Lab) -> Result<Self, LabError> {
+        writable(TEMPORARY)?;
         // The schema's place is built into ovsdb-tool; it follows no variable.
         lab.run("ovsdb-tool", &["create", &format!("{FILES}/conf.db")])?;
         let mut command = lab.command("ovsdb-server");
@@ -218,6 +224,13 @@ impl<'lab> Switch<'lab> {
         self.ports.set(port);
         Ok(port)
     }
+}
+
+/// Says it by its name if files cannot be made in `dir`; Open vSwitch does not.
+fn writable(dir: &str) -> Result<(), LabError> {
+    let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
+    let what = || format!("use {dir}, where Open vSwitch makes a temporary file");
+    allowed.map_err(|error| LabError::io(what())(error.into()))
 }
 
 /// `ovs-vsctl`, which waits until the daemon has done it, but not for ever.

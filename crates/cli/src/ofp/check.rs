@@ -11,7 +11,7 @@ use openflow::{DecodeError, Message, append};
 use super::framing::Messages;
 use super::hex::Items;
 use super::input::{Input, Kind};
-use super::output::{Output, closed_pipe_is_fine};
+use super::output::Output;
 use crate::say;
 
 /// What became of a line.
@@ -76,7 +76,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             break;
         }
     }
-    closed_pipe_is_fine(written.and_then(|()| output.finish()))?;
+    say::written(written.and_then(|()| output.finish()))?;
     say::note(format_args!("{same} same, {differ} differ, {errors} errors"));
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,7 +13,7 @@ use super::capture::{self, Ends, Summary, Time};
 use super::framing::{Frame, Framer, Messages};
 use super::hex::{self, Items};
 use super::input::{Input, Kind};
-use super::output::{Output, closed_pipe_is_fine};
+use super::output::Output;
 use crate::say;
 
 /// How much of a stream is read at a time.
@@ -49,7 +49,7 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
             return Err(error).with_context(|| format!("cannot read {name} on"));
         }
     };
-    closed_pipe_is_fine(written)?;
+    say::written(written)?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -33,16 +33,3 @@ impl Output {
         self.to.flush()
     }
 }
-
-/// An outcome in which a reader that closed the pipe is nothing: it has read what it wanted.
-///
-/// # Errors
-/// Every other error.
-pub(super) fn closed_pipe_is_fine(outcome: io::Result<()>) -> anyhow::Result<()> {
-    match outcome {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error).context("cannot write to standard output"))
-        }
-        _ => Ok(()),
-    }
-}

@@ -184,7 +184,7 @@ fn tell(common: &Common, dir: &Path) -> anyhow::Result<()> {
         return json(&made);
     }
     for path in [&made.ca_cert, &made.controller_cert, &made.controller_key] {
-        say::data(format_args!("{}\n", path.display()));
+        say::data(format_args!("{}\n", path.display()))?;
     }
     Ok(())
 }
@@ -238,14 +238,12 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     if common.json {
         return json(&made);
     }
-    say::data(format_args!("{}\n", made.commands.join("\n")));
-    Ok(())
+    say::data(format_args!("{}\n", made.commands.join("\n")))
 }
 
 fn json(made: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(made).context("cannot write JSON")?;
-    say::data(format_args!("{text}\n"));
-    Ok(())
+    say::data(format_args!("{text}\n"))
 }
 
 impl Common {

@@ -54,9 +54,6 @@ pub(crate) trait Deliver {
     fn deliver(&mut self, link: usize, held: &Held, ticket: Ticket) -> bool;
 }
 
-/// A switch's entries, oldest first.
-pub(crate) type Queue = VecDeque<usize>;
-
 #[derive(Debug)]
 struct Entry {
     held: Held,
@@ -88,7 +85,7 @@ impl Holds {
     /// behind such. The ticket is to be the guards'; `None` if there is no room.
     pub(crate) fn hold(
         &mut self,
-        queue: &mut Queue,
+        queue: &mut VecDeque<usize>,
         owner: usize,
         held: Held,
         wanted: Wanted,
@@ -157,7 +154,7 @@ impl Holds {
     /// Moves a switch's queue on as far as it goes.
     pub(crate) fn advance(
         &mut self,
-        queue: &mut Queue,
+        queue: &mut VecDeque<usize>,
         plan: &Plan,
         now: Instant,
         to: &mut impl Deliver,
@@ -195,7 +192,7 @@ impl Holds {
     }
 
     /// A switch is gone, and what waits of it is void.
-    pub(crate) fn forget(&mut self, queue: &mut Queue) {
+    pub(crate) fn forget(&mut self, queue: &mut VecDeque<usize>) {
         for place in queue.drain(..) {
             self.remove(place);
         }

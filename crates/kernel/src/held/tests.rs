@@ -4,8 +4,6 @@ use openflow::{MacAddr, PortNo};
 use sdk::abi::RecordKind;
 
 use super::*;
-use crate::control::AppId;
-use crate::link::Link;
 use crate::policy::{Fail, Policy, Stage};
 
 const G1: usize = 0;
@@ -25,7 +23,7 @@ enum To {
 struct Bench {
     holds: Holds,
     plan: Plan,
-    queue: Queue,
+    queue: VecDeque<usize>,
     now: Instant,
     delivered: Delivered,
 }
@@ -64,19 +62,14 @@ impl Bench {
             Stage::Control,
             Stage::Control,
         ];
-        let links: Vec<Link> = (0_u16..)
+        let policies: Vec<Policy> = (0_u16..)
             .zip(stages)
-            .map(|(place, stage)| {
-                let place_usize = usize::from(place);
-                let mut link = Link::new(AppId(place + 1), String::new(), place_usize, 4096);
-                link.policy = Policy { stage, order: place, ..Policy::default() };
-                link
-            })
+            .map(|(order, stage)| Policy { stage, order, ..Policy::default() })
             .collect();
         Self {
             holds: Holds::default(),
-            plan: Plan::of(&links),
-            queue: Queue::new(),
+            plan: Plan::of(policies.iter()),
+            queue: VecDeque::new(),
             now: Instant::now(),
             delivered: Delivered::default(),
         }

@@ -31,11 +31,11 @@ use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
-use crate::connection::Switch;
 use crate::control::AppId;
-use crate::dispatch::{port_record, refused_record, switch_record};
 use crate::held::Ticket;
 use crate::policy::Policy;
+use crate::record::{port_record, refused_record, switch_record};
+use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
 use self::spent::{Given, Spent};
@@ -44,20 +44,6 @@ pub(crate) use self::tracked::Verdict;
 
 /// `reason` of a port record that an announcement gives (`OFPPR_ADD`).
 const PORT_ADD: u8 = 0;
-
-/// What an app was told of a switch's present connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// That it is there, and its ports below this number.
-    PortsBelow(u32),
-    /// Everything.
-    All,
-    /// Something that has changed since: it is to be told anew.
-    Stale,
-}
 
 /// One app, as the worker knows it.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 use tracing::{debug, info, warn};
 
-use crate::connection::{Connection, Input};
+use crate::connection::{Connection, DOES_NOT_READ, Input};
 use crate::control::App;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
@@ -94,9 +94,11 @@ pub struct Worker {
 #[derive(Debug)]
 struct Rates {
     accepted: Rate,
+    not_accepted: Rate,
     connected: Rate,
     ports: Rate,
     closed: Rate,
+    disconnected: Rate,
     refused: Rate,
     errors: Rate,
     malformed: Rate,
@@ -141,9 +143,11 @@ impl Worker {
             next_tick: now + TICK,
             rates: Rates {
                 accepted: rate(),
+                not_accepted: Rate::seldom(now),
                 connected: rate(),
                 ports: rate(),
                 closed: rate(),
+                disconnected: rate(),
                 refused: rate(),
                 errors: rate(),
                 malformed: rate(),
@@ -227,7 +231,7 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     // Most likely out of descriptors: the listener would be ready for ever.
-                    if let Some(suppressed) = self.rates.accepted.admit(now) {
+                    if let Some(suppressed) = self.rates.not_accepted.admit(now) {
                         warn!(%error, suppressed, "could not accept a connection; trying again shortly");
                     }
                     self.pause_listeners(true);
@@ -308,6 +312,16 @@ impl Worker {
         }
     }
 
+    /// Notes that there may be something to write to a connection.
+    fn note_dirty(&mut self, key: usize) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
@@ -325,7 +339,7 @@ impl Worker {
         let dpid = switch.dpid;
         self.by_dpid.remove(&dpid.0);
         self.dispatch.switch_down(&mut switch);
-        if let Some(suppressed) = self.rates.closed.admit(now) {
+        if let Some(suppressed) = self.rates.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }
     }
@@ -339,9 +353,8 @@ impl Worker {
             match connection.flush() {
                 Ok(all) => {
                     if connection.is_hopeless() {
-                        self.close(key, "it does not read what is sent to it", now);
-                    } else if connection.blocked == all {
-                        connection.blocked = !all;
+                        self.close(key, DOES_NOT_READ, now);
+                    } else if connection.note_blocked(!all, now) {
                         let mut flags = EventFlags::IN | EventFlags::RDHUP;
                         flags.set(EventFlags::OUT, !all);
                         let data = EventData::new_u64(CONNECTION | key as u64);
@@ -367,8 +380,10 @@ impl Worker {
         for (key, connection) in &mut self.connections {
             if let Err(why) = connection.tick(now) {
                 over.push((key, why.to_string()));
+            } else if connection.is_stuck(now) {
+                over.push((key, DOES_NOT_READ.to_owned()));
             }
-            if connection.has_output() && !connection.dirty && !connection.blocked {
+            if connection.has_output() && !connection.dirty && !connection.is_blocked() {
                 connection.dirty = true;
                 self.dirty.push(key);
             }
@@ -376,6 +391,7 @@ impl Worker {
         for (key, why) in over {
             self.close(key, &why, now);
         }
+        self.settle_claims(now);
         self.flush(now);
     }
 

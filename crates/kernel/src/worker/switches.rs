@@ -1,14 +1,18 @@
 //! From switches: messages, and switches that come.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Event, SwitchInfo, framing, recognise};
 use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
-use crate::connection::Switch;
 use crate::query::{PAGE, SwitchStatus};
+use crate::switch::Switch;
+
+/// How long the known connection of a datapath has to show that it lives, when another claims
+/// the same datapath.
+const PROBE: Duration = Duration::from_secs(5);
 
 impl Worker {
     /// Handles all whole messages of `bytes` and keeps the rest.
@@ -73,9 +77,14 @@ impl Worker {
     fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
         self.connections[key].check_claim(dpid)?;
-        if let Some((other, _)) = self.by_dpid.get(&dpid.0) {
-            let address = self.connections[*other].address;
-            return Err(Closed::Duplicate { dpid, address: address.to_string() });
+        if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
+            // Either two switches have one name, or the connection that we know is dead and nobody
+            // has noticed: ask it.
+            let known = &mut self.connections[other];
+            known.session.probe(&mut known.out);
+            self.note_dirty(other);
+            self.connections[key].claim = Some((info, now));
+            return Ok(());
         }
         let connection = &mut self.connections[key];
         if version >= Version::V1_3 {
@@ -98,6 +107,39 @@ impl Worker {
         connection.switch = Some(switch);
         self.by_dpid.insert(dpid.0, (key, epoch));
         Ok(())
+    }
+
+    /// Decides between two connections of one datapath: the known one stays if anything was heard
+    /// of it since it was asked, and gives way if not.
+    pub(super) fn settle_claims(&mut self, now: Instant) {
+        let claims: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.claim.is_some())
+            .map(|(key, _)| key)
+            .collect();
+        for key in claims {
+            let Some((info, since)) = self.connections[key].claim.take() else { continue };
+            let dpid = info.dpid;
+            if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
+                let known = &self.connections[other];
+                if known.session.last_heard() > since {
+                    let address = known.address.to_string();
+                    let why = Closed::Duplicate { dpid, address }.to_string();
+                    self.close(key, &why, now);
+                    continue;
+                }
+                if now.saturating_duration_since(since) < PROBE {
+                    self.connections[key].claim = Some((info, since));
+                    continue;
+                }
+                self.close(other, "it was silent, and the datapath has connected anew", now);
+            }
+            if let Err(why) = self.switch_up(key, info, now) {
+                self.close(key, &why.to_string(), now);
+            }
+            self.note_dirty(key);
+        }
     }
 
     fn switch_error(&mut self, key: usize, error: &ErrorMessage<'_>, now: Instant) {

@@ -112,8 +112,8 @@ impl Config {
         let mut config = Self::default();
         if let Some(controller) = top.get("controller") {
             let controller = controller.table("[controller]", &CONTROLLER_KEYS)?;
-            let address = "an address and a port, as \"127.0.0.1:6653\", \"0.0.0.0:6653\" \
-                           (everywhere) or \"[::1]:6653\"";
+            let address = "an address and a port, as \"127.0.0.1:6653\", \"0.0.0.0:6653\" (all \
+                           addresses of this machine) or \"[::1]:6653\"";
             let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
             config.listen = listen.unwrap_or_default();
             let dir = |key| controller.read(key, "the path of a directory", app::path);

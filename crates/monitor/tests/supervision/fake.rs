@@ -5,7 +5,7 @@
 //! script says, read at each start; what it hears is appended to `<name>.heard`.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Write as _, stderr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
@@ -48,6 +49,13 @@ fn play() {
     if fake.name.ends_with("rosemary-kernel") { fake.kernel() } else { fake.zone() }
 }
 
+/// Writes to standard error, whether it is read or not.
+fn print_lines(count: usize) {
+    for number in 0..count {
+        let _ = writeln!(stderr(), "this is line {number}");
+    }
+}
+
 struct Fake {
     name: PathBuf,
     play: String,
@@ -73,23 +81,38 @@ impl Fake {
         }
     }
 
+    /// Whether it is told, at the moment, to play `how`, which it does once and then plays well.
+    fn plays(&self, how: &str) -> bool {
+        let play = self.name.with_extension("play");
+        let told = fs::read_to_string(&play).is_ok_and(|told| told == how);
+        if told {
+            fs::write(play, "well").unwrap();
+        }
+        told
+    }
+
     fn kernel(&self) {
         while let Some((request, fds)) = self.hear::<KernelRequest>() {
             match request {
                 KernelRequest::Start { listeners, .. } => {
                     self.note(&format!("start {}", listeners.len() == fds.len()));
+                    if self.play == "loud" {
+                        print_lines(20_000);
+                    }
                     self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
                 }
                 KernelRequest::Attach { app, .. } => {
                     self.note("attach");
+                    if self.plays("no rings once") {
+                        let why = "out of descriptors".into();
+                        self.monitor.send(&KernelAnswer::NotAttached { app, why }, &[]).unwrap();
+                        continue;
+                    }
                     let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
                     let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
                     let attached = KernelAnswer::Attached { app, capacity: 4096 };
                     self.monitor.send(&attached, &fds).unwrap();
-                    // As told at the moment, so that a test can end it.
-                    let play = self.name.with_extension("play");
-                    if fs::read_to_string(&play).is_ok_and(|how| how == "fault once") {
-                        fs::write(play, "well").unwrap();
+                    if self.plays("fault once") {
                         let why = "Done(7) with 3 outstanding".into();
                         self.monitor.send(&KernelAnswer::Fault { app, why }, &[]).unwrap();
                     }
@@ -121,7 +144,17 @@ impl Fake {
                             self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
                             return;
                         }
+                        "noisy" => {
+                            let _ = stderr().write_all(b"\x1b[31mred\r\nERROR it says\n");
+                            print_lines(1_000);
+                            kill_process(getpid(), Signal::KILL).unwrap();
+                        }
+                        "brief" => {
+                            let _ = stderr().write_all(b"last words");
+                            kill_process(getpid(), Signal::KILL).unwrap();
+                        }
                         "nonsense" => self.monitor.send(&"nonsense", &[]).unwrap(),
+                        "babbling" => while self.monitor.send(&"nonsense", &[]).is_ok() {},
                         "flooding" => while self.monitor.send(&loaded, &[]).is_ok() {},
                         _ => self.monitor.send(&loaded, &[]).unwrap(),
                     }

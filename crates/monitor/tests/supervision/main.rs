@@ -5,6 +5,7 @@
 mod fake;
 
 use std::fs;
+use std::io::{PipeReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -84,6 +85,13 @@ impl House {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
         self.monitor = Some(self.command(listen).stderr(log).spawn().unwrap());
         self
+    }
+
+    /// With a log that nobody reads as long as what is returned lives.
+    fn start_unread(&mut self) -> PipeReader {
+        let (reader, writer) = std::io::pipe().unwrap();
+        self.monitor = Some(self.command("127.0.0.1:0").stderr(writer).spawn().unwrap());
+        reader
     }
 
     fn running() -> (Self, Status) {
@@ -223,13 +231,16 @@ fn zone_that_breaks_a_rule_of_its_rings_is_killed_with_the_reason_in_the_log() {
 
 #[test]
 fn zone_that_talks_nonsense_or_floods_is_killed_by_name_and_hurts_nobody() {
-    for (how, reason) in [("nonsense", "not one"), ("flooding", "it said twice")] {
+    let ways = [("nonsense", "not one"), ("babbling", "not one"), ("flooding", "it said twice")];
+    for (how, reason) in ways {
         let mut house = House::build();
         house.play("rosemary-zone", how);
         house.start().until_logged(reason);
         house.play("rosemary-zone", "well");
         let status = house.until_connected(1);
         assert_eq!(status.kernel.restarts, 0);
+        let log = house.log();
+        assert_eq!(log.matches("killed it").count(), log.matches("died").count(), "{log}");
     }
 }
 
@@ -244,6 +255,50 @@ fn app_that_cannot_be_loaded_says_why_in_one_line_and_is_tried_again() {
 }
 
 #[test]
+fn what_an_app_writes_stands_under_its_name_bounded_and_harmless() {
+    let mut house = House::build();
+    house.play("rosemary-zone", "noisy");
+    house.start().until_logged("killed by SIGKILL");
+    house.play("rosemary-zone", "well");
+    house.until_connected(1);
+    let log = house.log();
+    assert!(!log.contains(['\x1b', '\r']), "{log}");
+    assert!(log.contains(r" WARN app: learning-switch: \u{1b}[31mred\r"), "{log}");
+    assert!(log.contains("ERROR app: learning-switch: it says"), "{log}");
+    let lines = log.matches("this is line").count();
+    assert!((50..=120).contains(&lines), "{lines} lines of\n{log}");
+    assert!(log.contains("lines were left out, it wrote too many"), "{log}");
+}
+
+#[test]
+fn last_words_of_an_app_stand_before_its_death() {
+    let mut house = House::build();
+    house.play("rosemary-zone", "brief");
+    house.start().until_logged("killed by SIGKILL");
+    let log = house.log();
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("no {text} in\n{log}"));
+    assert!(at("app: learning-switch: last words") < at("killed by SIGKILL"), "{log}");
+}
+
+#[test]
+fn reader_of_the_log_who_stopped_stops_nobody() {
+    let mut house = House::build();
+    house.play("rosemary-kernel", "loud");
+    house.play("rosemary-zone", "noisy");
+    let mut reader = house.start_unread();
+    house.until("restarted", || (house.status()?.apps[0].restarts >= 1).then_some(()));
+    house.play("rosemary-zone", "well");
+    let status = house.until_connected(1);
+    kill(status.apps[0].pid);
+    house.until_connected(2);
+    house.signal(Signal::TERM);
+    assert_eq!(house.wait().code(), Some(0));
+    let mut log = String::new();
+    reader.read_to_string(&mut log).unwrap();
+    assert!(log.contains("this is line 0\n") && !log.contains("asked to stop"), "{log}");
+}
+
+#[test]
 fn object_that_is_missing_later_is_named_and_tried_again() {
     let (house, before) = House::running();
     let object = house.path("examples/liblearning_switch.so");
@@ -254,6 +309,18 @@ fn object_that_is_missing_later_is_named_and_tried_again() {
     assert_eq!((status.apps[0].pid, status.apps[0].state), (None, State::Waiting));
     fs::write(&object, "an object").unwrap();
     house.until_connected(2);
+}
+
+#[test]
+fn app_that_the_kernel_has_no_room_for_is_connected_a_moment_later() {
+    let mut house = House::build();
+    house.play("rosemary-kernel", "no rings once");
+    house.start();
+    let before = house.until_connected(1);
+    assert!(house.log().contains("out of descriptors"), "{}", house.log());
+    assert_eq!(house.heard("rosemary-kernel", "attach"), 2);
+    kill(before.apps[0].pid);
+    assert_eq!(house.until_connected(2).apps[0].restarts, 1);
 }
 
 #[test]

@@ -102,14 +102,22 @@ impl Match {
     /// # Errors
     /// [`DecodeError::BadValue`] if a field comes twice.
     pub(crate) fn from_oxms(oxms: List<'_, Oxm<'_>>, at: usize) -> Result<Self, DecodeError> {
-        let mut match_ = Self::new();
         let mut last = None;
+        let mut is_masked = false;
         for oxm in oxms {
             let key = order(&oxm);
             if last.is_some_and(|last| last >= key) {
                 return Self::from_unordered(oxms, at);
             }
             last = Some(key);
+            is_masked |= oxm.has_mask;
+        }
+        // Without masks, fields in order are canonical as they are.
+        if let (Some(bytes), false) = (oxms.received(), is_masked) {
+            return Ok(Self { oxm: SmallVec::from_slice(bytes) });
+        }
+        let mut match_ = Self::new();
+        for oxm in oxms {
             match_.push(&oxm);
         }
         Ok(match_)

@@ -26,8 +26,8 @@ pub trait Host: 'static {
     fn room(&self) -> usize;
     /// The priorities, on the switch, that flows of the application may have.
     fn band(&self) -> (u16, u16);
-    /// Record `number` of the batch in hand is not for the applications behind; a number outside
-    /// the batch never gets here.
+    /// Record `number` of the batch in hand is not for the applications behind. Called after the
+    /// application has answered: at most once per record, and only for those that it handled.
     fn stop(&mut self, number: usize);
     /// The application tells the operator something.
     fn log(&mut self, level: Level, text: &str);
@@ -87,6 +87,12 @@ pub struct Answer {
 }
 
 /// An instance of an application. Never moved to another thread; never unloaded.
+///
+/// The application keeps a pointer to its host table for as long as it lives and goes through it
+/// during our calls. So the state behind the table is reached by raw pointers from one allocation
+/// alone, by the application and by us: a box, or a reference kept over a call, would claim it for
+/// itself each time that this structure is moved or borrowed, and the application's pointer
+/// would no longer be allowed to look at it.
 #[derive(Debug)]
 pub struct HostedApp<H: Host> {
     on_batch: unsafe extern "C" fn(*mut c_void, *const BatchTable, *mut AnswerTable) -> i32,
@@ -94,7 +100,8 @@ pub struct HostedApp<H: Host> {
     app: *mut c_void,
     name: String,
     version: String,
-    state: Box<State<H>>,
+    /// A box's; freed in `drop`.
+    state: NonNull<State<H>>,
 }
 
 /// What `HostTable::context` points to.
@@ -109,7 +116,11 @@ struct Inner<H> {
     host: H,
     /// Records of the batch in hand; 0 outside of one.
     count: usize,
+    /// Which of them were stopped, a bit each.
+    stopped: u64,
 }
+
+const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record");
 
 impl<H: Host> HostedApp<H> {
     /// Checks the object's table and creates an instance that will call `host`.
@@ -133,7 +144,9 @@ impl<H: Host> HostedApp<H> {
         let on_batch = table.on_batch.ok_or(LoadError::Member("on_batch"))?;
         let create = table.create.ok_or(LoadError::Member("create"))?;
         let (lowest_priority, highest_priority) = host.band();
-        let state = Box::new(State {
+        let name = text(table.name).ok_or(LoadError::Member("name"))?;
+        let version = text(table.version).ok_or(LoadError::Member("version"))?;
+        let state = NonNull::from(Box::leak(Box::new(State {
             table: HostTable {
                 abi: ABI,
                 size: u32::try_from(size_of::<HostTable>()).expect("a small structure"),
@@ -147,25 +160,33 @@ impl<H: Host> HostedApp<H> {
                 stop: stop::<H>,
                 log: log::<H>,
             },
-            inner: UnsafeCell::new(Inner { host, count: 0 }),
-        });
-        let mut hosted = Self {
-            on_batch,
-            destroy: table.destroy,
-            app: std::ptr::null_mut(),
-            name: text(table.name).ok_or(LoadError::Member("name"))?,
-            version: text(table.version).ok_or(LoadError::Member("version"))?,
-            state,
-        };
-        hosted.state.table.context = hosted.state.inner.get().cast();
+            inner: UnsafeCell::new(Inner { host, count: 0, stopped: 0 }),
+        })));
+        // From here on dropping it frees the state.
+        let mut hosted =
+            Self { on_batch, destroy: None, app: std::ptr::null_mut(), name, version, state };
+        let context = hosted.inner().cast();
+        // SAFETY: the state is alive, and nobody else knows of it yet.
+        unsafe { (*state.as_ptr()).table.context = context };
+        // SAFETY: the state is alive; only an address is taken.
+        let host_table = unsafe { &raw const (*state.as_ptr()).table };
         // SAFETY: the ABI's contract: the function takes a host table that outlives the
-        // instance, which the box does; nothing here borrows `inner` during the call.
-        hosted.app = unsafe { create(&raw const hosted.state.table) };
+        // instance, which it does: the state is freed after `destroy`. Nothing here borrows from
+        // it during the call.
+        hosted.app = unsafe { create(host_table) };
         if hosted.app.is_null() {
-            hosted.destroy = None;
             return Err(LoadError::Create);
         }
+        hosted.destroy = table.destroy;
         Ok(hosted)
+    }
+
+    /// Where the application's calls and we find the host. A reference made of it must not live
+    /// over a call into the application.
+    fn inner(&self) -> *mut Inner<H> {
+        // SAFETY: the state lives until `drop`; only an address is taken.
+        let cell = unsafe { &raw const (*self.state.as_ptr()).inner };
+        UnsafeCell::raw_get(cell)
     }
 
     /// The name that the object states.
@@ -180,7 +201,9 @@ impl<H: Host> HostedApp<H> {
 
     /// What the application's calls lead to.
     pub fn host(&mut self) -> &mut H {
-        &mut self.state.inner.get_mut().host
+        // SAFETY: the state lives until `drop`; the application looks at it in calls only, and
+        // `&mut self` keeps us from making one while the reference lives.
+        unsafe { &mut (*self.inner()).host }
     }
 
     /// Calls the application with a batch of whole records, or with none as a wake-up.
@@ -202,12 +225,12 @@ impl<H: Host> HostedApp<H> {
         let count = u32::try_from(records.len()).expect("at most MAX_BATCH");
         let batch = BatchTable { now_ns, count, reserved: 0, records: pointers.as_ptr() };
         let mut answer = AnswerTable { handled: count, reserved: 0, wake_at_ns: u64::MAX };
-        self.state.inner.get_mut().count = records.len();
+        self.begin(records.len());
         // SAFETY: the ABI's contract: `app` is what `create` returned and was not destroyed;
         // the batch's pointers are to whole records that outlive the call; nothing here borrows
         // `inner` during it.
         let result = unsafe { (self.on_batch)(self.app, &raw const batch, &raw mut answer) };
-        self.state.inner.get_mut().count = 0;
+        let stopped = self.begin(0);
         if result != 0 {
             return Err(Failed::GaveUp);
         }
@@ -215,8 +238,22 @@ impl<H: Host> HostedApp<H> {
         if handled > count {
             return Err(Failed::Handled { handled, count: records.len() });
         }
+        // Now and not when it said so: that may have been between a `reserve` and its `commit`, or
+        // more often than there are records, and a record that comes again may be stopped again.
+        for number in (0..handled as usize).filter(|number| stopped >> number & 1 == 1) {
+            self.host().stop(number);
+        }
         let wake_at_ns = (answer.wake_at_ns != u64::MAX).then_some(answer.wake_at_ns);
         Ok(Answer { handled: handled as usize, wake_at_ns })
+    }
+
+    /// Takes it down that a batch of `count` records is in hand now; returns which records of the
+    /// one before were stopped.
+    fn begin(&mut self, count: usize) -> u64 {
+        // SAFETY: as in `host`.
+        let inner = unsafe { &mut *self.inner() };
+        inner.count = count;
+        std::mem::take(&mut inner.stopped)
     }
 }
 
@@ -226,6 +263,9 @@ impl<H: Host> Drop for HostedApp<H> {
             // SAFETY: the ABI's contract: called once, with what `create` returned.
             unsafe { destroy(self.app) };
         }
+        // SAFETY: it came from a box, the application is gone, and this is the only place that
+        // frees it.
+        drop(unsafe { Box::from_raw(self.state.as_ptr()) });
     }
 }
 
@@ -294,7 +334,7 @@ unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     if (number as usize) < inner.count {
-        inner.host.stop(number as usize);
+        inner.stopped |= 1 << number;
     }
 }
 

@@ -211,6 +211,19 @@ impl Session {
         self.probed = false;
     }
 
+    /// When anything was heard of the switch last.
+    pub fn last_heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// Asks the switch for a sign of life now.
+    pub fn probe(&mut self, out: &mut Vec<u8>) {
+        if let State::Up(version) = self.state {
+            let xid = self.xid();
+            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+        }
+    }
+
     /// A transaction id that this session has not used for a while.
     pub fn xid(&mut self) -> u32 {
         let xid = self.next_xid;

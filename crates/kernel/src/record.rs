@@ -1,0 +1,79 @@
+//! The records that apps get: the fixed head of the app ABI, with what is already known, and behind
+//! it the raw OpenFlow message, or a fixed structure for what is not a message.
+
+use openflow::{PacketIn, PortDesc};
+use sdk::Refusal;
+use sdk::abi::{Port, Record, RecordKind};
+
+use crate::switch::Switch;
+
+/// Bytes of a refused message that its app gets back.
+const REFUSED_SIZE: usize = 64;
+
+/// Bytes of a port's body.
+#[expect(clippy::cast_possible_truncation, reason = "48")]
+const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
+
+/// The head for a packet-in; `None` if it is longer than any OpenFlow message.
+pub(crate) fn packet_in_record(
+    switch: &Switch,
+    packet_in: &PacketIn<'_>,
+    message: &[u8],
+) -> Option<Record> {
+    Some(Record {
+        in_port: packet_in.in_port.0,
+        buffer_id: packet_in.buffer_id.unwrap_or(u32::MAX),
+        // The packet is the message's end.
+        data_offset: u16::try_from(message.len() - packet_in.data.len()).ok()?,
+        data_size: u16::try_from(packet_in.data.len()).ok()?,
+        cookie: packet_in.cookie,
+        reason: packet_in.reason.wire(),
+        table_id: packet_in.table_id,
+        body_size: u16::try_from(message.len()).ok()?,
+        total_len: packet_in.total_len,
+        ..switch_record(RecordKind::PacketIn, switch)
+    })
+}
+
+/// The head of a record about a switch.
+pub(crate) fn switch_record(kind: RecordKind, switch: &Switch) -> Record {
+    Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch)
+}
+
+/// A port and what happened to it, as head and body.
+pub(crate) fn port_record(
+    switch: &Switch,
+    reason: u8,
+    port: &PortDesc,
+) -> (Record, [u8; sdk::abi::PORT_SIZE]) {
+    let body = Port {
+        port_no: port.port_no.0,
+        config: port.config.0,
+        state: port.state.0,
+        hw_addr: port.hw_addr.0,
+        reserved: [0; 2],
+        name: port.name.0,
+        curr_speed: port.curr_speed,
+        reserved2: [0; 2],
+    }
+    .to_bytes();
+    let record = Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, switch) };
+    (record, body)
+}
+
+/// A message that was refused, as head and body.
+pub(crate) fn refused_record(
+    version: u8,
+    dpid: u64,
+    epoch: u32,
+    why: Refusal,
+    message: &[u8],
+) -> (Record, &[u8]) {
+    let body = message.get(..REFUSED_SIZE).unwrap_or(message);
+    let record = Record {
+        reason: why as u8,
+        body_size: u16::try_from(body.len()).expect("at most REFUSED_SIZE"),
+        ..Record::new(RecordKind::Refused, version, dpid, epoch)
+    };
+    (record, body)
+}

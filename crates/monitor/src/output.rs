@@ -1,0 +1,294 @@
+//! What a program writes to its standard output and error, on its way into our log.
+//!
+//! Each program has a pipe of its own for it, of which it has nothing but the writing end: it can
+//! neither read what the operator types nor stop the terminal, and what the pipe does not take it
+//! loses. Of the kernel the lines are passed on as they are. A zone's may be an app's, and so anything: they
+//! are cut, their control characters are shown, they stand under the app's name, and there are at most
+//! [`BURST`] at once and [`PER_SECOND`] in the long run; the others are counted, and the number is said.
+
+use std::fmt::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use sys::log::APP;
+use tracing::{debug, error, info, warn};
+
+/// Bytes read at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// Chunks that are read when the program has ended: more than a pipe holds.
+const CHUNKS_AT_END: usize = 8;
+
+/// Lines of an app at once.
+const BURST: u32 = 100;
+
+/// Lines of an app in the long run.
+const PER_SECOND: u32 = 10;
+
+/// Whose words they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The kernel's.
+    Kernel,
+    /// A zone's, where the app of this name runs.
+    Zone(String),
+}
+
+impl Voice {
+    /// Bytes of a line.
+    fn longest(&self) -> usize {
+        match self {
+            Self::Kernel => 64 * 1024,
+            Self::Zone(_) => 2 * 1024,
+        }
+    }
+}
+
+/// The reading end of a program's pipe.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `None` when the program has closed its end.
+    pipe: Option<OwnedFd>,
+    voice: Voice,
+    line: Vec<u8>,
+    /// Whether the line was longer than may be, and its rest is skipped.
+    cut: bool,
+    allowance: Allowance,
+}
+
+impl Output {
+    /// Of a pipe that does not block.
+    pub(crate) fn new(pipe: OwnedFd, voice: Voice, now: Instant) -> Self {
+        let allowance = Allowance::new(now);
+        Self { pipe: Some(pipe), voice, line: Vec::new(), cut: false, allowance }
+    }
+
+    /// Readable when it has written something.
+    pub(crate) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes some of what it has written.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.read(now);
+    }
+
+    /// Takes all that it has written, for it has ended.
+    pub(crate) fn hear_last(&mut self, now: Instant) {
+        // Not more than there can be of its own: what it forked may go on writing.
+        for _ in 0..CHUNKS_AT_END {
+            if !self.read(now) {
+                break;
+            }
+        }
+        if !self.line.is_empty() {
+            self.end_line(now);
+        }
+        self.say_left_out();
+    }
+
+    /// When [`catch_up`](Self::catch_up) has something to say.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.allowance.next_due()
+    }
+
+    /// Says how many lines were left out, if they are over.
+    pub(crate) fn catch_up(&mut self, now: Instant) {
+        if self.next_due().is_some_and(|at| at <= now) {
+            self.say_left_out();
+        }
+    }
+
+    /// Takes a chunk. Says whether there may be more.
+    fn read(&mut self, now: Instant) -> bool {
+        let Some(pipe) = &self.pipe else { return false };
+        let mut chunk = vec![0; CHUNK];
+        match rustix::io::read(pipe, &mut chunk) {
+            Ok(size @ 1..) => {
+                chunk.truncate(size);
+                self.take(&chunk, now);
+                true
+            }
+            Err(rustix::io::Errno::INTR) => true,
+            Err(rustix::io::Errno::AGAIN) => false,
+            Ok(0) | Err(_) => {
+                self.pipe = None; // it would stay readable
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8], now: Instant) {
+        for part in chunk.split_inclusive(|&byte| byte == b'\n') {
+            let (text, ends) = match part.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (part, false),
+            };
+            let room = self.voice.longest() - self.line.len();
+            self.line.extend(text.iter().take(room));
+            self.cut |= text.len() > room;
+            if ends {
+                self.end_line(now);
+            }
+        }
+    }
+
+    fn end_line(&mut self, now: Instant) {
+        if std::mem::take(&mut self.cut) {
+            self.line.extend(b"...");
+        }
+        let mut line = std::mem::take(&mut self.line);
+        match &self.voice {
+            Voice::Kernel => {
+                line.push(b'\n');
+                sys::log::pass_on(&line);
+            }
+            Voice::Zone(app) => {
+                if let Some(left_out) = self.allowance.admit(now) {
+                    say_left_out(app, left_out);
+                    say(app, &line);
+                }
+            }
+        }
+    }
+
+    fn say_left_out(&mut self) {
+        if let Voice::Zone(app) = &self.voice {
+            say_left_out(app, self.allowance.take_left_out());
+        }
+    }
+}
+
+fn say_left_out(app: &str, lines: u64) {
+    if lines > 0 {
+        warn!(target: APP, "{app}: {lines} lines were left out, it wrote too many");
+    }
+}
+
+/// Logs an app's line.
+fn say(app: &str, line: &[u8]) {
+    let line = shown(&String::from_utf8_lossy(line));
+    // As `sys::log::to_monitor` begins a line; without it, something printed past the log.
+    let Some((level, text)) = line.trim_start().split_once(' ') else {
+        return warn!(target: APP, "{app}: {line}");
+    };
+    match level {
+        "ERROR" => error!(target: APP, "{app}: {text}"),
+        "WARN" => warn!(target: APP, "{app}: {text}"),
+        "INFO" => info!(target: APP, "{app}: {text}"),
+        "DEBUG" | "TRACE" => debug!(target: APP, "{app}: {text}"),
+        _ => warn!(target: APP, "{app}: {line}"),
+    }
+}
+
+/// `text` with what would act on a terminal, or change how the line reads, made visible.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        // The directions of the Unicode Bidirectional Algorithm, and its separators of lines.
+        let turns = matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}');
+        if (char.is_control() && char != '\t') || turns {
+            let _ = write!(shown, "{}", char.escape_debug()); // a String takes everything
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// How many lines may still be said.
+#[derive(Debug)]
+struct Allowance {
+    lines: u32,
+    grown_at: Instant,
+    left_out: u64,
+    left_out_at: Instant,
+}
+
+impl Allowance {
+    fn new(now: Instant) -> Self {
+        Self { lines: BURST, grown_at: now, left_out: 0, left_out_at: now }
+    }
+
+    /// Whether a line may be said: how many were left out before it, which is a line too, or
+    /// `None`, and then it is counted.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        let each = Duration::from_secs(1) / PER_SECOND;
+        let time = now.saturating_duration_since(self.grown_at);
+        if time >= each * BURST {
+            (self.lines, self.grown_at) = (BURST, now);
+        }
+        while self.lines < BURST && now.saturating_duration_since(self.grown_at) >= each {
+            self.lines += 1;
+            self.grown_at += each;
+        }
+        let cost = 1 + u32::from(self.left_out > 0);
+        if self.lines < cost {
+            self.left_out += 1;
+            self.left_out_at = now;
+            return None;
+        }
+        self.lines -= cost;
+        Some(self.take_left_out())
+    }
+
+    /// When to say how many were left out, if no line comes before.
+    fn next_due(&self) -> Option<Instant> {
+        (self.left_out > 0).then(|| self.left_out_at + Duration::from_secs(1))
+    }
+
+    fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flood_is_cut_to_a_burst_and_a_trickle_and_what_was_left_out_is_counted() {
+        let begin = Instant::now();
+        let mut allowance = Allowance::new(begin);
+        let (mut said, mut counted) = (0, 0);
+        for ms in 0..10_000 {
+            let now = begin + Duration::from_millis(ms);
+            for _ in 0..10 {
+                if let Some(left_out) = allowance.admit(now) {
+                    said += 1 + u64::from(left_out > 0);
+                    counted += left_out + 1;
+                }
+            }
+        }
+        assert!((190..=200).contains(&said), "{said}");
+        assert_eq!(counted + allowance.left_out, 100_000);
+        let last = begin + Duration::from_millis(9_999);
+        assert_eq!(allowance.next_due(), Some(last + Duration::from_secs(1)));
+        let later = last + Duration::from_secs(60);
+        assert!(allowance.admit(later).is_some_and(|left_out| left_out > 0));
+        assert_eq!(allowance.lines, BURST - 2);
+        assert_eq!(allowance.next_due(), None);
+    }
+
+    #[test]
+    fn control_characters_and_turns_of_direction_are_shown_and_other_text_is_left_alone() {
+        assert_eq!(shown("\x1b[31mred\r \u{202e}x\0"), "\\u{1b}[31mred\\r \\u{202e}x\\0");
+        let text = "a \"quoted\" \\ back\tslash, Zürich, 東京";
+        assert_eq!(shown(text), text);
+    }
+
+    #[test]
+    fn line_without_an_end_is_cut_and_its_end_is_not_another_line() {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        let now = Instant::now();
+        let mut output = Output::new(reader, Voice::Zone("test".into()), now);
+        for _ in 0..1_000 {
+            output.take(&[b'x'; 1_000], now);
+        }
+        assert_eq!(output.line.len(), output.voice.longest());
+        output.take(b"tail\nnext", now);
+        assert_eq!(output.line, b"next");
+        assert_eq!(output.allowance.lines, BURST - 1);
+    }
+}
