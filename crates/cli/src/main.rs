@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::scaffold::{self, AppCommand};
@@ -64,6 +65,8 @@ enum Command {
     /// Make apps
     #[command(subcommand)]
     App(AppCommand),
+    /// Try what this machine lets Rosemary put around an app; exit code 1 if there are gaps
+    Doctor(DoctorArgs),
     /// Show Rosemary working on this machine, with switches and hosts of its own
     Demo(DemoArgs),
     /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::App(command) => scaffold::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

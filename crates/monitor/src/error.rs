@@ -39,6 +39,11 @@ pub enum StartError {
         /// What was found and what was expected.
         what: String,
     },
+    /// The operator wants more of a wall around apps than there can be.
+    #[error(
+        "zones.require is \"full\", and this is missing: {0}; `rosemary doctor` says what to do"
+    )]
+    NoWall(String),
     /// `--app` names what cannot run.
     #[error("--app {app}: {why}")]
     App {

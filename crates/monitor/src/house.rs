@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
+use sys::process::Apart;
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
@@ -32,6 +33,7 @@ use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
+use crate::wall::Require;
 use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
@@ -46,8 +48,6 @@ pub(crate) struct House {
     started: Instant,
     entrance: Entrance,
     users: Users,
-    /// Whether each zone has a namespace of processes.
-    apart: bool,
     kernel: Program,
     zones: Vec<Zone>,
     reception: Reception,
@@ -91,6 +91,7 @@ enum Source {
     ZoneOutput(usize),
     ZoneControl(usize),
     ZoneEnd(usize),
+    ZoneRefusal(usize),
 }
 
 impl House {
@@ -104,17 +105,16 @@ impl House {
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
+        wall: Option<Require>,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
-        let apart = sys::process::can_set_apart();
-        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, apart);
+        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, wall);
         let zones = apps.map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
             users,
-            apart,
-            kernel: Program::new(Voice::Kernel, places.kernel, false),
+            kernel: Program::new(Voice::Kernel, places.kernel, Apart::No),
             zones,
             reception,
             signals,
@@ -160,6 +160,7 @@ impl House {
             self.kernel.tell(&start, &fds);
         }
         for zone in &mut self.zones {
+            zone.refusals.catch_up(now);
             if zone.program.is_start_due(now) {
                 zone.start(now);
             }
@@ -198,6 +199,11 @@ impl House {
                 }
             }
         }
+        for (i, zone) in self.zones.iter().enumerate() {
+            if let Some(fd) = zone.refusals.fd() {
+                watch(Source::ZoneRefusal(i), fd);
+            }
+        }
         let due = self.next_due();
         let timeout = due.map(|at| at.saturating_duration_since(now)).map(|time| {
             // Rounded up to the next millisecond, or the loop would spin through the last one.
@@ -221,6 +227,7 @@ impl House {
         programs
             .filter_map(Program::next_due)
             .chain(self.zones.iter().filter_map(Zone::ask_again_at))
+            .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
             .chain(self.reception.next_due())
             .chain(self.over_at)
             .min()
@@ -243,6 +250,11 @@ impl House {
             }
             Source::KernelControl => self.hear_kernel(now),
             Source::ZoneControl(i) => self.hear_zone(i, now),
+            Source::ZoneRefusal(i) => {
+                if let Some(zone) = self.zones.get_mut(i) {
+                    zone.refusals.hear(now);
+                }
+            }
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if self.kernel.reap(now) {
@@ -383,7 +395,7 @@ impl House {
         }
     }
 
-    fn status(&mut self, now: Instant) -> Status {
+    fn status(&self, now: Instant) -> Status {
         let kernel = self.kernel.supervision();
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
@@ -399,27 +411,21 @@ impl House {
                 last_exit: kernel.last_exit().map(Into::into),
                 listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
             },
-            apps: self.zones.iter_mut().map(Zone::status).collect(),
+            apps: self.zones.iter().map(Zone::status).collect(),
         }
     }
 
     /// Says in the log with what rights the others will run.
     pub(crate) fn tell_users(&self) {
-        if !self.apart {
-            warn!(
-                "what an app forks may outlive it: the system lets us make no namespaces of \
-                 processes; run as root outside of a container for that"
-            );
-        }
         match self.users {
             Users::Separate => {}
             Users::NotRoot => {
-                warn!("apps run with your own rights; run as root for separate users");
+                info!("apps share your user, seen from outside; run as root for separate users");
             }
             Users::NotMapped => {
                 warn!(
-                    "apps run with your own rights: this container has no users from 0x70000000 \
-                     on; run as root outside of it for separate users"
+                    "apps share your user: this container has no users from 0x70000000 on; run as \
+                     root outside of it for separate users"
                 );
             }
         }

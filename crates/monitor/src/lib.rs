@@ -12,6 +12,7 @@
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `output.rs` | what a program writes, on its way into the log |
+//! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
@@ -39,7 +40,9 @@ mod reception;
 mod runtime;
 mod signals;
 pub mod supervise;
+pub mod trial;
 mod users;
+pub mod wall;
 mod zone;
 
 use std::path::Path;
@@ -55,6 +58,30 @@ use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
+use crate::wall::Require;
+
+/// Says, before anything is started, that the wall cannot be as high as the operator wants it.
+fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), StartError> {
+    if options.unconfined {
+        if require == Require::Full {
+            return Err(StartError::NoWall("--unconfined was given".into()));
+        }
+        for _ in 0..3 {
+            warn!("UNCONFINED: each app may do all that Rosemary may; this is for tests alone");
+        }
+        return Ok(());
+    }
+    if require == Require::Full {
+        let report = trial::run(zone)
+            .map_err(|source| StartError::System { what: "try a wall around an app", source })?;
+        let gaps: Vec<String> =
+            report.gaps().iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+        if !gaps.is_empty() {
+            return Err(StartError::NoWall(gaps.join("; ")));
+        }
+    }
+    Ok(())
+}
 
 /// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
 ///
@@ -83,6 +110,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     }
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state_dir, apps.iter().map(|app| app.name.as_str()))?;
+    check_wall(options, config.require, &places.zone)?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
     let reception = Reception::new(admin, admitted);
@@ -92,7 +120,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
     let entrance = Entrance { listeners, plain: options.plain, keys };
-    let mut house = House::new(places, apps, entrance, reception, signals)?;
+    let wall = (!options.unconfined).then_some(config.require);
+    let mut house = House::new(places, apps, entrance, reception, signals, wall)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

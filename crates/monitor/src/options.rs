@@ -57,6 +57,9 @@ pub struct Options {
                 $XDG_STATE_HOME/rosemary for others]"
     )]
     pub state_dir: Option<PathBuf>,
+    /// Runs apps without any wall, for tests of the wall.
+    #[arg(long, hide = true)]
+    pub unconfined: bool,
     /// Where the sockets are.
     #[command(flatten)]
     pub place: Place,
@@ -163,6 +166,9 @@ impl Options {
         }
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
+        }
+        if self.unconfined {
+            args.push("--unconfined".into());
         }
         let paths = [
             ("--state-dir", &self.state_dir),

@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
-use sys::process::Child;
+use sys::process::{Apart, Child};
 use tracing::{error, info, warn};
 
 use crate::output::{Output, Voice};
@@ -28,8 +28,8 @@ pub(crate) struct Program {
     name: String,
     file: PathBuf,
     voice: Voice,
-    /// Whether what it forks is kept where it ends with it.
-    apart: bool,
+    /// Who keeps what it forks where it ends with it.
+    apart: Apart,
     supervision: Supervision,
     process: Option<Process>,
 }
@@ -45,9 +45,8 @@ struct Process {
 }
 
 impl Program {
-    /// The kernel or a zone, whose program is in `file`; it is not started. `apart`: in a
-    /// namespace of processes of its own.
-    pub(crate) fn new(voice: Voice, file: PathBuf, apart: bool) -> Self {
+    /// The kernel or a zone, whose program is in `file`; it is not started.
+    pub(crate) fn new(voice: Voice, file: PathBuf, apart: Apart) -> Self {
         let supervision = Supervision::new(Limits::default());
         let name = match &voice {
             Voice::Kernel => "kernel".into(),
@@ -139,8 +138,7 @@ impl Program {
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
-        let spawn = if self.apart { Child::spawn_apart } else { Child::spawn };
-        let (child, output) = spawn(&mut command, theirs)?;
+        let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;
         let output = Output::new(output, self.voice.clone(), now);
         Ok(Process { child, control: Some(ours), output, killed: false })
     }
@@ -275,7 +273,7 @@ mod tests {
     #[test]
     fn program_that_does_not_exist_is_tried_again_later() {
         let now = Instant::now();
-        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), false);
+        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), Apart::No);
         program.want(now);
         assert!(program.is_start_due(now));
         program.start(now);

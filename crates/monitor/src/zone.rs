@@ -3,19 +3,17 @@
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
-use std::fmt::Write as _;
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
-use sha2::{Digest as _, Sha256};
+use sys::process::Apart;
 use tracing::{error, info, warn};
-use zone::control::{Answer, Request};
+use zone::control::{Answer, Request, Wall};
+use zone::wall::sha256;
 
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
@@ -26,6 +24,7 @@ use crate::places::read_object;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
 use crate::users::Users;
+use crate::wall::{Refusals, Require};
 
 /// An app that runs as a user app.
 #[derive(Debug)]
@@ -35,15 +34,17 @@ pub(crate) struct Zone {
     pub(crate) program: Program,
     object: PathBuf,
     run_as: Option<u32>,
+    /// How high its wall is to be; `None` for none.
+    wall: Option<Require>,
+    pub(crate) refusals: Refusals,
     pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
+    /// Whether its process has said what wall is around it.
+    is_confined: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
-    /// The object that the process was given, until its digest is asked for: hashing it takes as
-    /// long as it is big, and a start has no time for that.
-    given: Option<OwnedFd>,
-    /// The digest of that object.
+    /// The digest of the object that the process was given.
     sha256: Option<String>,
 }
 
@@ -59,39 +60,57 @@ pub(crate) enum Heard {
 }
 
 impl Zone {
-    /// App number `app`, hosted by the program `host`, `apart` in a namespace of processes.
-    pub(crate) fn new(app: AppId, of: App, host: PathBuf, users: Users, apart: bool) -> Self {
+    /// App number `app`, hosted by the program `host`, behind `wall` if there is to be one.
+    pub(crate) fn new(
+        app: AppId,
+        of: App,
+        host: PathBuf,
+        users: Users,
+        wall: Option<Require>,
+    ) -> Self {
+        let apart = if wall.is_some() { Apart::find() } else { Apart::No };
         Self {
             app,
             program: Program::new(Voice::Zone(of.name.clone()), host, apart),
+            wall,
+            refusals: Refusals::new(of.name.clone(), Instant::now()),
             name: of.name,
             object: of.object,
-            run_as: users.for_app(app.0),
+            run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
+            is_confined: false,
             version: None,
-            given: None,
             sha256: None,
         }
     }
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
-        (self.version, self.given, self.sha256) = (None, None, None);
-        let object =
-            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
+        (self.version, self.sha256) = (None, None);
+        self.refusals.over();
+        let object = read_object(&self.object)
+            .and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes))
+            .map(File::from)
+            .and_then(|object| Ok((sha256(&object)?, object)));
         match object {
-            Ok(object) => {
-                self.failed = false;
+            Ok((sha256, object)) => {
+                (self.failed, self.is_confined) = (false, false);
                 self.program.start(now);
+                let wall = self.wall.map(|require| Wall {
+                    run_as: self.run_as,
+                    full: require == Require::Full,
+                    read: Vec::new(),
+                });
                 let load = Request::Load {
                     name: self.name.clone(),
-                    run_as: self.run_as,
+                    wall,
+                    sha256: sha256.clone(),
                     band: (self.policy.band.lowest, self.policy.band.highest),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
-                self.given = Some(object);
+                self.sha256 = Some(sha256);
             }
             Err(error) => {
                 let why = format!("could not read {}: {error}", self.object.display());
@@ -102,12 +121,18 @@ impl Zone {
 
     /// Takes what the zone said, if it said something.
     pub(crate) fn hear(&mut self, now: Instant) -> Heard {
-        let Some((answer, _)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
+        let Some((answer, fds)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
         if self.failed {
             self.program.kill("it spoke on after it had failed");
             return Heard::Something;
         }
         match answer {
+            // Before it has loaded the app, what it says is its own.
+            Answer::Confined { report } if !self.is_confined => {
+                self.is_confined = true;
+                self.refusals.confined(&report, fds.into_iter().next());
+            }
+            Answer::Confined { .. } => self.program.kill("it said twice that it is confined"),
             Answer::Loaded { version } => {
                 if self.program.ready() {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
@@ -195,6 +220,7 @@ impl Zone {
 
     /// The zone's process has ended. Says whether the kernel has to be told.
     pub(crate) fn ended(&mut self) -> bool {
+        self.refusals.over();
         self.attachment.zone_ended()
     }
 
@@ -215,10 +241,7 @@ impl Zone {
     }
 
     /// For the operator.
-    pub(crate) fn status(&mut self) -> AppStatus {
-        if let Some(object) = self.given.take() {
-            self.sha256 = sha256(&File::from(object)).ok();
-        }
+    pub(crate) fn status(&self) -> AppStatus {
         let supervision = self.program.supervision();
         let Band { lowest, highest } = self.policy.band;
         AppStatus {
@@ -235,40 +258,5 @@ impl Zone {
             restarts: supervision.restarts(),
             last_exit: supervision.last_exit().map(Into::into),
         }
-    }
-}
-
-/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
-fn sha256(file: &File) -> io::Result<String> {
-    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
-    loop {
-        let size = file.read_at(&mut buffer, at)?;
-        if size == 0 {
-            break;
-        }
-        hash.update(buffer.get(..size).unwrap_or_default());
-        at += size as u64;
-    }
-    let digits = hash.finalize();
-    Ok(digits.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-        text
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sha256_is_as_sha256sum_prints_it() {
-        let of = |bytes: &[u8]| {
-            let object = sys::shm::sealed_copy("object", bytes).unwrap();
-            sha256(&File::from(object)).unwrap()
-        };
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(of(b""), empty);
-        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
-        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
     }
 }

@@ -13,6 +13,7 @@
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
 //! | [`flight`] | in which app a process was when it died |
 //! | [`log`] | where our programs log to |
+//! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -22,6 +23,7 @@
 pub mod channel;
 pub mod doorbell;
 pub mod flight;
+pub mod jail;
 pub mod log;
 pub mod named;
 pub mod namespace;

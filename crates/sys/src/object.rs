@@ -1,11 +1,13 @@
 //! Loading an application's shared object.
 //!
-//! From a descriptor, never from a path: what was checked is then what is loaded. The object's
-//! constructors run during the load, so whoever calls this has confined itself before.
+//! From a descriptor, or from a file that nobody can change any more: what was checked is then what
+//! is loaded. The object's constructors run during the load, so whoever calls this has confined itself
+//! before.
 
 use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::path::Path;
 use std::ptr::NonNull;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -32,12 +34,27 @@ impl Object {
         // A process that changed its user may not look into its own /proc while not dumpable.
         let before = dumpable_behavior()?;
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        let object = Self::open(&path);
+        set_dumpable_behavior(before)?;
+        let object = object?;
+        let _stays_open = fd.into_raw_fd();
+        Ok(object)
+    }
+
+    /// As [`load`](Self::load), from a file: one of those that a [jail](crate::jail) has copied to
+    /// where nobody can change them.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub fn load_copy(path: &Path) -> io::Result<Self> {
+        Self::open(path.to_str().ok_or(io::ErrorKind::InvalidInput)?)
+    }
+
+    fn open(path: &str) -> io::Result<Self> {
         // SAFETY: running the object's code is the purpose. It runs with what this process is
         // allowed, which its confinement has decided before.
-        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
-        set_dumpable_behavior(before)?;
-        let library = library.map_err(|error| without_prefix(loader_error(&error), &path))?;
-        let _stays_open = fd.into_raw_fd();
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|error| without_prefix(loader_error(&error), path))?;
         Ok(Self(Box::leak(Box::new(library))))
     }
 

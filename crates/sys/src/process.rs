@@ -6,7 +6,8 @@
 //! come to mean another process, and is never waited for: its pidfd becomes readable.
 //!
 //! What a child forks ends with it where the system lets us set it apart ([`can_set_apart`], which
-//! takes root); elsewhere what it forks is killed with it unless it leaves the child's process group.
+//! takes root), or the child itself, by a user namespace; elsewhere what it forks is killed with it
+//! unless it leaves the child's process group.
 
 mod init;
 
@@ -26,6 +27,7 @@ use rustix::process::{
 use rustix::thread::{Gid, Uid};
 
 pub use self::init::{can_set_apart, split_off_init};
+pub(crate) use self::init::{made_user_namespace, set_apart};
 use crate::channel::Channel;
 
 /// Has the child killed when the thread that starts it ends, however that ends.
@@ -68,6 +70,24 @@ impl std::fmt::Display for Exit {
     }
 }
 
+/// Who sets a child apart, so that all it forks ends with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apart {
+    /// Nobody.
+    No,
+    /// Who starts it, by a namespace of processes.
+    ByParent,
+    /// The child, which needs a user namespace for that and may not get one.
+    ByItself,
+}
+
+impl Apart {
+    /// The better of the two that this process can have.
+    pub fn find() -> Self {
+        if can_set_apart() { Self::ByParent } else { Self::ByItself }
+    }
+}
+
 /// A child process, held by its pidfd. Dropping it kills the process if it still runs.
 #[derive(Debug)]
 pub struct Child {
@@ -76,6 +96,8 @@ pub struct Child {
     reaped: bool,
     /// Set apart: what its init says of its end.
     report: Option<OwnedFd>,
+    /// Whether its end takes along all that it forked.
+    takes_all: bool,
     /// Set apart: the process behind the init, once it was seen.
     program: Cell<Option<u32>>,
 }
@@ -95,15 +117,53 @@ impl Child {
         Ok((child, output))
     }
 
+    /// Starts it as [`spawn`](Self::spawn) does, `apart` as far as that goes.
+    ///
+    /// # Errors
+    /// As `spawn`.
+    pub fn spawn_with(
+        apart: Apart,
+        command: &mut Command,
+        control: Channel,
+    ) -> io::Result<(Self, OwnedFd)> {
+        match apart {
+            Apart::No => Self::spawn(command, control),
+            Apart::ByParent => Self::spawn_apart(command, control),
+            Apart::ByItself => Self::spawn_to_set_itself_apart(command, control),
+        }
+    }
+
     /// As [`spawn`](Self::spawn), in a namespace of processes of its own. The program calls
     /// [`split_off_init`] first; where it does not, it is itself the namespace's init.
     ///
     /// # Errors
     /// As `spawn`, or this process may not make namespaces, see [`can_set_apart`].
     pub fn spawn_apart(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
+        let spawn = |command: &mut Command| init::in_new_namespace(|| command.spawn());
+        let (mut child, output) = Self::spawn_with_report(command, control, spawn)?;
+        child.takes_all = true;
+        Ok((child, output))
+    }
+
+    /// As [`spawn_apart`](Self::spawn_apart), where this process may not make namespaces: the
+    /// program tries to set itself apart, in [`split_off_init`]. Whether it could, it knows itself.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_to_set_itself_apart(
+        command: &mut Command,
+        control: Channel,
+    ) -> io::Result<(Self, OwnedFd)> {
+        Self::spawn_with_report(command, control, Command::spawn)
+    }
+
+    fn spawn_with_report(
+        command: &mut Command,
+        control: Channel,
+        spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
+    ) -> io::Result<(Self, OwnedFd)> {
         let (report, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         command.env(init::REPORT, theirs.as_raw_fd().to_string());
-        let spawn = |command: &mut Command| init::in_new_namespace(|| command.spawn());
         let (mut child, output) = Self::start(command, control, Some(theirs), spawn)?;
         child.report = Some(report);
         Ok((child, output))
@@ -148,7 +208,8 @@ impl Child {
             let _ = child.wait(); // it cannot outlive a kill for long
         })?;
         let program = Cell::new(None);
-        Ok((Self { pid, pidfd, reaped: false, report: None, program }, output))
+        let child = Self { pid, pidfd, reaped: false, report: None, takes_all: false, program };
+        Ok((child, output))
     }
 
     /// Its process id, for people to read; signals go by the pidfd. Of one that was set apart it is that
@@ -170,7 +231,7 @@ impl Child {
     /// Kills its process group, unless its end does that and more. To be called before it is reaped:
     /// afterwards the number may be another's.
     fn kill_group(&self) {
-        if self.report.is_none() && !self.reaped {
+        if !self.takes_all && !self.reaped {
             let _ = kill_process_group(self.pid, Signal::KILL); // fails only when it is empty
         }
     }

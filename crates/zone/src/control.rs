@@ -3,20 +3,33 @@
 //! One enum each way. The zone may be hostile: the monitor takes an [`Answer`] as a claim of the
 //! app's about itself, never as a fact about anything else.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
+use sys::jail::Report;
 
 /// The monitor to a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// The first message: confine yourself, load the app. Descriptor: the shared object, in a
-    /// sealed memfd. Answered by [`Answer::Loaded`] or [`Answer::Failed`].
+    /// sealed memfd. Answered by [`Answer::Confined`] and then [`Answer::Loaded`], or by
+    /// [`Answer::Failed`].
     Load {
         /// The app's name, for messages.
         name: String,
-        /// The user and group to become first, if the monitor is root.
-        run_as: Option<u32>,
+        /// The wall to put up first; `None` to run the app with all that the monitor may, which is
+        /// for tests of the wall alone.
+        wall: Option<Wall>,
+        /// The digest of the object, SHA-256 in hexadecimal digits; another one is not loaded.
+        sha256: String,
         /// The priorities on the switch of the app's priority 0 and of its highest.
         band: (u16, u16),
+    },
+    /// The first and only message: confine yourself, say what could be done, and exit. Descriptor: as
+    /// with [`Load`](Self::Load). Answered by [`Answer::Confined`] or [`Answer::Failed`].
+    Try {
+        /// The wall to put up.
+        wall: Wall,
     },
     /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up memory, down
     /// memory, up doorbell, down doorbell.
@@ -28,9 +41,26 @@ pub enum Request {
     Stop,
 }
 
+/// How a zone is to confine itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// The user and group to become, if the monitor is root.
+    pub run_as: Option<u32>,
+    /// Whether a wall with gaps is not enough: then the app is not loaded.
+    pub full: bool,
+    /// What the app may read, by absolute paths.
+    pub read: Vec<PathBuf>,
+}
+
 /// A zone to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
+    /// The process is confined, and no byte of the object was looked at before. Descriptor, if there
+    /// is one: the listener that is told of refused system calls ([`sys::jail::records`]).
+    Confined {
+        /// What could be done.
+        report: Report,
+    },
     /// The app is loaded and created, and waits for rings.
     Loaded {
         /// The version that the object states.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`control`] | what the monitor asks and is told |
 //! | [`host`] | what the application's calls lead to: the down ring |
+//! | [`wall`] | how it confines itself, and loads what is meant and nothing else |
 //! | [`run`](mod@run) | the zone's life: confine, load, then batch after batch |
 //!
 //! It holds nothing but what it was given: its control socket, the application's object, and the
@@ -17,3 +18,4 @@
 pub mod control;
 pub mod host;
 pub mod run;
+pub mod wall;

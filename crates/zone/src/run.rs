@@ -12,7 +12,7 @@
 //! become visible in the same store, or, if it fails, neither does.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +27,7 @@ use tracing::info;
 
 use crate::control::{Answer, Request};
 use crate::host::ZoneHost;
+use crate::wall;
 
 /// Batches after which a busy zone looks at its control socket.
 const LOOK_EVERY: u32 = 256;
@@ -41,8 +42,19 @@ pub enum ZoneError {
     #[error("the monitor said {0}")]
     OutOfOrder(&'static str),
     /// Privileges could not be given up; the application was not loaded.
-    #[error("could not become an unprivileged user: {0}")]
+    #[error("could not give up its privileges: {0}")]
     Confine(io::Error),
+    /// Parts of the wall are missing, and the operator wants them all.
+    #[error("the wall has gaps, and zones.require is \"full\": {0}")]
+    Gaps(String),
+    /// The object is another one than the monitor meant.
+    #[error("the object's SHA-256 is {found}, not {expected}: it was not loaded")]
+    OtherObject {
+        /// What the monitor said.
+        expected: String,
+        /// What was found.
+        found: String,
+    },
     /// The object could not be loaded.
     #[error("could not load the app's object: {0}")]
     Load(io::Error),
@@ -65,7 +77,7 @@ pub enum ZoneError {
 /// # Errors
 /// [`ZoneError`]: the process is to end.
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
-    let result = load(monitor).and_then(|mut zone| zone.live(monitor));
+    let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.live(monitor)));
     if let Err(error) = &result {
         // The monitor may be what is gone; it sees our exit in any case.
         let _ = monitor.send(&Answer::Failed { why: error.to_string() }, &[]);
@@ -100,23 +112,28 @@ enum Turn {
     NeedsRoom { had: usize },
 }
 
-fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
+/// Confines this process and loads the application; `None` if the first was all it was to do.
+fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let (request, fds) = next(monitor)?;
-    let Request::Load { name, run_as, band } = request else {
+    if let Request::Try { wall } = request {
+        let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let confined = wall::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
+        monitor.send(&Answer::Confined { report: confined.report }, &[])?;
+        return Ok(None);
+    }
+    let Request::Load { name, wall, sha256, band } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
-    let confined = match run_as {
-        Some(id) => sys::process::drop_privileges(id),
-        None => sys::process::forbid_new_privileges(),
+    let object = match wall {
+        Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
+        None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    confined.map_err(ZoneError::Confine)?;
-    let object = Object::load(object).map_err(ZoneError::Load)?;
     let app = HostedApp::create(&object, ZoneHost::new(name.clone(), band))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
-    Ok(Zone { app, rings: None, wake_at_ns: None })
+    Ok(Some(Zone { app, rings: None, wake_at_ns: None }))
 }
 
 /// Waits for the monitor's next request.
@@ -219,7 +236,7 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
-                Ok((Request::Load { .. }, _)) => {
+                Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
                 }
                 Err(ChannelError::WouldBlock) => return Ok(true),

@@ -24,6 +24,7 @@ pub use app::{APP_KEYS, AppConfig, Host, NAME_FORM, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 
 use crate::error::StartError;
+use crate::wall::Require;
 use value::{Mistake, Table};
 
 /// Most apps.
@@ -40,10 +41,13 @@ pub const DEFAULT_APP: &str = "learning-switch";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 2] = ["controller", "app"];
+pub const TOP_KEYS: [&str; 3] = ["controller", "zones", "app"];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 3] = ["listen", "runtime-dir", "state-dir"];
+
+/// The keys of `[zones]`.
+pub const ZONES_KEYS: [&str; 1] = ["require"];
 
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
@@ -59,6 +63,8 @@ pub struct Config {
     pub runtime_dir: Option<PathBuf>,
     /// The directory of what outlives a run.
     pub state_dir: Option<PathBuf>,
+    /// How much of a wall there must be around each app.
+    pub require: Require,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
     /// The file's text, to tell lines by.
@@ -119,6 +125,12 @@ impl Config {
             let dir = |key| controller.read(key, "the path of a directory", app::path);
             config.runtime_dir = dir("runtime-dir")?.map(below);
             config.state_dir = dir("state-dir")?.map(below);
+        }
+        if let Some(zones) = top.get("zones") {
+            let zones = zones.table("[zones]", &ZONES_KEYS)?;
+            let expected = "\"best\" or \"full\"";
+            let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
+            config.require = require.unwrap_or_default();
         }
         if let Some(value) = top.get("app") {
             let expected = "tables that begin with [[app]], in two brackets";

@@ -250,7 +250,7 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
-    for key in CONTROLLER_KEYS.iter().chain(&APP_KEYS) {
+    for key in CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&APP_KEYS) {
         let given = text.lines().any(|line| line.starts_with(&format!("{key} = ")));
         assert!(given, "{key} is not in etc/rosemary.toml");
     }
@@ -259,11 +259,24 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
 #[test]
 fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../../docs/configuration.md");
-    let keys = CONTROLLER_KEYS.iter().chain(&APP_KEYS).copied();
+    let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&APP_KEYS).copied();
     for name in keys.chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
         assert!(
             manual.contains(&format!("| `{name}` |")),
             "{name} is not in docs/configuration.md"
         );
     }
+}
+
+#[test]
+fn wall_is_the_best_there_is_or_all_of_it_and_nothing_else() {
+    let require = |value: &str| {
+        let text = format!("[zones]\nrequire = {value}\n");
+        Config::parse("/r.toml".into(), text).map(|it| it.require).map_err(|it| it.to_string())
+    };
+    assert_eq!(require("\"full\""), Ok(Require::Full));
+    assert_eq!(require("\"best\""), Ok(Require::Best));
+    assert_eq!(Config::default().require, Require::Best);
+    let error = require("\"all\"").unwrap_err();
+    assert!(error.contains("/r.toml:2:") && error.contains("\"best\" or \"full\""), "{error}");
 }

@@ -169,6 +169,7 @@ impl Fake {
                         _ => self.monitor.send(&loaded, &[]).unwrap(),
                     }
                 }
+                ZoneRequest::Try { .. } => return,
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
                 ZoneRequest::Stop => {
                     self.note("stop");

@@ -16,8 +16,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
-use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
+use rustix::process::{
+    DumpableBehavior, Signal, WaitOptions, set_dumpable_behavior, set_parent_process_death_signal,
+    wait, waitpid,
+};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
     set_capabilities, unshare_unsafe,
@@ -46,8 +50,23 @@ pub fn can_set_apart() -> bool {
     in_new_namespace(|| Ok(())).is_ok()
 }
 
+/// What came of [`split_off_init`] in this process: whether it is behind an init.
+static APART: OnceLock<Apart> = OnceLock::new();
+
+/// How this process was set apart, or why not.
+#[derive(Debug)]
+enum Apart {
+    /// By who started it.
+    ByParent,
+    /// By itself, with a user namespace, which who may make no other has to have first.
+    ByItself,
+    /// It could not be.
+    No(io::Error),
+}
+
 /// Makes of this process the init of its namespace, if it was started as the first in one, and
-/// returns in a child of it.
+/// returns in a child of it. Where who started it could not make one, it is tried from here, with a
+/// user namespace: then there is a third process, which waits for init and does nothing else.
 ///
 /// To be called first in `main`, while there is one thread.
 ///
@@ -55,18 +74,76 @@ pub fn can_set_apart() -> bool {
 /// The system is out of processes.
 pub fn split_off_init() -> io::Result<()> {
     let report = std::env::var(REPORT).ok().and_then(|number| number.parse::<RawFd>().ok());
-    let Some(report) = report.filter(|_| rustix::process::getpid().is_init()) else {
-        return Ok(());
-    };
-    // SAFETY: who made this process the first of a namespace and set the variable left this
-    // descriptor open for this, and nothing else here knows of it.
+    let Some(report) = report else { return Ok(()) };
+    // SAFETY: who set the variable left this descriptor open for this, and nothing else here knows
+    // of it.
     let report = unsafe { OwnedFd::from_raw_fd(report) };
+    if rustix::process::getpid().is_init() {
+        let _ = APART.set(Apart::ByParent);
+    } else {
+        if let Err(error) = crate::jail::enter_with_processes() {
+            let _ = APART.set(Apart::No(error));
+            return Ok(());
+        }
+        let _ = APART.set(Apart::ByItself);
+        if let Some(init) = fork()? {
+            wait_for(init);
+        }
+        // It can be asked for no parent: that one is not in the namespace.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
+    match fork()? {
+        None => Ok(()), // the report is closed here: it is init's alone
+        Some(program) => serve(program, &report),
+    }
+}
+
+/// Whether this process is behind an init, in a namespace of processes.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn set_apart() -> io::Result<()> {
+    match APART.get() {
+        Some(Apart::ByParent | Apart::ByItself) => Ok(()),
+        Some(Apart::No(error)) => {
+            Err(io::Error::new(error.kind(), format!("without root: {error}")))
+        }
+        None => Err(io::Error::other("it was not started apart")),
+    }
+}
+
+/// Whether this process made itself a user namespace when it was set apart.
+pub(crate) fn made_user_namespace() -> bool {
+    matches!(APART.get(), Some(Apart::ByItself))
+}
+
+/// The child's number, or `None` in the child.
+fn fork() -> io::Result<Option<libc::pid_t>> {
     // SAFETY: there is one thread, so the child is as good a process as this one.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(()), // the report is closed here: it is init's alone
-        program => serve(program, &report),
+        0 => Ok(None),
+        child => Ok(Some(child)),
     }
+}
+
+/// The whole life of the process outside, whose child is init. When it is killed, so is init.
+fn wait_for(init: libc::pid_t) -> ! {
+    close_all(0, libc::c_uint::MAX);
+    keep_to_itself();
+    // Init ends as it likes: how the program ended, it says by the report.
+    let init = rustix::process::Pid::from_raw(init);
+    while let Err(rustix::io::Errno::INTR) = waitpid(init, WaitOptions::empty()) {}
+    // SAFETY: it ends the process at once; there is nothing to clean up.
+    unsafe { libc::_exit(0) }
+}
+
+/// Gives up capabilities and being looked into.
+fn keep_to_itself() {
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let _ = set_capabilities(None, none); // fails not, and if it did, it would still only wait
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// Init's whole life.
@@ -75,10 +152,7 @@ fn serve(program: libc::pid_t, report: &OwnedFd) -> ! {
     let report_number = report.as_raw_fd().unsigned_abs();
     close_all(0, report_number.saturating_sub(1));
     close_all(report_number + 1, libc::c_uint::MAX);
-    let none = CapabilitySet::empty();
-    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    let _ = set_capabilities(None, none); // fails not, and if it did, it would still only wait
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    keep_to_itself();
     let exit = loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == program => {
@@ -105,16 +179,24 @@ fn close_all(first: u32, last: u32) {
     }
 }
 
-/// The program's process, as seen from here, if its init is there and has started it.
-pub(super) fn program_of(init: u32) -> Option<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{init}/task")).ok()?.flatten();
+/// The program's process, as seen from here, if the init that is child number `child`, or is below
+/// it, is there and has started it.
+pub(super) fn program_of(child: u32) -> Option<u32> {
+    let (inside, below) = first_child_of(child)?;
+    // Where it set itself apart, the child is not init, and init its child.
+    if inside == 1 { first_child_of(below).map(|(_, program)| program) } else { Some(below) }
+}
+
+/// Of a process's children the one with the lowest number inside; that number, and the one here.
+fn first_child_of(pid: u32) -> Option<(u32, u32)> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let lists = threads.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
     let children = lists.flat_map(|list| {
         list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
     });
     // Others are orphans that init was given. The program was the first to get a number inside, and
     // when those begin anew, they do so behind 300.
-    children.filter_map(|child| Some((number_inside(child)?, child))).min().map(|(_, child)| child)
+    children.filter_map(|child| Some((number_inside(child)?, child))).min()
 }
 
 /// The number of a process in the innermost namespace that it is in: the last of `NSpid`,
@@ -250,7 +332,7 @@ mod tests {
         let pid = until("it runs", || with_argument("31415.3").first().copied());
         assert_eq!(child.pid(), pid);
         let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
         assert_eq!(wait_for(&mut child), Exit::Signal(libc::SIGKILL));
     }
 

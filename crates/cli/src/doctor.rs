@@ -1,0 +1,141 @@
+//! `rosemary doctor`: what this machine lets Rosemary put around an app, found out by trying.
+//!
+//! A zone's own program confines itself as it would for an app, as the user who asks, and says what
+//! could be done. So what is told here is what an app started now would get.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use monitor::{places, trial};
+use serde::Serialize;
+use sys::jail::{Mechanism, Report, State};
+
+use crate::say;
+
+/// The options of `rosemary doctor`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A mechanism, as it is told.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    mechanism: Mechanism,
+    /// `on`, `missing`, or `not needed` if something else that is on does the same.
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_to_do: Option<&'static str>,
+}
+
+/// Tries, and tells; 1 if there are gaps.
+///
+/// # Errors
+/// The program of zones is missing or cannot be started.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let zone = places::program("rosemary-zone", &places::own_dir()?)?;
+    let report = trial::run(&zone).context("cannot try to confine a process")?;
+    let told = tell(&report);
+    let gaps = report.gaps().len();
+    if args.json {
+        #[derive(Serialize)]
+        struct Doctor<'a> {
+            full: bool,
+            zones: Vec<Told<'a>>,
+        }
+        let doctor = Doctor { full: gaps == 0, zones: told };
+        say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
+    } else {
+        let mut text = String::from("The wall around an app, if you started Rosemary now:\n");
+        for it in &told {
+            // A String takes everything.
+            let _ = writeln!(text, "  {:<11} {}", it.state, it.mechanism);
+            if let Some(why) = it.why {
+                let _ = writeln!(text, "              {why}");
+            }
+            if let Some(what) = it.what_to_do {
+                let _ = writeln!(text, "              -> {what}");
+            }
+        }
+        let _ = match gaps {
+            0 => writeln!(text, "It has no gaps: `require = \"full\"` in [zones] will start."),
+            1 => writeln!(text, "It has a gap."),
+            gaps => writeln!(text, "It has {gaps} gaps."),
+        };
+        say::data(text)?;
+    }
+    Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(report: &Report) -> Vec<Told<'_>> {
+    let gaps = report.gaps();
+    let one = |mechanism: Mechanism| {
+        let found = report.findings.iter().find(|it| it.mechanism == mechanism);
+        let why = match found.map(|it| &it.state) {
+            Some(State::On) => None,
+            Some(State::Missing { why }) => Some(why.as_str()),
+            None => Some("it was not got to"),
+        };
+        let is_gap = gaps.iter().any(|(gap, _)| *gap == mechanism);
+        let state = match why {
+            None => "on",
+            Some(_) if is_gap => "MISSING",
+            Some(_) => "not needed",
+        };
+        Told { mechanism, state, why, what_to_do: is_gap.then(|| what_to_do(mechanism)) }
+    };
+    Mechanism::ALL.into_iter().map(one).collect()
+}
+
+/// What an operator can do about a gap.
+fn what_to_do(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::UserNamespace
+        | Mechanism::User
+        | Mechanism::ProcessNamespace
+        | Mechanism::MountNamespace
+        | Mechanism::NetworkNamespace
+        | Mechanism::IpcNamespace
+        | Mechanism::HostNameNamespace
+        | Mechanism::CgroupNamespace => {
+            "run as root outside of a container; or, without root, allow user namespaces: \
+             sysctl user.max_user_namespaces=10000, where there are these also \
+             kernel.unprivileged_userns_clone=1 (Debian), \
+             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
+        }
+        Mechanism::Root => "it takes a mount namespace, and Linux 5.12 or newer",
+        Mechanism::LandlockFiles | Mechanism::LandlockTcp | Mechanism::LandlockScopes => {
+            "it takes Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and landlock in the list of \
+             /sys/kernel/security/lsm: boot with lsm=landlock,... in front of that list"
+        }
+        Mechanism::SystemCalls => "it takes a Linux with CONFIG_SECCOMP_FILTER",
+        Mechanism::Records => {
+            "it takes Linux 5.0 or newer, and that Rosemary is not itself behind a seccomp filter \
+             with a listener, as of some containers"
+        }
+        Mechanism::Limits => "raise the hard limits of who starts Rosemary: ulimit -H",
+        Mechanism::Environment
+        | Mechanism::Descriptors
+        | Mechanism::Capabilities
+        | Mechanism::NoNewPrivileges
+        | Mechanism::NotDumpable => "this should not happen on Linux 5.9 or newer: report it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gap_is_told_with_its_reason_and_what_to_do() {
+        let report = Report::default();
+        let told = tell(&report);
+        assert_eq!(told.len(), Mechanism::ALL.len());
+        assert!(told.iter().all(|it| it.state == "MISSING" && it.what_to_do.is_some()));
+    }
+}

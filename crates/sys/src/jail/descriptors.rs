@@ -1,0 +1,54 @@
+//! What a process has from who started it: descriptors and environment.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+use super::Jail;
+
+/// Empties the environment. The process has one thread.
+pub(super) fn clear_environment() {
+    let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    for name in names {
+        // SAFETY: there is one thread, as `confine` demands, so nobody reads it meanwhile.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
+/// Closes every descriptor but standard output and error and those of the jail.
+///
+/// Standard input, which was the control socket, becomes an empty file that nobody can write: were it
+/// closed, the next descriptor that is opened would be taken for it.
+pub(super) fn close_others(jail: &Jail<'_>) -> io::Result<()> {
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    let empty = memfd_create("standard input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    fcntl_add_seals(&empty, seals)?;
+    rustix::stdio::dup2_stdin(empty.as_fd())?;
+    drop(empty);
+
+    let granted = [jail.control].into_iter().chain(jail.keep.iter().copied());
+    let mut kept: Vec<u32> = granted
+        .chain(jail.objects.iter().copied())
+        .map(|fd| fd.as_raw_fd().unsigned_abs())
+        .filter(|fd| *fd > 2)
+        .collect();
+    kept.sort_unstable();
+    let mut next = 3;
+    for fd in kept {
+        if next < fd {
+            close_range(next, fd - 1)?;
+        }
+        next = next.max(fd + 1);
+    }
+    close_range(next, libc::c_uint::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    // SAFETY: who confines a process names every descriptor that its code still holds; the others
+    // were inherited, and nothing here knows of them.
+    match unsafe { libc::close_range(first, last, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

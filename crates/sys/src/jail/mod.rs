@@ -1,0 +1,151 @@
+//! The wall around a program: what a process gives up before it runs code that is not ours.
+//!
+//! [`Jail`] says what the process is to be left with; [`Jail::confine`] takes the rest away, in the
+//! process itself, in this order, each step by what the steps before have left:
+//!
+//! ```text
+//!  1  environment          emptied
+//!  2  descriptors          all closed but the granted; standard input becomes an empty file
+//!  3  user namespace       without root: where the rights to do 4 to 6 come from
+//!  4  namespaces           mounts, network, System V IPC, host name, cgroups; that of processes is
+//!                          made before, with the process (`process/init.rs`)
+//!  5  root                 a small file system of its own: libraries, read-only; /tmp, bounded; /app
+//!                          with copies of the objects, read-only from here on; what fs.read grants
+//!  6  user                 the user of its own, if root started it; then, too, a user namespace, in
+//!                          which the mounts of 5 are somebody else's
+//!  7  privileges           capabilities, also those of the bounding and the ambient set; none to gain
+//!                          by executing; not to be traced, not to be dumped
+//!  8  limits               setrlimit(2)
+//!  9  Landlock             files by path, TCP, signals and abstract sockets: a second wall behind 4
+//! 10  system calls         seccomp: an allow-list; what is refused and of interest is reported
+//! ```
+//!
+//! Every step says whether it could be done ([`Report`]). What a system does not offer is left out
+//! and said, never pretended; giving up the user and the privileges (6, 7) is not optional.
+//! Design §2, §14; *Rosemary §3.2*.
+
+mod descriptors;
+mod landlock;
+mod limits;
+mod namespaces;
+mod privileges;
+pub mod records;
+mod report;
+mod root;
+pub mod seccomp;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+pub use self::limits::Limits;
+pub(crate) use self::namespaces::enter_with_processes;
+pub use self::report::{Finding, Mechanism, Report, State};
+use self::seccomp::Kind;
+
+/// Where the copies of objects are, inside.
+pub const OBJECTS: &str = "/app";
+
+/// Bytes and entries that a private `/tmp` has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tmp {
+    /// Bytes of its files together.
+    pub size: u64,
+    /// Files and directories together.
+    pub inodes: u64,
+}
+
+/// What a process is to be left with.
+#[derive(Debug)]
+pub struct Jail<'a> {
+    /// Which system calls.
+    pub kind: Kind,
+    /// The user and group to become; `None` to stay who it is.
+    pub run_as: Option<u32>,
+    /// Its control socket. It is kept, and the only socket that it can send messages through.
+    pub control: BorrowedFd<'a>,
+    /// Other descriptors that it keeps, standard output and error aside.
+    pub keep: &'a [BorrowedFd<'a>],
+    /// Objects to be copied into [`OBJECTS`].
+    pub objects: &'a [BorrowedFd<'a>],
+    /// Files and directories that can be read inside, by their paths outside.
+    pub read: &'a [PathBuf],
+    /// Its `/tmp`; `None` for none.
+    pub tmp: Option<Tmp>,
+    /// What setrlimit(2) is told.
+    pub limits: Limits,
+}
+
+/// A process that is confined.
+#[derive(Debug)]
+pub struct Confined {
+    /// What could be done.
+    pub report: Report,
+    /// Where the copies of the objects are, in their order; empty if there is no root of its own.
+    pub objects: Vec<PathBuf>,
+    /// Tells of refused system calls; for the monitor, see [`records`].
+    pub listener: Option<OwnedFd>,
+}
+
+impl Jail<'_> {
+    /// Confines this process, for good.
+    ///
+    /// To be called while it has one thread: some of the steps are about the calling thread only.
+    ///
+    /// # Errors
+    /// It could not give up its user or its privileges, or a path that is granted cannot be: the
+    /// process is to end.
+    pub fn confine(&self) -> io::Result<Confined> {
+        let mut report = Report::default();
+        descriptors::clear_environment();
+        report.on(Mechanism::Environment);
+        report.add(Mechanism::Descriptors, descriptors::close_others(self));
+        report.add(Mechanism::ProcessNamespace, crate::process::set_apart());
+
+        // The way to /proc, which leads there also when there is no such path any more.
+        let proc = namespaces::Proc::open();
+        let mut users = namespaces::enter_if_needed(&proc);
+        namespaces::leave(&mut report);
+        let root = if report.is_on(Mechanism::MountNamespace) {
+            root::Root::of(self).enter()
+        } else {
+            Err(root::Failure::Missing("there is no mount namespace".into()))
+        };
+        let objects = match root {
+            Ok(objects) => {
+                report.on(Mechanism::Root);
+                objects
+            }
+            Err(root::Failure::Missing(why)) => {
+                report.missing(Mechanism::Root, why);
+                Vec::new()
+            }
+            Err(root::Failure::Granted(error)) => return Err(error),
+        };
+
+        if let Some(id) = self.run_as {
+            privileges::shrink_bounding_set()?;
+            crate::process::drop_privileges(id)?;
+            // Behind the change of the user: what is mounted belongs to root's namespace.
+            users = users.and_then(|entered| match entered {
+                namespaces::Entered::Before => Ok(entered),
+                namespaces::Entered::Not => namespaces::enter(&proc),
+            });
+            report.on(Mechanism::User);
+        } else {
+            report.missing(Mechanism::User, "it has the user of who started it".into());
+        }
+        report.add(Mechanism::UserNamespace, namespaces::what_came_of(users, self.run_as));
+        drop(proc);
+
+        report.add(Mechanism::Capabilities, privileges::drop_capabilities());
+        crate::process::forbid_new_privileges()?;
+        report.on(Mechanism::NoNewPrivileges);
+        report.on(Mechanism::NotDumpable);
+        let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
+        report.add(Mechanism::Limits, self.limits.set(own_user));
+        landlock::restrict(self, report.is_on(Mechanism::Root), &mut report);
+        let listener = seccomp::restrict(self, &mut report);
+        Ok(Confined { report, objects, listener })
+    }
+}

@@ -1,0 +1,241 @@
+//! The system calls that each kind of process may make, with who needs them.
+//!
+//! The names are Linux's; the numbers those of the machine this is compiled for. Calls that only
+//! x86-64 still has, because newer machines were given the newer call alone, are in lists of their own.
+//!
+//! `read`, `write`, `poll` and what else the packet path does carry no test: the system then knows the
+//! answer without running the filter.
+
+mod kernel;
+mod monitor;
+mod watched;
+
+use libc::c_long;
+
+use self::kernel::{KERNEL, OLD_KERNEL};
+use self::monitor::{MONITOR, OLD_MONITOR};
+pub use self::watched::{ABSENT, WATCHED};
+
+/// A kind of process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An app's zone.
+    Zone,
+    /// The kernel, with the apps in it.
+    Kernel,
+    /// The resource monitor, and all that it starts until that confines itself.
+    Monitor,
+}
+
+impl Kind {
+    /// What it may call. An entry stands once.
+    pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
+        let lists: &[&[Entry]] = match self {
+            Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES],
+            Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
+            Self::Monitor => {
+                &[PROGRAM, OLD_PROGRAM, FILES, OLD_FILES, KERNEL, OLD_KERNEL, MONITOR, OLD_MONITOR]
+            }
+        };
+        lists.iter().copied().flatten()
+    }
+}
+
+/// A call, and when it may be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// As in the manual.
+    pub name: &'static str,
+    /// On this machine.
+    pub number: c_long,
+    /// When.
+    pub test: Test,
+}
+
+/// When a call may be made. Arguments count from 0; of an `int` the system looks at the lower half
+/// only, and so do we.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// Always.
+    Always,
+    /// The argument is one of these.
+    OneOf(u8, &'static [u32]),
+    /// Of the argument, these bits (first) have this value (second).
+    Bits(u8, u32, u32),
+    /// The argument, a pointer, is null.
+    Null(u8),
+    /// The argument is the process's own number.
+    OwnProcess(u8),
+    /// The argument is the control socket.
+    ControlSocket(u8),
+    /// The argument has the flags of open(2), and none with which a file can be made or changed. With
+    /// such, who is told looks at the path.
+    ToRead(u8),
+}
+
+/// What fcntl(2) may be asked for: nothing that has signals sent, leases or locks made.
+const FCNTL: &[u32] = &[
+    0,    // F_DUPFD
+    1,    // F_GETFD
+    2,    // F_SETFD
+    3,    // F_GETFL
+    4,    // F_SETFL
+    1030, // F_DUPFD_CLOEXEC
+    1033, // F_ADD_SEALS
+    1034, // F_GET_SEALS
+];
+
+/// What prctl(2) may be asked for.
+const PRCTL: &[u32] = &[
+    15,          // PR_SET_NAME
+    16,          // PR_GET_NAME
+    0x5356_4d41, // PR_SET_VMA
+];
+
+/// Flags of `clone` that make a thread, and those that must not be there.
+const CLONE_THREAD: u32 =
+    (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND).cast_unsigned();
+const CLONE_MASK: u32 = CLONE_THREAD
+    | (libc::CLONE_NEWNS
+        | libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET
+        | libc::CLONE_PTRACE)
+        .cast_unsigned();
+
+const fn always(name: &'static str, number: c_long) -> Entry {
+    Entry { name, number, test: Test::Always }
+}
+
+const fn when(name: &'static str, number: c_long, test: Test) -> Entry {
+    Entry { name, number, test }
+}
+
+/// What any program in Rust or C needs, zones, kernel and apps alike.
+#[rustfmt::skip]
+const PROGRAM: &[Entry] = &[
+    always("read", libc::SYS_read), // doorbells, files
+    always("write", libc::SYS_write), // doorbells, the log
+    always("readv", libc::SYS_readv), // std's and C's buffered reading
+    always("writev", libc::SYS_writev), // std's and C's buffered writing; a switch's output
+    always("close", libc::SYS_close), // all
+    always("fstat", libc::SYS_fstat), // sizes of shared memory; C's streams
+    always("lseek", libc::SYS_lseek), // C's streams
+    when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL)), // duplicates and modes of descriptors, seals of shared memory
+    always("dup", libc::SYS_dup), // C programs
+    always("dup3", libc::SYS_dup3), // C programs
+    always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
+    always("mmap", libc::SYS_mmap), // memory, rings, objects
+    always("munmap", libc::SYS_munmap), // the same
+    always("mremap", libc::SYS_mremap), // the allocator
+    always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
+    always("madvise", libc::SYS_madvise), // the allocator
+    always("brk", libc::SYS_brk), // the allocator
+    always("futex", libc::SYS_futex), // locks, joining threads
+    when("clone", libc::SYS_clone, Test::Bits(0, CLONE_MASK, CLONE_THREAD)), // threads; no processes, no namespaces
+    always("set_robust_list", libc::SYS_set_robust_list), // C: a thread's start
+    always("rseq", libc::SYS_rseq), // C: a thread's start
+    always("set_tid_address", libc::SYS_set_tid_address), // C: a thread's start
+    always("sched_yield", libc::SYS_sched_yield), // locks
+    always("sched_getaffinity", libc::SYS_sched_getaffinity), // std: how many processors there are
+    always("getcpu", libc::SYS_getcpu), // C: per-processor caches
+    always("membarrier", libc::SYS_membarrier), // lock-free libraries; about the process itself
+    always("exit", libc::SYS_exit), // a thread's end
+    always("exit_group", libc::SYS_exit_group), // the process's end
+    always("rt_sigaction", libc::SYS_rt_sigaction), // handlers, as std's for stack overflows
+    always("rt_sigprocmask", libc::SYS_rt_sigprocmask), // a thread's start, abort()
+    always("rt_sigreturn", libc::SYS_rt_sigreturn), // the end of a handler
+    always("sigaltstack", libc::SYS_sigaltstack), // std: a thread's start
+    when("tgkill", libc::SYS_tgkill, Test::OwnProcess(0)), // abort(), raise()
+    when("kill", libc::SYS_kill, Test::OwnProcess(0)), // raise() of some libraries
+    always("restart_syscall", libc::SYS_restart_syscall), // a sleep that was interrupted
+    always("nanosleep", libc::SYS_nanosleep), // sleeping
+    always("clock_nanosleep", libc::SYS_clock_nanosleep), // sleeping
+    always("clock_gettime", libc::SYS_clock_gettime), // time, where the vDSO has none
+    always("clock_getres", libc::SYS_clock_getres), // the same
+    always("gettimeofday", libc::SYS_gettimeofday), // the same
+    always("getrandom", libc::SYS_getrandom), // keys of hash tables, TLS
+    always("getpid", libc::SYS_getpid), // abort()
+    always("gettid", libc::SYS_gettid), // abort(), names of threads
+    always("getppid", libc::SYS_getppid), // whether the parent lives
+    always("getuid", libc::SYS_getuid), // libraries at their start
+    always("geteuid", libc::SYS_geteuid), // the same
+    always("getgid", libc::SYS_getgid), // the same
+    always("getegid", libc::SYS_getegid), // the same
+    always("uname", libc::SYS_uname), // libraries at their start
+    always("sysinfo", libc::SYS_sysinfo), // C: qsort() asks how much memory there is
+    always("getrusage", libc::SYS_getrusage), // apps that measure themselves
+    when("prlimit64", libc::SYS_prlimit64, Test::Null(2)), // reading limits, not setting them
+    when("prctl", libc::SYS_prctl, Test::OneOf(0, PRCTL)), // names of threads and of memory
+];
+
+/// The same, of x86-64.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const OLD_PROGRAM: &[Entry] = &[
+    always("poll", libc::SYS_poll), // zone and kernel sleep
+    always("dup2", libc::SYS_dup2), // C programs
+    always("arch_prctl", libc::SYS_arch_prctl), // C: a thread's start
+    always("getrlimit", libc::SYS_getrlimit), // C: stack sizes
+    always("time", libc::SYS_time), // C programs
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_PROGRAM: &[Entry] = &[];
+
+/// A zone's messages with the monitor.
+#[rustfmt::skip]
+const CONTROL: &[Entry] = &[
+    when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket(0)), // an answer
+    when("recvmsg", libc::SYS_recvmsg, Test::ControlSocket(0)), // a request, with its descriptors
+    when("recvfrom", libc::SYS_recvfrom, Test::ControlSocket(0)), // the size of the next request
+];
+
+/// Files: libraries and what is granted, and a private `/tmp`. Which, the root directory and Landlock say.
+#[rustfmt::skip]
+const FILES: &[Entry] = &[
+    when("openat", libc::SYS_openat, Test::ToRead(2)), // the loader, std, C; to write: the monitor looks at the path
+    always("newfstatat", libc::SYS_newfstatat), // the loader, std
+    always("statx", libc::SYS_statx), // std
+    always("faccessat", libc::SYS_faccessat), // C programs
+    always("faccessat2", libc::SYS_faccessat2), // C programs
+    always("readlinkat", libc::SYS_readlinkat), // std
+    always("getdents64", libc::SYS_getdents64), // listing directories
+    always("getcwd", libc::SYS_getcwd), // std, C
+    always("pread64", libc::SYS_pread64), // the loader
+    always("pwrite64", libc::SYS_pwrite64), // files in /tmp
+    always("preadv", libc::SYS_preadv), // files in /tmp
+    always("pwritev", libc::SYS_pwritev), // files in /tmp
+    always("ftruncate", libc::SYS_ftruncate), // files in /tmp
+    always("fallocate", libc::SYS_fallocate), // files in /tmp
+    always("fsync", libc::SYS_fsync), // files in /tmp
+    always("fdatasync", libc::SYS_fdatasync), // files in /tmp
+    always("flock", libc::SYS_flock), // files in /tmp
+    always("unlinkat", libc::SYS_unlinkat), // files in /tmp
+    always("mkdirat", libc::SYS_mkdirat), // files in /tmp
+    always("renameat", libc::SYS_renameat), // files in /tmp
+    always("renameat2", libc::SYS_renameat2), // files in /tmp
+    always("umask", libc::SYS_umask), // files in /tmp
+    always("fadvise64", libc::SYS_fadvise64), // C programs
+    always("fstatfs", libc::SYS_fstatfs), // room in /tmp
+    always("statfs", libc::SYS_statfs), // room in /tmp
+];
+
+/// The same, of x86-64.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const OLD_FILES: &[Entry] = &[
+    when("open", libc::SYS_open, Test::ToRead(1)), // some C libraries
+    always("stat", libc::SYS_stat), // some C libraries
+    always("lstat", libc::SYS_lstat), // some C libraries
+    always("access", libc::SYS_access), // the loader
+    always("readlink", libc::SYS_readlink), // std
+    always("unlink", libc::SYS_unlink), // std
+    always("mkdir", libc::SYS_mkdir), // std
+    always("rmdir", libc::SYS_rmdir), // std
+    always("rename", libc::SYS_rename), // std
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_FILES: &[Entry] = &[];

@@ -1,0 +1,141 @@
+//! A filter of a list of calls, in the language of seccomp(2): classic BPF over `struct seccomp_data`.
+//!
+//! ```text
+//! the architecture is not ours ------> EPERM
+//! for each call of the list:  number? -- no --> the next one
+//!                             its tests, if it has some -- none holds --> watched? tell : EPERM
+//!                             allow
+//! watched ---------------------------> tell
+//! to be absent ----------------------> ENOSYS
+//! all others, those of x32 too ------> EPERM
+//! ```
+
+use libc::{
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
+};
+
+use super::lists::{ABSENT, Kind, Test, WATCHED};
+
+/// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+// Where things are in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+
+/// The lower (`half` 0) or upper (1) half of an argument, on a little-endian machine.
+fn argument(index: u8, half: u32) -> u32 {
+    16 + 8 * u32::from(index) + 4 * half
+}
+
+/// What tests on arguments are about that is known only when the process runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own {
+    /// The process's own number.
+    pub(super) pid: u32,
+    /// Its control socket.
+    pub(super) control: u32,
+}
+
+/// The program for `kind`; `tells`: with somebody who is told of refused calls.
+pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
+    let refuse = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    let watched = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
+    let mut program =
+        vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
+    for entry in kind.allowed() {
+        let is_watched = WATCHED.iter().any(|it| it.number == entry.number);
+        let otherwise = if is_watched { watched } else { refuse };
+        let body = match entry.test {
+            Test::Always => vec![return_value(SECCOMP_RET_ALLOW)],
+            // Without a listener the file system alone says what can be written.
+            Test::ToRead(_) if !tells => vec![return_value(SECCOMP_RET_ALLOW)],
+            test => tested(test, own, otherwise),
+        };
+        let over = u8::try_from(body.len()).expect("tests are short");
+        program.push(jump_if_equal(number(entry.number), 0, over));
+        program.extend(body);
+    }
+    let rest = WATCHED.iter().map(|it| (it.number, watched)).chain(
+        ABSENT.iter().map(|(_, number)| (*number, SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs())),
+    );
+    for (call, value) in rest {
+        program.push(jump_if_equal(number(call), 0, 1));
+        program.push(return_value(value));
+    }
+    program.push(return_value(refuse));
+    program
+}
+
+/// Allows if the test holds, and returns `otherwise` if not. Ends in any case, so that the number, which
+/// is no longer loaded, is not looked at again.
+fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
+    let mut body = Vec::new();
+    let mut one_of = |index, values: &[u32]| {
+        body.push(load(argument(index, 0)));
+        for (i, value) in values.iter().enumerate() {
+            // Over the other values and the refusal.
+            let over = u8::try_from(values.len() - i).expect("few values");
+            body.push(jump_if_equal(*value, over, 0));
+        }
+        body.push(return_value(otherwise));
+        body.push(return_value(SECCOMP_RET_ALLOW));
+    };
+    match test {
+        Test::Always => body.push(return_value(SECCOMP_RET_ALLOW)),
+        Test::OneOf(index, values) => one_of(index, values),
+        Test::OwnProcess(index) => one_of(index, &[own.pid]),
+        Test::ControlSocket(index) => one_of(index, &[own.control]),
+        Test::Bits(index, mask, value) => {
+            body.extend(masked(index, mask, value, otherwise));
+        }
+        Test::ToRead(index) => body.extend(masked(index, WRITES, 0, otherwise)),
+        Test::Null(index) => body.extend([
+            load(argument(index, 0)),
+            jump_if_equal(0, 0, 2),
+            load(argument(index, 1)),
+            jump_if_equal(0, 1, 0),
+            return_value(otherwise),
+            return_value(SECCOMP_RET_ALLOW),
+        ]),
+    }
+    body
+}
+
+/// The flags of open(2) with which a file can be made or changed.
+const WRITES: u32 =
+    (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND).cast_unsigned();
+
+fn masked(index: u8, mask: u32, value: u32, otherwise: u32) -> [sock_filter; 5] {
+    [
+        load(argument(index, 0)),
+        statement(BPF_ALU | BPF_AND | BPF_K, mask),
+        jump_if_equal(value, 1, 0),
+        return_value(otherwise),
+        return_value(SECCOMP_RET_ALLOW),
+    ]
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).expect("numbers of calls are small")
+}
+
+fn load(offset: u32) -> sock_filter {
+    statement(BPF_LD | BPF_W | BPF_ABS, offset)
+}
+
+fn return_value(value: u32) -> sock_filter {
+    statement(BPF_RET | BPF_K, value)
+}
+
+fn jump_if_equal(k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { jt, jf, ..statement(BPF_JMP | BPF_JEQ | BPF_K, k) }
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: u16::try_from(code).expect("codes are short"), jt: 0, jf: 0, k }
+}

@@ -1,0 +1,262 @@
+//! A process in the jail, as it is from the inside, and what is told of it outside.
+//!
+//! The process is this test program again, started as a zone is, with one ignored test's name. As root
+//! and as an ordinary user: without root, the same by way of a user namespace.
+
+#![expect(clippy::print_stdout, reason = "what is skipped is said")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(unsafe_code, reason = "it tries what safe code has no words for")]
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rosemary_sys::channel::{Channel, ChannelError};
+use rosemary_sys::jail::records::{Listener, Told};
+use rosemary_sys::jail::seccomp::Kind;
+use rosemary_sys::jail::{Jail, Limits, Mechanism, Report, Tmp};
+use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+
+/// What the process is to do, if it is one of ours.
+const PLAY: &str = "ROSEMARY_TEST_JAIL";
+
+const TMP: Tmp = Tmp { size: 1 << 20, inodes: 16 };
+
+/// What it says of itself, by the name of what was tried.
+#[derive(Debug, Serialize, Deserialize)]
+struct Said {
+    report: Report,
+    found: BTreeMap<String, String>,
+}
+
+#[test]
+#[ignore = "executed by the other tests, to be confined"]
+fn play() {
+    let Ok(as_user) = std::env::var(PLAY) else { return };
+    if as_user.is_empty() {
+        // A user namespace takes a process with one thread, which a child of a test's thread is.
+        // SAFETY: what runs in the child needs no lock that another thread may have held.
+        let child = unsafe { libc::fork() };
+        if child > 0 {
+            // SAFETY: no status is asked for, and nothing is to be cleaned up.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            // SAFETY: as above.
+            unsafe { libc::_exit(0) };
+        }
+    }
+    split_off_init().unwrap();
+    let control = Channel::from_stdin().unwrap();
+    let object = rosemary_sys::shm::sealed_copy("object", b"an object").unwrap();
+    let granted = PathBuf::from("/etc/hostname");
+    let jail = Jail {
+        kind: Kind::Zone,
+        run_as: as_user.parse().ok(),
+        control: control.as_fd(),
+        keep: &[],
+        objects: &[object.as_fd()],
+        read: &[granted],
+        tmp: Some(TMP),
+        limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20 },
+    };
+    let mut confined = jail.confine().unwrap();
+    drop(object);
+    let listener = confined.listener.take();
+    let fds: Vec<_> = listener.iter().map(OwnedFd::as_fd).collect();
+    control.send(&"confined", &fds).unwrap();
+    drop(fds);
+    drop(listener);
+    let object = confined.objects.first().unwrap_or_else(|| panic!("{:?}", confined.report));
+    let found = try_all(object);
+    control.send(&Said { report: confined.report, found }, &[]).unwrap();
+    // SAFETY: nothing is to be cleaned up.
+    unsafe { libc::_exit(0) }
+}
+
+fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut note = |name: &str, what: String| drop(found.insert(name.to_owned(), what));
+    let said = |result: std::io::Result<()>| match result {
+        Ok(()) => "GOT".to_owned(),
+        Err(error) => error.kind().to_string(),
+    };
+    let there = |path: &&str| fs::symlink_metadata(path).is_ok();
+    let paths = ["/app", "/dev", "/etc/passwd", "/home", "/proc", "/root", "/run", "/sys", "/tmp"];
+    let root: Vec<&str> = paths.into_iter().filter(there).collect();
+    note("root", root.join(" "));
+    note("list /", said(fs::read_dir("/").map(drop)));
+    note("object", fs::read_to_string(object).unwrap());
+    note("change the object", said(fs::write(object, "other")));
+    note("read /etc/passwd", said(fs::read("/etc/passwd").map(drop)));
+    note("read /etc/hostname", said(fs::read("/etc/hostname").map(drop)));
+    note("write /etc/hostname", said(fs::write("/etc/hostname", "x")));
+    note("write /usr/lib", said(fs::write("/usr/lib/rosemary-test", "x")));
+    note("write /", said(fs::write("/rosemary-test", "x")));
+    note("write /tmp", said(fs::write("/tmp/file", "x")));
+    note("way out of /tmp", said(fs::write("/tmp/../rosemary-test", "x")));
+    let filled = fs::File::create("/tmp/big")
+        .and_then(|mut big| (0..1024).try_for_each(|_| big.write_all(&[0; 4096])));
+    note("fill /tmp", said(filled));
+    let _ = fs::remove_file("/tmp/big");
+    let many = (0..64).try_for_each(|i| fs::write(format!("/tmp/{i}"), ""));
+    note("many in /tmp", said(many));
+    note("execute", said(Command::new("/bin/true").stdin(Stdio::inherit()).output().map(drop)));
+    note("connect", said(std::net::TcpStream::connect("127.0.0.1:6653").map(drop)));
+    note("kill the others", call(libc::SYS_kill, [-1, 0, 0]));
+    note("mount", call(libc::SYS_mount, [0, 0, 0]));
+    note("exec of what is watched with a path", {
+        let path = CString::new("/bin/true").unwrap();
+        call(libc::SYS_execve, [path.as_ptr() as i64, 0, 0])
+    });
+    note("x32", call(0x4000_0000 + libc::SYS_getpid, [0; 3]));
+    note("absent", call(libc::SYS_clone3, [0; 3]));
+    note("environment", std::env::vars_os().count().to_string());
+    let open = (3..64).filter(|fd| call(libc::SYS_fcntl, [*fd, 1, 0]) == "GOT").count();
+    note("descriptors", open.to_string());
+    note("threads", {
+        let started: Vec<_> = (0..32)
+            .map_while(|_| std::thread::Builder::new().spawn(std::thread::park).ok())
+            .collect();
+        (started.len() < 16 && started.len() > 1).to_string()
+    });
+    note(
+        "core",
+        rustix::process::getrlimit(rustix::process::Resource::Core).maximum.unwrap().to_string(),
+    );
+    found
+}
+
+fn call(number: i64, arguments: [i64; 3]) -> String {
+    let [a, b, c] = arguments;
+    // SAFETY: what is called here is refused, or reads and writes no memory of ours.
+    if unsafe { libc::syscall(number, a, b, c) } >= 0 {
+        return "GOT".into();
+    }
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0).to_string()
+}
+
+/// Runs it, as the user `run_as` (root), or as the one who runs the test; what it said, and what was
+/// told of it.
+fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
+    let (ours, theirs) = Channel::pair().unwrap();
+    command.args(["--ignored", "--exact", "--nocapture", "play"]).env(PLAY, run_as);
+    let apart = if run_as.is_empty() { Apart::ByItself } else { Apart::ByParent };
+    let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
+    drop(command); // it keeps the other end open
+    let mut listener: Option<Listener> = None;
+    let mut told = Vec::new();
+    loop {
+        let mut fds = vec![PollFd::new(&ours, PollFlags::IN)];
+        fds.extend(listener.iter().map(|it| PollFd::new(it, PollFlags::IN)));
+        poll(&mut fds, None).unwrap();
+        if let Some(it) = &mut listener {
+            while let Ok(Some(one)) = it.answer_next() {
+                if let Told::Refused(refused) = one {
+                    told.push(format!("{} {:?}", refused.call, refused.about.unwrap_or_default()));
+                }
+            }
+        }
+        if listener.is_none() {
+            match ours.receive::<String>() {
+                Ok((_, fds)) => {
+                    let fd = fds.into_iter().next().expect("it was confined with a listener");
+                    listener = Some(Listener::new(fd, true).unwrap());
+                }
+                Err(ChannelError::WouldBlock) => {}
+                Err(error) => panic!("{error}: {}", text_of(&output)),
+            }
+            continue;
+        }
+        match ours.receive::<Said>() {
+            Ok((said, _)) => return (said, told),
+            Err(ChannelError::WouldBlock) => {}
+            Err(error) => panic!("{error}: {} {told:?}", text_of(&output)),
+        }
+    }
+}
+
+fn text_of(output: &OwnedFd) -> String {
+    let mut text = vec![0; 4096];
+    let size = rustix::io::read(output, &mut text).unwrap_or(0);
+    String::from_utf8_lossy(&text[..size]).into_owned()
+}
+
+fn check(said: &Said) {
+    let gaps = said.report.gaps();
+    assert!(gaps.is_empty(), "{gaps:?}");
+    let found = |name: &str| said.found[name].as_str();
+    println!("{:#?}", said.found);
+    assert_eq!(found("root"), "/app /tmp");
+    assert_eq!(found("object"), "an object");
+    assert_eq!(found("read /etc/hostname"), "GOT", "it was granted");
+    assert_eq!(found("read /etc/passwd"), "entity not found");
+    assert_eq!(found("write /tmp"), "GOT");
+    for refused in [
+        "list /",
+        "change the object",
+        "write /etc/hostname",
+        "write /usr/lib",
+        "write /",
+        "way out of /tmp",
+        "execute",
+        "connect",
+    ] {
+        assert_eq!(found(refused), "permission denied", "{refused}");
+    }
+    let eperm = libc::EPERM.to_string();
+    for refused in ["kill the others", "mount", "exec of what is watched with a path", "x32"] {
+        assert_eq!(found(refused), eperm, "{refused}");
+    }
+    assert_eq!(found("absent"), libc::ENOSYS.to_string());
+    for full in ["fill /tmp", "many in /tmp"] {
+        assert!(
+            found(full).contains("no storage space") || found(full).contains("too large"),
+            "{}",
+            found(full)
+        );
+    }
+    assert_eq!(found("environment"), "0");
+    assert_eq!(found("descriptors"), "1", "its control socket");
+    assert_eq!(found("threads"), "true");
+    assert_eq!(found("core"), "0");
+}
+
+#[test]
+fn process_of_root_is_confined_and_what_it_tries_is_told() {
+    if !is_root() {
+        println!("SKIPPED: this needs root");
+        return;
+    }
+    let (said, told) = run(Command::new(std::env::current_exe().unwrap()), "1879113727");
+    check(&said);
+    assert!(said.report.is_on(Mechanism::User) && said.report.is_on(Mechanism::UserNamespace));
+    println!("{told:#?}");
+    for line in [
+        "openat \"/app/0.so\"",
+        "openat \"/tmp/../rosemary-test\"",
+        "execve \"/bin/true\"",
+        "kill \"\"",
+        "socket \"\"",
+    ] {
+        assert!(told.iter().any(|it| it == line), "{line}");
+    }
+    assert!(!told.iter().any(|it| it == "openat \"/tmp/file\""), "that it may");
+}
+
+#[test]
+fn process_without_root_is_confined_too() {
+    // Where it is root that tests: as another user.
+    let test = std::env::current_exe().unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "61234", "--regid", "61234", "--clear-groups"]).arg(&test);
+    let own = Command::new(&test);
+    let (said, told) = run(if is_root() { command } else { own }, "");
+    check(&said);
+    assert!(!said.report.is_on(Mechanism::User) && said.report.is_on(Mechanism::UserNamespace));
+    assert!(told.iter().any(|it| it.starts_with("execve")), "{told:?}");
+}

@@ -1,0 +1,140 @@
+//! The wall around the app, put up before a byte of the app's object is looked at.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+use sha2::{Digest as _, Sha256};
+use sys::channel::Channel;
+use sys::jail::seccomp::Kind;
+use sys::jail::{Confined, Jail, Limits, Tmp};
+use sys::object::Object;
+
+use crate::control::{Answer, Wall};
+use crate::run::ZoneError;
+
+/// What a zone's `/tmp` has room for.
+pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
+
+/// What setrlimit(2) is told for a zone.
+pub const LIMITS: Limits = Limits { descriptors: 512, threads: 64, file_size: TMP.size };
+
+/// Confines this process as `wall` says, tells the monitor, and loads `object` if it has the digest
+/// `sha256`.
+///
+/// # Errors
+/// [`ZoneError`]: nothing was loaded.
+pub fn confine_and_load(
+    monitor: &Channel,
+    object: OwnedFd,
+    wall: &Wall,
+    sha256: &str,
+) -> Result<Object, ZoneError> {
+    let confined = confine(monitor, &[object.as_fd()], wall).map_err(ZoneError::Confine)?;
+    let gaps = gaps(&confined);
+    let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
+    let answer = Answer::Confined { report: confined.report };
+    monitor.send(&answer, listener.as_slice())?;
+    drop(confined.listener); // it is the monitor's alone
+    if wall.full && !gaps.is_empty() {
+        return Err(ZoneError::Gaps(gaps));
+    }
+    // With a root directory of its own from the copy there, which is read-only by now; else from
+    // memory that is sealed.
+    let loaded = if let Some(copy) = confined.objects.first() {
+        drop(object);
+        check(&File::open(copy).map_err(ZoneError::Load)?, sha256)?;
+        Object::load_copy(copy)
+    } else {
+        let object = File::from(object);
+        check(&object, sha256)?;
+        Object::load(object.into())
+    };
+    loaded.map_err(ZoneError::Load)
+}
+
+/// Confines this process as a zone.
+///
+/// # Errors
+/// It could not give up its user or its privileges.
+pub fn confine(
+    monitor: &Channel,
+    objects: &[std::os::fd::BorrowedFd<'_>],
+    wall: &Wall,
+) -> io::Result<Confined> {
+    let jail = Jail {
+        kind: Kind::Zone,
+        run_as: wall.run_as,
+        control: monitor.as_fd(),
+        keep: &[],
+        objects,
+        read: &wall.read,
+        tmp: Some(TMP),
+        limits: LIMITS,
+    };
+    jail.confine()
+}
+
+fn gaps(confined: &Confined) -> String {
+    let gaps = confined.report.gaps();
+    let gaps: Vec<String> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+    gaps.join("; ")
+}
+
+/// Says no to an object with another digest.
+pub(crate) fn check(object: &File, expected: &str) -> Result<(), ZoneError> {
+    let found = sha256(object).map_err(ZoneError::Load)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(ZoneError::OtherObject { expected: expected.to_owned(), found })
+}
+
+/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sha256(file: &File) -> io::Result<String> {
+    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let size = file.read_at(&mut buffer, at)?;
+        if size == 0 {
+            break;
+        }
+        hash.update(buffer.get(..size).unwrap_or_default());
+        at += size as u64;
+    }
+    let digits = hash.finalize();
+    Ok(digits.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_as_sha256sum_prints_it() {
+        let of = |bytes: &[u8]| {
+            let object = sys::shm::sealed_copy("object", bytes).unwrap();
+            sha256(&File::from(object)).unwrap()
+        };
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(of(b""), empty);
+        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
+    }
+
+    #[test]
+    fn object_with_a_flipped_bit_is_refused_by_its_digest() {
+        let object = |bytes: &[u8]| File::from(sys::shm::sealed_copy("object", bytes).unwrap());
+        let digest = sha256(&object(b"object")).unwrap();
+        check(&object(b"object"), &digest).unwrap();
+        let error = check(&object(b"objecu"), &digest).unwrap_err();
+        assert!(error.to_string().contains(&digest), "{error}");
+    }
+}
