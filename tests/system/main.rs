@@ -8,6 +8,7 @@ mod configuration;
 mod garbage;
 mod kernel_killed;
 mod lab;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;
