@@ -301,9 +301,11 @@ impl KernelEnd {
     }
 
     fn copy_down(&self, start: usize, size: usize, out: &mut Vec<u8>) {
-        out.clear();
-        for index in start..start + size.div_ceil(WORD) {
-            out.extend_from_slice(&self.down.load(index).to_ne_bytes());
+        let words = &self.down.words()[start..start + size.div_ceil(WORD)];
+        // Grown in whole words and cut to the size last; what it held before is written over.
+        out.resize(words.len() * WORD, 0);
+        for (to, word) in out.as_chunks_mut::<WORD>().0.iter_mut().zip(words) {
+            *to = word.load(Ordering::Relaxed).to_ne_bytes();
         }
         out.truncate(size);
     }
