@@ -63,7 +63,7 @@ fn mistake_in_the_configuration_is_told_with_its_line() {
         for (more, said) in [
             ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
             ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
-            ("host = \"kernel\"", "apps inside the kernel are not there yet"),
+            ("host = \"wasm\"", "host is \"wasm\"; expected \"user\" or \"kernel\""),
         ] {
             let error = up(&format!("{app}{more}\n"))?;
             assert!(error.contains("/etc/rosemary/rosemary.toml:3: "), "{error}");

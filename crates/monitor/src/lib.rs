@@ -11,6 +11,7 @@
 //! | `house.rs` | the loop, and what each event does to the others |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
@@ -27,6 +28,7 @@ mod attachment;
 mod choice;
 pub mod config;
 pub mod error;
+mod hosting;
 mod house;
 pub mod keys;
 mod listen;

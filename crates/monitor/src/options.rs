@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use kernel::control::Plain;
+use kernel::control::{Host, Plain};
 
-use crate::config::{Config, Host, NAME_FORM, is_name};
+use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;
 use crate::places::of_user;
 
@@ -44,7 +44,7 @@ pub struct Options {
     /// App to run, in this order, instead of those of the configuration; may be given several times
     ///
     /// What the configuration says about an app of that name holds for it. Behind the colon stands
-    /// what runs it: `user`, a zone of its own, or `kernel`, which is not there yet.
+    /// what runs it: `user`, a zone of its own, or `kernel`, the kernel itself, which then trusts it.
     #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
     /// The directory of what outlives a run, if it is not the default.
@@ -74,7 +74,7 @@ pub struct AppChoice {
 impl fmt::Display for AppChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host {
-            Some(host) => write!(f, "{}:{host}", self.name),
+            Some(host) => write!(f, "{}:{}", self.name, host_name(host)),
             None => f.write_str(&self.name),
         }
     }
@@ -240,7 +240,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_app(text: &str) -> Result<AppChoice, String> {
     let (name, host) = match text.split_once(':') {
         Some((name, host)) => {
-            (name, Some(Host::named(host).ok_or("behind the colon, say user or kernel")?))
+            (name, Some(host_named(host).ok_or("behind the colon, say user or kernel")?))
         }
         None => (text, None),
     };

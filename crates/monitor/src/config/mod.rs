@@ -19,8 +19,7 @@ use std::path::{Path, PathBuf};
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub(crate) use app::NO_KERNEL_APPS;
-pub use app::{APP_KEYS, AppConfig, Host, NAME_FORM, is_name, stage_name};
+pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 
 use crate::error::StartError;

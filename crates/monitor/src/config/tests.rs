@@ -1,3 +1,4 @@
+use kernel::control::Host;
 use kernel::policy::{Capability, Fail, Quota, Stage};
 
 use super::*;
@@ -46,7 +47,7 @@ fn every_key_arrives_where_it_belongs() {
         [[app]]
         name = "firewall"
         object = "target/debug/libfirewall.so"
-        host = "user"
+        host = "kernel"
         enabled = false
         stage = "guard"
         fail = "open"
@@ -65,6 +66,7 @@ fn every_key_arrives_where_it_belongs() {
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
     let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
     assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
+    assert_eq!(app.host, Host::Kernel);
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
@@ -116,7 +118,6 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
         (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
         (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
-        (app("host = \"kernel\""), 4, "not there yet", "\"user\""),
         (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
@@ -169,10 +170,10 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
     let app = |(name, policy): (&String, Policy)| kernel::control::App {
-        host: kernel::control::Host::User,
         app: kernel::control::AppId(u16::MAX),
         name: name.clone(),
         policy,
+        host: Host::Kernel,
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();
