@@ -6,6 +6,7 @@ mod app_killed;
 mod claims;
 mod configuration;
 mod garbage;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
 mod refusals;
