@@ -41,6 +41,8 @@ fn every_key_arrives_where_it_belongs() {
         r#"
         [controller]
         listen = ["0.0.0.0:6653", "[::1]:6633"]
+        plain = "never"
+        tls-dir = "keys"
         runtime-dir = "/run/r"
         state-dir = "s"
 
@@ -61,6 +63,8 @@ fn every_key_arrives_where_it_belongs() {
     )
     .unwrap();
     assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.plain, Some(Plain::Never));
+    assert_eq!(config.tls_dir.as_deref(), Some(Path::new("/etc/rosemary/keys")));
     assert_eq!(config.runtime_dir.as_deref(), Some(Path::new("/run/r")));
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/etc/rosemary/s")));
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
@@ -95,10 +99,18 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         ("[[app".into(), 1, "not TOML", ""),
         ("a = 1\na = 2".into(), 2, "duplicate key", ""),
         ("[controler]".into(), 1, "controler", "did you mean `controller`"),
-        ("[controller]\nport = 1".into(), 2, "port", "listen, runtime-dir, state-dir"),
+        (
+            "[controller]\nport = 1".into(),
+            2,
+            "port",
+            "listen, plain, tls-dir, runtime-dir, state-dir",
+        ),
         ("controller = 7".into(), 1, "controller is 7", "[controller]"),
         ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),
         ("[controller]\nlisten = [\n\"[::]:1\",\n6653]".into(), 4, "listen is 6653", "[::1]:6653"),
+        ("[controller]\nplain = \"all\"".into(), 2, "plain is \"all\"", "\"never\""),
+        ("[controller]\nplain = true".into(), 2, "plain is true", "\"loopback\""),
+        ("[controller]\ntls-dir = 1".into(), 2, "tls-dir is 1", "the path of a directory"),
         ("[controller]\nruntime-dir = \"\"".into(), 2, "\"\"", "the path of a directory"),
         ("[app]\nname = \"a\"".into(), 1, "app is a table", "[[app]]"),
         ("[[app]]\nstage = \"guard\"".into(), 1, "without a name", "lower-case"),
@@ -246,6 +258,7 @@ fn default_file_switched_on() -> String {
 fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
     let config = parse(include_str!("../../../../etc/rosemary.toml")).unwrap();
     assert_eq!((config.listen.len(), config.apps), (0, None));
+    assert_eq!((config.plain, config.tls_dir), (None, None));
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
