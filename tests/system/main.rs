@@ -5,6 +5,7 @@
 mod app_killed;
 mod claims;
 mod configuration;
+mod demo;
 mod garbage;
 mod kernel_app;
 mod kernel_killed;
