@@ -1,7 +1,8 @@
 //! `rosemary demo`: it shows what it should, and leaves nothing, however it ends.
 
-use std::io::Read as _;
-use std::process::{Child, Stdio};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -54,6 +55,67 @@ fn demo_killed_leaves_no_process_no_namespace_no_interface_and_no_file() {
     });
 }
 
+#[test]
+fn demo_of_an_ordinary_user_shows_all_it_should_and_can_be_looked_into() {
+    in_a_lab(|lab| demo_is_kept(lab, true, Demo::press_enter));
+}
+
+#[test]
+fn demo_that_is_kept_ends_by_a_signal_in_good_order() {
+    in_a_lab(|lab| demo_is_kept(lab, false, |demo| demo.signal(Signal::INT).map(drop)));
+}
+
+/// A demo that is kept, by root or an ordinary user, looked into as it says, and ended by `end`.
+fn demo_is_kept(
+    lab: &Lab,
+    ordinary: bool,
+    end: impl FnOnce(&mut Demo) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let traces = Traces::look();
+    let mut command =
+        if ordinary { as_ordinary_user(lab)? } else { lab.command(rosemary_binary()) };
+    command.args(["demo", "--keep"]);
+    let mut demo = Demo::spawn(command, "ping -c 3 10.0.0.2\n")?;
+    let below = Below::look(demo.child.id());
+    let lines: Vec<String> = demo.story.lines().map(ToOwned::to_owned).collect();
+    let paste: Vec<_> = lines.iter().filter(|line| line.starts_with("nsenter ")).collect();
+    assert_eq!(paste.len(), 4, "{}", demo.story);
+    let seen = ["app learning-switch", "PRIORITIES", "actions=output", "3 received"];
+    for (line, seen) in paste.into_iter().zip(seen) {
+        let mut shell = if ordinary { ordinary_user(lab) } else { lab.command("env") };
+        let output = shell.args(["sh", "-c", line]).stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("$ {line}\n{text}");
+        assert!(text.contains(seen), "{line}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    end(&mut demo)?;
+    let (code, story, error) = demo.end()?;
+    assert_eq!(code, Some(0), "{story}{error}");
+    assert!(!story.contains("FAILED"), "{story}");
+    assert_eq!(ordinary, story.contains("As you are not root"), "{story}");
+    below.assert_gone();
+    assert_eq!(traces.new_since(), [""; 0]);
+    Ok(())
+}
+
+/// `rosemary` as a user that owns nothing, from a place that this user can reach and that the demo
+/// does not cover.
+fn as_ordinary_user(lab: &Lab) -> anyhow::Result<Command> {
+    let binary = rosemary_binary();
+    let place = Path::new("/mnt");
+    rustix::mount::mount_bind(binary.parent().context("it is in a directory")?, place)?;
+    let mut command = ordinary_user(lab);
+    // It does not die with this thread, as it changes its user.
+    command.args(["timeout", "--foreground", "--kill-after=1", "60"]).arg(place.join("rosemary"));
+    Ok(command)
+}
+
+fn ordinary_user(lab: &Lab) -> Command {
+    let mut command = lab.command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command
+}
+
 fn demo_shows_all_it_should(lab: &Lab, of: &str) -> anyhow::Result<()> {
     let traces = Traces::look();
     let demo = Demo::start(lab, of, "")?;
@@ -75,8 +137,13 @@ impl Demo {
     /// Starts it and waits until its story has come to `step`.
     fn start(lab: &Lab, of: &str, step: &str) -> anyhow::Result<Self> {
         let mut command = lab.command(rosemary_binary());
-        command.args(["demo", "--of", of]).stdin(Stdio::null());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        command.args(["demo", "--of", of]);
+        Self::spawn(command, step)
+    }
+
+    fn spawn(mut command: Command, step: &str) -> anyhow::Result<Self> {
+        let child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut demo = Self { child, story: String::new() };
         let start = Instant::now();
         let mut byte = [0];
@@ -90,6 +157,10 @@ impl Demo {
             demo.story.push(char::from(byte[0]));
         }
         Ok(demo)
+    }
+
+    fn press_enter(&mut self) -> anyhow::Result<()> {
+        Ok(self.child.stdin.as_mut().context("it is piped")?.write_all(b"\n")?)
     }
 
     /// Sends it a signal; returns what was running below it.

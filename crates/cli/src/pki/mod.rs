@@ -313,7 +313,7 @@ fn parse_dpid(text: &str) -> Result<Dpid, &'static str> {
 }
 
 /// The path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
