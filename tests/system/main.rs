@@ -5,7 +5,9 @@
 mod app_killed;
 mod claims;
 mod configuration;
+mod demo;
 mod garbage;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
 mod pausing;
