@@ -46,6 +46,15 @@ pub struct SwitchStatus {
     pub epoch: u32,
     /// Ports it has, without the local one.
     pub ports: usize,
+    /// Flow tables it has.
+    #[serde(default)]
+    pub n_tables: u8,
+    /// Flows that its first table holds at most; `None` if it does not say.
+    #[serde(default)]
+    pub table_size: Option<u32>,
+    /// Flows that it had in all its tables when it was connected; `None` if it does not say.
+    #[serde(default)]
+    pub flows_at_start: Option<u64>,
     /// Packet-ins it sent.
     pub packet_ins: u64,
     /// Packet-ins that an app did not get because its ring was full.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dal::drivers::openflow::{Closed, Event, SwitchInfo, framing, recognise};
+use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
 use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
@@ -25,7 +25,12 @@ impl Worker {
         if self.connections[key].session.is_new() {
             recognise(bytes)?;
         }
-        while let Some((message, rest)) = framing::cut(bytes)? {
+        loop {
+            let cut = framing::cut(bytes).inspect_err(|_| {
+                let connection = &mut self.connections[key];
+                connection.session.bad_length(bytes, &mut connection.out);
+            });
+            let Some((message, rest)) = cut? else { break };
             bytes = rest;
             self.message(key, message, now)?;
         }
@@ -67,7 +72,20 @@ impl Worker {
                     warn!(%address, %error, suppressed, "left out a malformed message");
                 }
             }
-            (Event::Unasked(kind), _) => debug!(?kind, "left out a message nobody asked for"),
+            (Event::Told(Told::Tables(tables)), Some(switch)) => switch.tables(tables),
+            (Event::Told(told), Some(switch)) => {
+                debug!(dpid = %switch.dpid, ?told, "switch told of itself");
+            }
+            (Event::UnknownType(kind), _) => {
+                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                    let address = self.connections[key].address;
+                    warn!(%address, kind, suppressed, "left out a message of an unknown type");
+                }
+            }
+            (Event::FlowRemoved(_), Some(_)) => debug!("a flow is gone"),
+            (Event::Reply(kind) | Event::Unasked(kind), _) => {
+                debug!(?kind, "left out a message nobody asked for");
+            }
             (Event::Up(_), Some(_)) | (_, None) => {}
         }
         Ok(())
