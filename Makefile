@@ -56,8 +56,8 @@ MIRI := cargo +nightly miri test --target-dir target/miri
 miri: ## the rings and the app ABI under Miri, which looks for undefined behaviour: minutes
 	@.ci/need cargo cc
 	@cargo +nightly miri --version >/dev/null 2>&1 || { echo "make: Miri is missing; type: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
-	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation" $(MIRI) --package rosemary-sys --lib ring::
 	@for model in -Zmiri-strict-provenance "-Zmiri-strict-provenance -Zmiri-tree-borrows"; do \
+	  MIRIFLAGS="$$model -Zmiri-disable-weak-memory-emulation" $(MIRI) --package rosemary-sys --lib ring:: && \
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --lib --test rust_app && \
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
 	done

@@ -33,6 +33,7 @@ impl Worker {
             let Some((message, rest)) = cut? else { break };
             bytes = rest;
             self.message(key, message, now)?;
+            self.call_full(now);
         }
         self.connections[key].keep(bytes);
         Ok(())
