@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use kernel::control::{self, AppId};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
 use tracing::{error, info, warn};
-use zone::control::{Answer, Request};
+use zone::control::{Answer, Numbers, Request};
 
 use crate::admin::AppStatus;
 use crate::attachment::{Answered, Attachment};
@@ -88,7 +89,7 @@ impl Zone {
                 let load = Request::Load {
                     name: self.name.clone(),
                     run_as: self.run_as,
-                    band: (self.policy.band.lowest, self.policy.band.highest),
+                    numbers: self.numbers(),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
                 self.given = Some(object);
@@ -97,6 +98,16 @@ impl Zone {
                 let why = format!("could not read {}: {error}", self.object.display());
                 self.program.not_started(now, &why);
             }
+        }
+    }
+
+    /// What is the app's on switches.
+    fn numbers(&self) -> Numbers {
+        let ends = |range: RangeInclusive<u32>| range.into_inner();
+        Numbers {
+            band: (self.policy.band.lowest, self.policy.band.highest),
+            groups: ends(self.app.groups()),
+            meters: ends(self.app.meters()),
         }
     }
 

@@ -17,6 +17,7 @@
 //! The rule that keeps it right: **no record about a switch before that switch is told**
 //! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
 
+mod answers;
 mod backlog;
 mod hosted;
 mod spent;
@@ -31,11 +32,12 @@ use sdk::abi::{self, Record, RecordKind};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{Down, PeerFault, Room};
 
-use crate::check::Rights;
+use crate::check::{OWN_BITS, Rights};
 use crate::control::AppId;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
+use crate::rewrite::{owner, put_cookie};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
@@ -65,6 +67,12 @@ pub(crate) struct Link {
     /// Whether switches wait to be told.
     to_announce: bool,
     capacity: u32,
+    /// Which instance of the app has the rings, counted from 1.
+    pub(crate) life: u32,
+    /// What did not reach the app and was not told to be lost.
+    lost: u64,
+    /// A packet-in of its own flow, with its own cookie.
+    own_packet: Vec<u8>,
 }
 
 /// Where the app is.
@@ -119,6 +127,9 @@ impl Link {
             backlog: Backlog::default(),
             to_announce: true,
             capacity,
+            life: 0,
+            lost: 0,
+            own_packet: Vec::new(),
         }
     }
 
@@ -130,6 +141,7 @@ impl Link {
         let (up_bell, hears) = Ringer::new()?;
         let (down_bell, rings) = Doorbell::new()?;
         self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false });
+        self.life = self.life.wrapping_add(1);
         self.begin_snapshot();
         Ok([fds.up, fds.down, hears, rings])
     }
@@ -168,7 +180,8 @@ impl Link {
 
     /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
     ///
-    /// What the app says of it will come with `ticket`.
+    /// What the app says of it will come with `ticket`. The cookie in `record` is that of the flow,
+    /// the one in `body` that of no flow: whose flow it is, is nobody else's business.
     pub(crate) fn packet_in(
         &mut self,
         switch: &mut Switch,
@@ -176,14 +189,29 @@ impl Link {
         body: &[u8],
         ticket: Ticket,
     ) -> bool {
-        let words = record.words();
         if record.buffer_id != u32::MAX {
             self.given.note(record.dpid, record.epoch, record.buffer_id);
         }
-        if self.phase != Phase::Live {
-            return self.backlog.push(&words, body, ticket, self.capacity);
+        if owner(record.cookie) != self.app {
+            let words = Record { cookie: u64::MAX, ..*record }.words();
+            return self.packet(switch, &words, body, ticket);
         }
-        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
+        let cookie = record.cookie & OWN_BITS;
+        let words = Record { cookie, ..*record }.words();
+        let mut own = std::mem::take(&mut self.own_packet);
+        own.clear();
+        own.extend_from_slice(body);
+        put_cookie(&mut own, cookie);
+        let given = self.packet(switch, &words, &own, ticket);
+        self.own_packet = own;
+        given
+    }
+
+    fn packet(&mut self, switch: &mut Switch, words: &[u64], body: &[u8], ticket: Ticket) -> bool {
+        if self.phase != Phase::Live {
+            return self.backlog.push(words, body, ticket, self.capacity);
+        }
+        self.announce(switch) && self.push_ticket(words, body, Room::AllButReserve, ticket)
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -254,7 +282,7 @@ impl Link {
 
     /// Whether [`pump`](Self::pump) has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay || self.has_lost())
     }
 
     /// Does what could not be done before: goes on with announcements, then with the backlog.
@@ -270,6 +298,7 @@ impl Link {
         if self.phase == Phase::Replay {
             self.replay(is_current);
         }
+        self.tell_lost();
     }
 
     fn begin_snapshot(&mut self) {
@@ -324,12 +353,16 @@ impl Link {
             if rings.in_flight {
                 return;
             }
+            let kind = split(&record).map(|(words, _)| words[0] >> 32 & 0xffff);
             let current = split(&record)
-                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
+                .filter(|_| kind == Some(RecordKind::PacketIn as u64))
                 .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
                 // Other events are told by the snapshot; packets of past connections are moot.
-                None => self.backlog.drop_oldest(),
+                None => {
+                    self.lost += u64::from(kind == Some(RecordKind::FlowRemoved as u64));
+                    self.backlog.drop_oldest();
+                }
                 Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                     if rings.ring.outstanding() > 0 {

@@ -8,7 +8,9 @@
 //! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
 //! the monitor must know ([`Wires`]).
 
+mod answers;
 mod apps;
+mod flows;
 mod hosted;
 mod switches;
 mod wires;
@@ -36,6 +38,7 @@ use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
 
+pub use crate::flows::Part;
 pub(crate) use hosted::note;
 pub use wires::{Command, Notice, Wires};
 
@@ -338,7 +341,7 @@ impl Worker {
         match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
-                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
                 }
             }
@@ -364,6 +367,9 @@ impl Worker {
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
+        }
+        for question in connection.asked.questions() {
+            self.failed(question, format!("the switch was disconnected: {why}"));
         }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
@@ -427,6 +433,7 @@ impl Worker {
         for (key, why) in over {
             self.close(key, &why, now);
         }
+        self.give_up(now);
         self.settle_claims(now);
         self.flush(now);
     }
@@ -456,6 +463,7 @@ impl Worker {
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
                 }
+                Command::Flows { dpid, question } => self.ask_flows(dpid, question, now),
                 Command::Stop => return false,
             }
         }
