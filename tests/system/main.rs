@@ -5,6 +5,7 @@
 mod app_killed;
 mod claims;
 mod configuration;
+mod deaths;
 mod garbage;
 mod kernel_killed;
 mod lab;
