@@ -77,4 +77,4 @@ soak: build ## the long runs: apps die 100 times each way under traffic: minutes
 	@.ci/need $(LAB)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
 	  cargo test --package rosemary-tests -- --show-output \
-	  deaths:: 2>&1 | tee target/soak.log
+	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log

@@ -7,6 +7,7 @@ mod claims;
 mod configuration;
 mod deaths;
 mod garbage;
+mod guards;
 mod kernel_killed;
 mod lab;
 mod refusals;
