@@ -5,7 +5,9 @@
 mod app_killed;
 mod claims;
 mod configuration;
+mod deaths;
 mod garbage;
+mod guards;
 mod kernel_killed;
 mod lab;
 mod refusals;
