@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
+mod answers;
 mod app_killed;
 mod claims;
 mod configuration;
