@@ -56,6 +56,7 @@ fn every_key_arrives_where_it_belongs() {
         capabilities = ["packet-out", "flow.write.any", "experimenter:0x00002320"]
         flow-mods-per-second = 100
         packet-outs-per-second = 0
+        requests-per-second = 50
         "#,
     )
     .unwrap();
