@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod broadcast;
 pub mod controller;
+pub mod emulated;
 pub mod mark;
 pub mod net;
 pub mod pki;

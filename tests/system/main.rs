@@ -11,6 +11,7 @@ mod garbage;
 mod guards;
 mod kernel_killed;
 mod lab;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;

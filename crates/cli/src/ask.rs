@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel::query::{FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
+use kernel::query::{AppCounters, FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
 use monitor::admin::{Ask, Status, Tell};
 use monitor::config::{Config, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
@@ -128,27 +128,38 @@ impl Monitor {
     }
 }
 
-/// The other end of [`Kernel`], in messages.
-const WHOM: &str = "the kernel";
-
 /// A connection to the kernel of a running Rosemary.
 #[derive(Debug)]
 pub struct Kernel(Channel);
 
 impl Kernel {
+    const WHOM: &str = "the kernel";
+
+    /// What became of the packet-ins for the apps, and of their messages.
+    ///
+    /// # Errors
+    /// It did not answer.
+    pub fn apps(&self) -> Result<Vec<AppCounters>, AskError> {
+        match exchange(&self.0, &Query::Apps, Self::WHOM, PATIENCE)? {
+            (Reply::Apps(apps), _) => Ok(apps),
+            _ => Err(AskError::Unexpected { whom: Self::WHOM }),
+        }
+    }
+
     /// The switches that are connected, in the order of their DPIDs.
     ///
     /// # Errors
     /// It did not answer.
     pub fn switches(&self) -> Result<Vec<SwitchStatus>, AskError> {
-        let unexpected = || AskError::Unexpected { whom: WHOM };
+        let unexpected = || AskError::Unexpected { whom: Self::WHOM };
         let mut all: Vec<SwitchStatus> = Vec::new();
         loop {
             let after = match all.last() {
                 Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
                 None => None,
             };
-            let (reply, _) = exchange(&self.0, &Query::Switches { after }, WHOM, PATIENCE)?;
+            let query = Query::Switches { after };
+            let (reply, _) = exchange(&self.0, &query, Self::WHOM, PATIENCE)?;
             let Reply::Switches { switches, more } = reply else { return Err(unexpected()) };
             if more && switches.is_empty() {
                 return Err(unexpected()); // would be asked for ever
@@ -170,20 +181,22 @@ impl Kernel {
         let mut all = Vec::new();
         let mut query = Query::Flows { dpid };
         loop {
-            let (reply, _) = exchange(&self.0, &query, WHOM, FLOWS_PATIENCE)?;
+            let (reply, _) = exchange(&self.0, &query, Self::WHOM, FLOWS_PATIENCE)?;
             match reply {
                 Reply::NoSwitch => return Ok(None),
                 Reply::Failed { why } => return Err(AskError::NotKnown(why)),
                 Reply::Flows { flows, more } => {
                     if more && flows.is_empty() {
-                        return Err(AskError::Unexpected { whom: WHOM });
+                        return Err(AskError::Unexpected { whom: Self::WHOM });
                     }
                     all.extend(flows);
                     if !more {
                         return Ok(Some(all));
                     }
                 }
-                Reply::Switches { .. } => return Err(AskError::Unexpected { whom: WHOM }),
+                Reply::Switches { .. } | Reply::Apps(_) => {
+                    return Err(AskError::Unexpected { whom: Self::WHOM });
+                }
             }
             query = Query::MoreFlows;
         }
@@ -305,6 +318,7 @@ mod tests {
             flows_at_start: None,
             packet_ins: 0,
             dropped: 0,
+            pauses: 0,
             guarded: 0,
             flow_mods: 0,
             packet_outs: 0,

@@ -38,6 +38,7 @@ mod flows;
 mod frame;
 mod held;
 mod link;
+mod pause;
 mod plan;
 pub mod policy;
 pub mod query;

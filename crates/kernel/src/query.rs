@@ -25,6 +25,8 @@ pub enum Query {
     /// The flows behind those of the last [`Reply::Flows`], which said that there are more.
     /// Answered as [`Query::Flows`].
     MoreFlows,
+    /// How do the apps fare? Answered by [`Reply::Apps`].
+    Apps,
 }
 
 /// How long the answer to [`Query::Flows`] may take: the kernel gives up before.
@@ -60,6 +62,8 @@ pub enum Reply {
         /// Why, as a phrase.
         why: String,
     },
+    /// All apps.
+    Apps(Vec<AppCounters>),
 }
 
 /// A flow of a switch.
@@ -90,6 +94,20 @@ pub struct FlowStatus {
     pub hard_timeout: u16,
 }
 
+/// What became of the packet-ins for an app, and of its messages. Counted since the kernel started,
+/// over all incarnations of the app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppCounters {
+    /// The app's name.
+    pub name: String,
+    /// Packet-ins that it was given, or will be given when it is back.
+    pub delivered: u64,
+    /// Packet-ins that it did not get because it did not keep up.
+    pub dropped: u64,
+    /// Messages of it that were refused.
+    pub refused: u64,
+}
+
 /// A connected switch. Counters count from its connection, this one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchStatus {
@@ -116,8 +134,11 @@ pub struct SwitchStatus {
     pub flows_at_start: Option<u64>,
     /// Packet-ins it sent.
     pub packet_ins: u64,
-    /// Packet-ins that an app did not get because its ring was full.
+    /// Packet-ins that an app did not get because it did not keep up, for each app.
     pub dropped: u64,
+    /// How often it was left unread for a while, because apps did not keep up.
+    #[serde(default)]
+    pub pauses: u64,
     /// Packet-ins that ended because a guard was silent or away.
     #[serde(default)]
     pub guarded: u64,

@@ -354,6 +354,12 @@ impl Operator {
                 let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
                 self.tell(&Reply::Switches { switches, more })
             }
+            Ok((Query::Apps, _)) => {
+                let (reply, answer) = channel();
+                worker.command(Command::Apps { reply });
+                let Ok(apps) = answer.recv_timeout(PATIENCE) else { return false };
+                self.tell(&Reply::Apps(apps))
+            }
             Ok((Query::Flows { dpid }, _)) => {
                 *questions += 1;
                 let question = *questions;
@@ -375,7 +381,10 @@ impl Operator {
 
     /// Answers. `false` if that cannot be done.
     fn tell(&mut self, reply: &Reply) -> bool {
-        if !matches!(reply, Reply::Switches { .. } | Reply::Flows { more: true, .. }) {
+        if matches!(
+            reply,
+            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
+        ) {
             self.flows = None;
         }
         self.channel.send(reply, &[]).is_ok()

@@ -19,7 +19,10 @@
 
 mod answers;
 mod backlog;
+mod counts;
+mod fullness;
 mod hosted;
+mod packets;
 mod spent;
 mod tracked;
 
@@ -32,15 +35,17 @@ use sdk::abi::{self, Record, RecordKind};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{Down, PeerFault, Room};
 
-use crate::check::{OWN_BITS, Rights};
+use crate::check::Rights;
 use crate::control::AppId;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
-use crate::rewrite::{owner, put_cookie};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+pub(crate) use self::counts::{Counts, News};
+pub(crate) use self::fullness::Fill;
+use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
 use self::spent::{Given, Spent};
@@ -59,6 +64,8 @@ pub(crate) struct Link {
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
     pub(crate) given: Given,
+    pub(crate) counts: Counts,
+    fullness: Fullness,
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
@@ -121,6 +128,8 @@ impl Link {
             policy,
             spent: Spent::new(Instant::now()),
             given: Given::default(),
+            counts: Counts::default(),
+            fullness: Fullness::default(),
             slot,
             phase: Phase::Down,
             place: Place::Nowhere,
@@ -178,40 +187,19 @@ impl Link {
         self.phase != Phase::Down
     }
 
-    /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
-    ///
-    /// What the app says of it will come with `ticket`. The cookie in `record` is that of the flow,
-    /// the one in `body` that of no flow: whose flow it is, is nobody else's business.
-    pub(crate) fn packet_in(
-        &mut self,
-        switch: &mut Switch,
-        record: &Record,
-        body: &[u8],
-        ticket: Ticket,
-    ) -> bool {
-        if record.buffer_id != u32::MAX {
-            self.given.note(record.dpid, record.epoch, record.buffer_id);
-        }
-        if owner(record.cookie) != self.app {
-            let words = Record { cookie: u64::MAX, ..*record }.words();
-            return self.packet(switch, &words, body, ticket);
-        }
-        let cookie = record.cookie & OWN_BITS;
-        let words = Record { cookie, ..*record }.words();
-        let mut own = std::mem::take(&mut self.own_packet);
-        own.clear();
-        own.extend_from_slice(body);
-        put_cookie(&mut own, cookie);
-        let given = self.packet(switch, &words, &own, ticket);
-        self.own_packet = own;
-        given
+    /// How full the app is now. One in this process never is: it is called when there is a batch.
+    pub(crate) fn fill(&mut self, now: Instant) -> Fill {
+        let room = match (&self.place, self.phase) {
+            (Place::Here(_), Phase::Live) => usize::MAX,
+            (Place::Zone(rings), Phase::Live) => rings.ring.room(Room::Ordinary),
+            _ => self.backlog.room(Room::Ordinary, self.capacity),
+        };
+        self.fullness.note(room, self.capacity, now)
     }
 
-    fn packet(&mut self, switch: &mut Switch, words: &[u64], body: &[u8], ticket: Ticket) -> bool {
-        if self.phase != Phase::Live {
-            return self.backlog.push(words, body, ticket, self.capacity);
-        }
-        self.announce(switch) && self.push_ticket(words, body, Room::AllButReserve, ticket)
+    /// Whether it was full when [`fill`](Self::fill) was last asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fullness.is_full()
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is

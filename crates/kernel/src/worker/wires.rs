@@ -8,7 +8,7 @@ use sys::doorbell::{Doorbell, Ringer};
 use crate::control::AppId;
 use crate::flows::Part;
 use crate::policy::Policy;
-use crate::query::SwitchStatus;
+use crate::query::{AppCounters, SwitchStatus};
 
 /// What the server's thread asks of a worker.
 #[derive(Debug)]
@@ -45,6 +45,11 @@ pub enum Command {
         dpid: u64,
         /// What the answer is to name.
         question: u64,
+    },
+    /// Tell what became of the packet-ins for apps, and of their messages.
+    Apps {
+        /// Where to.
+        reply: Sender<Vec<AppCounters>>,
     },
     /// Close everything and return.
     Stop,
