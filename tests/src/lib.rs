@@ -7,9 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apps;
+pub mod broadcast;
 pub mod controller;
+pub mod emulated;
+pub mod mark;
 pub mod net;
 pub mod pki;
+pub mod random;
+pub mod stream;
 pub mod traces;
 
 use std::env;
@@ -24,7 +30,7 @@ use anyhow::Context as _;
 use cli::lab::{Interrupt, Lab, LabError};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// After this long a system test fails, whatever it waits for.
+/// After this long a system test fails, whatever it waits for, unless it says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a system test in a lab of its own.
@@ -32,6 +38,17 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 /// # Panics
 /// If the test fails or takes longer than [`LIMIT`], or if it cannot run and all must.
 pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
+    in_a_lab_for(LIMIT, test);
+}
+
+/// As [`in_a_lab`], for a test that takes longer or must not take as long.
+///
+/// # Panics
+/// As [`in_a_lab`], with `limit`.
+pub fn in_a_lab_for(
+    limit: Duration,
+    test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static,
+) {
     let interrupt = Interrupt::default();
     let inner = interrupt.clone();
     let (sender, receiver) = mpsc::channel();
@@ -43,10 +60,10 @@ pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) 
         }));
         let _ = sender.send(outcome); // fails only after the timeout, when nobody listens
     });
-    let outcome = receiver.recv_timeout(LIMIT);
+    let outcome = receiver.recv_timeout(limit);
     if matches!(outcome, Err(RecvTimeoutError::Timeout)) {
         interrupt.store(true, Ordering::Relaxed);
-        panic!("not finished after {LIMIT:?}");
+        panic!("not finished after {limit:?}");
     }
     let _ = thread.join(); // every process of the lab has ended when this returns
     match outcome {

@@ -2,12 +2,19 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
+mod answers;
 mod app_killed;
 mod claims;
 mod configuration;
+mod deaths;
+mod demo;
 mod garbage;
+mod hostile;
+mod guards;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;

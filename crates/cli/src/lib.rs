@@ -7,6 +7,7 @@
 //! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
 //! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app |
+//! | [`flows`] | `rosemary flows`: what is in a switch's tables |
 //! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
@@ -25,6 +26,7 @@ pub mod apps;
 pub mod ask;
 pub mod demo;
 pub mod doctor;
+pub mod flows;
 pub mod lab;
 pub mod ofp;
 pub mod pki;

@@ -8,6 +8,17 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sys::jail::Report;
 
+/// The numbers on switches that are an app's: of its 0, and of its highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Priorities of flows.
+    pub band: (u16, u16),
+    /// Groups.
+    pub groups: (u32, u32),
+    /// Meters.
+    pub meters: (u32, u32),
+}
+
 /// The monitor to a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -22,8 +33,8 @@ pub enum Request {
         wall: Option<Wall>,
         /// The digest of the object, SHA-256 in hexadecimal digits; another one is not loaded.
         sha256: String,
-        /// The priorities on the switch of the app's priority 0 and of its highest.
-        band: (u16, u16),
+        /// What is the app's on switches.
+        numbers: Numbers,
     },
     /// The first and only message: confine yourself, say what could be done, and exit. Descriptor: as
     /// with [`Load`](Self::Load). Answered by [`Answer::Confined`] or [`Answer::Failed`].

@@ -121,7 +121,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         monitor.send(&Answer::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let Request::Load { name, wall, sha256, band } = request else {
+    let Request::Load { name, wall, sha256, numbers } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
@@ -129,7 +129,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), band))?;
+    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;

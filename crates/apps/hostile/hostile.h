@@ -1,0 +1,112 @@
+/*
+ * What every hostile app needs: an app whose attack runs once, at its first call, and a word for each
+ * attempt. An app says in the log, line by line, `GOT what` or `REFUSED what: why`, and at the end `DONE`.
+ *
+ * An attempt is harmless where it succeeds: signals are 0, what is written is what was there, what
+ * is made is removed. It has to be: without the wall it does succeed.
+ *
+ * An app that includes this defines `attack`.
+ */
+#ifndef HOSTILE_H
+#define HOSTILE_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "rosemary_app.h"
+
+static const struct rosemary_host *host;
+static const struct rosemary_batch *first_batch;
+
+static void attack(void);
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    int size;
+    va_start(arguments, format);
+    size = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (size > (int)sizeof text - 1)
+        size = sizeof text - 1;
+    host->log(host, ROSEMARY_LOG_INFO, text, (uint32_t)size);
+}
+
+/* Whether the system said that one may not, rather than that the question made no sense. */
+__attribute__((unused)) static int is_refusal(int error) {
+    return error == EPERM || error == EACCES || error == ENOSYS || error == EROFS || error == ENOSPC;
+}
+
+__attribute__((unused)) static void got(const char *what) {
+    say("GOT %s", what);
+}
+
+__attribute__((unused)) static void refused(const char *what, const char *why) {
+    say("REFUSED %s: %s", what, why);
+}
+
+/* What came of a call: `result` is negative if it failed, with errno. That it failed over its arguments
+ * shows that it would have been allowed with others. */
+__attribute__((unused)) static void tell(const char *what, long result) {
+    int error = errno;
+    if (result < 0 && is_refusal(error))
+        refused(what, strerror(error));
+    else if (result < 0)
+        say("GOT %s (it looked at the arguments: %s)", what, strerror(error));
+    else
+        got(what);
+}
+
+/* The same, where failing for any reason is to be kept out: files that are not there. */
+__attribute__((unused)) static void tell_strictly(const char *what, long result) {
+    if (result < 0)
+        refused(what, strerror(errno));
+    else
+        got(what);
+}
+
+static void *create(const struct rosemary_host *its) {
+    host = its;
+    return &host;
+}
+
+static int32_t on_batch(void *app, const struct rosemary_batch *batch,
+                        struct rosemary_answer *answer) {
+    static int done;
+    (void)app;
+    (void)answer;
+    if (!done) {
+        done = 1;
+        first_batch = batch;
+        attack();
+        say("DONE");
+    }
+    return 0;
+}
+
+static void destroy(void *app) {
+    (void)app;
+}
+
+const struct rosemary_app rosemary_app = {
+    .abi = ROSEMARY_ABI,
+    .size = sizeof(struct rosemary_app),
+    .name = "hostile",
+    .version = "0.1.0",
+    .create = create,
+    .on_batch = on_batch,
+    .destroy = destroy,
+};
+
+#endif

@@ -1,0 +1,187 @@
+//! Hostile apps (`crates/apps/hostile`) and the wall around them.
+//!
+//! Each app tries what it can and says of each attempt `GOT` or `REFUSED`. Behind the wall every
+//! attempt of every app must be refused, and the monitor must have told of the system calls. The same
+//! apps without a wall must get what they want: otherwise they would prove nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use cli::lab::{Lab, Rosemary};
+use monitor::supervise::State;
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+/// Where root's configuration is.
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+/// What needs no wall: the rings refuse it by themselves.
+const SEALED: [&str; 4] = [
+    "mapping the kernel's memory for writing",
+    "sealing shared memory",
+    "resizing shared memory",
+    "making the kernel's records writable",
+];
+
+/// For some thirty processes to start and try, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an app said: attempts and what came of them.
+type Attempts = BTreeMap<String, String>;
+
+#[test]
+fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
+    in_a_lab(|lab| {
+        let apps = build(lab)?;
+        fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let before = rosemary.status()?.context("it answers")?;
+        let said = listen(lab, &rosemary, &apps)?;
+        let log = rosemary.log();
+        let mut escaped = Vec::new();
+        for (app, attempts) in &said {
+            for (what, how) in attempts.iter().filter(|(_, how)| how.starts_with("GOT")) {
+                escaped.push(format!("{app}: {how} {what}"));
+            }
+        }
+        let attempts: usize = said.values().map(BTreeMap::len).sum();
+        let tallied = format!("{} contained, {} escaped", said.len(), escaped.len());
+        println!("{attempts} attempts of {} apps: {tallied}", said.len());
+        assert!(escaped.is_empty(), "{escaped:#?}");
+        for (app, call) in [
+            ("ptrace", "call=\"fork\""),
+            ("kill-parent", "call=\"tgkill\""),
+            ("mount", "call=\"mount\" about=\"/nowhere\""),
+            ("exec", "call=\"execve\" about=\"/nowhere\""),
+            ("files", "call=\"openat\" about=\"/app/0.so\""),
+            ("bpf", "call=\"bpf\""),
+            ("raw-socket", "call=\"socket\""),
+        ] {
+            let told = log.lines().any(|line| {
+                line.contains("refused a system call")
+                    && line.contains(&format!("app=\"{app}\""))
+                    && line.contains(call)
+            });
+            assert!(told, "{app} {call}:\n{log}");
+        }
+        let after = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+        assert_eq!(before.programs.kernel, after.programs.kernel);
+        for app in &after.programs.apps {
+            assert_eq!((app.state, app.restarts), (State::Running, 0), "{app:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn same_apps_without_a_wall_get_what_they_want_so_the_test_sees() {
+    in_a_lab(|lab| {
+        let apps = build(lab)?;
+        fs::write(CONFIG, config(&apps))?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--unconfined"])?;
+        rosemary.wait_for_log(&["UNCONFINED"], SOON)?;
+        let said = listen(lab, &rosemary, &apps)?;
+        let mut kept = Vec::new();
+        for (app, attempts) in &said {
+            for (what, how) in attempts.iter().filter(|(_, how)| !how.starts_with("GOT")) {
+                println!("without a wall: {app}: {what}: {how}");
+                if !SEALED.contains(&what.as_str()) {
+                    kept.push(app.clone());
+                }
+            }
+            if !attempts.values().any(|how| how.starts_with("GOT")) {
+                kept.push(format!("{app} got nothing at all"));
+            }
+        }
+        let escaped = said.values().filter(|it| it.values().any(|how| how.starts_with("GOT")));
+        println!("{} of {} escape", escaped.count(), said.len());
+        let nothing: Vec<_> = kept.iter().filter(|it| it.contains("nothing")).collect();
+        assert!(nothing.is_empty(), "{nothing:?}");
+        // A machine may itself have switched off one or the other.
+        assert!(kept.len() < 8, "{kept:?}");
+        Ok(())
+    });
+}
+
+/// Builds every app; their names and objects.
+fn build(lab: &Lab) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (sources, headers) = (here.join("../crates/apps/hostile"), here.join("../crates/sdk/c"));
+    let mut apps = BTreeMap::new();
+    for entry in fs::read_dir(&sources)? {
+        let source = entry?.path();
+        if source.extension().is_none_or(|it| it != "c") {
+            continue;
+        }
+        let name = source.file_stem().context("a file has a name")?.to_string_lossy();
+        let name = name.replace('_', "-");
+        let object = lab.files().join(format!("{name}.so"));
+        let [source, object_text, headers] =
+            [&source, &object, &headers].map(|path| path.display().to_string());
+        let flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
+        lab.run("cc", &[&flags[..], &[&headers, "-o", &object_text, &source]].concat())?;
+        apps.insert(name, object);
+    }
+    Ok(apps)
+}
+
+fn config(apps: &BTreeMap<String, PathBuf>) -> String {
+    apps.iter().fold(String::new(), |mut text, (name, object)| {
+        let object = object.display();
+        let _ = writeln!(
+            text,
+            "[[app]]\nname = \"{name}\"\nobject = \"{object}\"\nstage = \"observe\"\n"
+        );
+        text
+    })
+}
+
+/// Waits until each app has said that it is done; what each has said.
+fn listen(
+    lab: &Lab,
+    rosemary: &Rosemary<'_>,
+    apps: &BTreeMap<String, PathBuf>,
+) -> anyhow::Result<BTreeMap<String, Attempts>> {
+    let said = |log: &str| {
+        let mut said: BTreeMap<String, Attempts> = BTreeMap::new();
+        let mut done = Vec::new();
+        for line in log.lines() {
+            let Some((_, rest)) = line.split_once("app=\"") else { continue };
+            let Some((app, _)) = rest.split_once('"') else { continue };
+            if line.ends_with(" DONE") || line.contains(" DONE ") {
+                done.push(app.to_owned());
+            }
+            for how in ["GOT ", "REFUSED "] {
+                let Some((_, what)) = line.split_once(how) else { continue };
+                let what = what.split(" app=").next().unwrap_or(what);
+                let (what, why) = what.split_once(": ").unwrap_or((what, ""));
+                let what = what.split(" (").next().unwrap_or(what);
+                let attempts = said.entry(app.to_owned()).or_default();
+                attempts.insert(what.to_owned(), format!("{how}{why}"));
+            }
+        }
+        done.sort();
+        done.dedup();
+        (said, done)
+    };
+    let done = lab.wait_for("every hostile app is done", PATIENCE, |evidence| {
+        let log = rosemary.log();
+        let (_, done) = said(&log);
+        let missing: Vec<&String> = apps.keys().filter(|app| !done.contains(app)).collect();
+        evidence.0 = format!("not done: {missing:?}\n{}", tail(&log));
+        Ok(missing.is_empty().then_some(()))
+    });
+    done?;
+    let (said, _) = said(&rosemary.log());
+    anyhow::ensure!(said.len() == apps.len(), "some said nothing: {:?}", said.keys());
+    Ok(said)
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
