@@ -53,7 +53,7 @@ fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
         println!("{attempts} attempts of {} apps: {tallied}", said.len());
         assert!(escaped.is_empty(), "{escaped:#?}");
         for (app, call) in [
-            ("ptrace", "call=\"fork\""),
+            ("ptrace", "call=\"ptrace\""),
             ("kill-parent", "call=\"tgkill\""),
             ("mount", "call=\"mount\" about=\"/nowhere\""),
             ("exec", "call=\"execve\" about=\"/nowhere\""),
@@ -85,24 +85,24 @@ fn same_apps_without_a_wall_get_what_they_want_so_the_test_sees() {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--unconfined"])?;
         rosemary.wait_for_log(&["UNCONFINED"], SOON)?;
         let said = listen(lab, &rosemary, &apps)?;
+        let mut nothing = Vec::new();
         let mut kept = Vec::new();
         for (app, attempts) in &said {
             for (what, how) in attempts.iter().filter(|(_, how)| !how.starts_with("GOT")) {
                 println!("without a wall: {app}: {what}: {how}");
                 if !SEALED.contains(&what.as_str()) {
-                    kept.push(app.clone());
+                    kept.push(what.clone());
                 }
             }
             if !attempts.values().any(|how| how.starts_with("GOT")) {
-                kept.push(format!("{app} got nothing at all"));
+                nothing.push(app);
             }
         }
         let escaped = said.values().filter(|it| it.values().any(|how| how.starts_with("GOT")));
         println!("{} of {} escape", escaped.count(), said.len());
-        let nothing: Vec<_> = kept.iter().filter(|it| it.contains("nothing")).collect();
-        assert!(nothing.is_empty(), "{nothing:?}");
-        // A machine may itself have switched off one or the other.
-        assert!(kept.len() < 8, "{kept:?}");
+        assert!(nothing.is_empty(), "got nothing at all: {nothing:?}");
+        // A machine may itself have switched off one or the other: modules, x32.
+        assert!(kept.len() <= 4, "{kept:?}");
         Ok(())
     });
 }
@@ -161,7 +161,7 @@ fn listen(
                 let (what, why) = what.split_once(": ").unwrap_or((what, ""));
                 let what = what.split(" (").next().unwrap_or(what);
                 let attempts = said.entry(app.to_owned()).or_default();
-                attempts.insert(what.to_owned(), format!("{how}{why}"));
+                attempts.insert(what.replace("\\'", "'"), format!("{how}{why}"));
             }
         }
         done.sort();
