@@ -74,7 +74,7 @@ test: check build ## all of it: check, then the whole system against Open vSwitc
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
 soak: build ## the long runs: apps die 100 times each way under traffic: minutes
-	@.ci/need $(LAB)
+	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
