@@ -7,6 +7,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,16 +15,18 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
+use sys::flight::{Recorder, SEATS};
+use sys::object::Object;
 use thiserror::Error;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
-use crate::control::{Answer, App, Request};
+use crate::control::{Answer, App, AppId, Host, Request};
 use crate::query::{Query, Reply};
 use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
 };
-use crate::worker::{Command, Notice, Wires, Worker};
+use crate::worker::{Apps, Command, Known, Notice, Wires, Worker, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
@@ -43,6 +46,9 @@ pub enum ServerError {
     /// Keys were announced and did not come.
     #[error("the monitor's first message was without the keys that it announced")]
     NoKeys,
+    /// Apps are to run in this process, and their objects or the flight recorder did not come.
+    #[error("the monitor's first message was without the flight recorder that it announced")]
+    NoRecorder,
     /// The monitor has checked them, so this should not happen.
     #[error("the keys for TLS: {0}")]
     Keys(#[from] KeysError),
@@ -95,18 +101,58 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let mut fds = fds.into_iter();
     let sockets: Vec<TcpListener> =
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
-    let tls = if tls { Some(take_keys(fds)?) } else { None };
+    let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let entrance = Entrance { plain, tls };
+    let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
+    let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
+    let recorder = if hosting > 0 {
+        let fd = fds.next().ok_or(ServerError::NoRecorder)?;
+        Some(Recorder::map(&fd).map_err(system("mapping the flight recorder"))?)
+    } else {
+        None
+    };
+    let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
+    let apps = Apps { apps, seat: recorder.map(|recorder| recorder.seat(0)) };
     let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
+    for (app, why) in not_loaded {
+        let why = format!("its object could not be loaded: {why}");
+        monitor.send(&Answer::Demoted { app, why }, &[])?;
+    }
     Server { monitor, operators: Vec::new(), worker }.serve()
+}
+
+/// Loads the objects of those that run in this process. The second list is of those that could not
+/// be, and why.
+fn load(
+    apps: Vec<App>,
+    objects: Vec<OwnedFd>,
+    recorder: Option<&Recorder>,
+) -> (Vec<Known>, Vec<(AppId, String)>) {
+    let mut seat = recorder.map(|recorder| recorder.seat(SEATS - 1));
+    let mut not_loaded = Vec::new();
+    let mut objects = objects.into_iter();
+    let mut object_of = |app: &App| {
+        let object = objects.next()?;
+        let _noted = note(&mut seat, app.app); // its constructors run
+        let loaded = Object::load(object);
+        loaded.map(Arc::new).map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
+    };
+    let with_object = |app: App| match app.host {
+        Host::User => Known { app, object: None },
+        Host::Kernel => {
+            let object = object_of(&app);
+            Known { app, object }
+        }
+    };
+    (apps.into_iter().map(with_object).collect(), not_loaded)
 }
 
 /// Makes of the keys that came with `Start` what is needed to serve.
 fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
-    let fds: Vec<OwnedFd> = fds.collect();
+    let fds: Vec<OwnedFd> = fds.take(Keys::DESCRIPTORS).collect();
     let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
     let keys = Keys::from_fds(fds).map_err(system("reading the keys"))?;
     Ok(keys.check()?)
@@ -129,7 +175,7 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
 }
 
 impl Link {
-    fn start(listeners: Vec<TcpListener>, apps: Vec<App>, entrance: Entrance) -> io::Result<Self> {
+    fn start(listeners: Vec<TcpListener>, apps: Apps, entrance: Entrance) -> io::Result<Self> {
         let (commands, to_obey) = channel();
         let (to_tell, notices) = channel();
         let (commands_bell, hears) = Ringer::new()?;
@@ -141,10 +187,14 @@ impl Link {
             notices: to_tell,
             notices_bell: Ringer::from_fd(rings),
         };
-        let worker = Worker::new(listeners, apps, entrance, wires)?;
         let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
+            // Made in its own thread: instances of apps never leave the thread that made them.
+            let work = || Worker::new(listeners, apps, entrance, wires).and_then(Worker::run);
             // A panic is one of ours; the server ends the process over it.
-            let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+            let result = catch_unwind(AssertUnwindSafe(work));
+            if let Ok(Err(error)) = &result {
+                error!(%error, "a worker ended");
+            }
             let (notices, bell) = ended;
             let _ = notices.send(Notice::Ended);
             bell.ring();
@@ -214,6 +264,13 @@ impl Server {
             Notice::Attached { app, capacity, fds } => {
                 let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                 self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+            }
+            Notice::Hosted { app, version } => {
+                self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+            }
+            Notice::Demoted { app, why } => {
+                self.worker.command(Command::Disable { app });
+                self.monitor.send(&Answer::Demoted { app, why }, &[])?;
             }
             Notice::Ended => return Err(ServerError::Worker),
             Notice::NotAttached { app, why } => {

@@ -86,7 +86,7 @@ impl Bench {
 }
 
 fn seen(record: &[u8]) -> Seen {
-    let [head, dpid, ..] = words(record).unwrap();
+    let [head, dpid, ..] = split(record).unwrap().0;
     let body = &record[abi::RECORD_HEAD..];
     match (head >> 32 & 0xffff, head >> 56) {
         (1, _) => Seen::Begin,

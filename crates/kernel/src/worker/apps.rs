@@ -58,7 +58,7 @@ impl Worker {
     }
 
     /// Checks a message of an app and appends it to what goes to its switch.
-    fn send(
+    pub(super) fn send(
         &mut self,
         index: usize,
         dpid: u64,
@@ -102,7 +102,7 @@ impl Worker {
         Ok(())
     }
 
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         index: usize,
         dpid: u64,
@@ -192,8 +192,8 @@ impl Worker {
 
     /// Makes sure that an app has a place, connected or not; returns which.
     pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
+        let known = self.place_of(app);
         let links = &mut self.dispatch.links;
-        let known = links.iter().position(|link| link.app == app);
         let index = known.unwrap_or(links.len());
         if index == MAX_LINKS {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
@@ -207,11 +207,14 @@ impl Worker {
         Ok(index)
     }
 
+    /// Where an app's link is.
+    pub(super) fn place_of(&self, app: AppId) -> Option<usize> {
+        self.dispatch.links.iter().position(|link| link.app == app)
+    }
+
     /// The app's zone is dead.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
-        let Some(index) = self.dispatch.links.iter().position(|link| link.app == app) else {
-            return;
-        };
+        let Some(index) = self.place_of(app) else { return };
         if !self.dispatch.links[index].is_attached() {
             return;
         }

@@ -26,6 +26,11 @@ pub enum Command {
         /// Which app.
         app: AppId,
     },
+    /// An app in this process failed on another worker: it is not to be called any more.
+    Disable {
+        /// Which app.
+        app: AppId,
+    },
     /// Tell about switches with a greater DPID, at most [`PAGE`], and whether there are more.
     Switches {
         /// `None`: from the start.
@@ -55,6 +60,20 @@ pub enum Notice {
         /// Which app.
         app: AppId,
         /// Why.
+        why: String,
+    },
+    /// An app runs in this process, on this worker.
+    Hosted {
+        /// Which app.
+        app: AppId,
+        /// The version that its object states.
+        version: String,
+    },
+    /// An app in this process has failed, and is not called any more on this worker.
+    Demoted {
+        /// Which app.
+        app: AppId,
+        /// How.
         why: String,
     },
     /// The worker is over, one way or another.
