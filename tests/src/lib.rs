@@ -10,6 +10,7 @@
 pub mod apps;
 pub mod capture;
 pub mod controller;
+pub mod fake;
 pub mod mark;
 pub mod net;
 pub mod pki;

@@ -10,6 +10,7 @@ mod garbage;
 mod guards;
 mod kernel_killed;
 mod lab;
+mod offences;
 mod refusals;
 mod scaffold;
 mod stopping;
