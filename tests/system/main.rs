@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
 mod app_killed;
+mod attacks;
 mod claims;
 mod configuration;
 mod deaths;
