@@ -11,6 +11,7 @@ mod garbage;
 mod guards;
 mod kernel_killed;
 mod lab;
+mod mininet;
 mod offences;
 mod refusals;
 mod scaffold;
