@@ -4,6 +4,7 @@
 
 mod answers;
 mod app_killed;
+mod attacks;
 mod claims;
 mod configuration;
 mod deaths;
@@ -13,6 +14,8 @@ mod guards;
 mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod mininet;
+mod offences;
 mod pausing;
 mod refusals;
 mod scaffold;
