@@ -8,15 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
-<<<<<<< HEAD
 pub mod broadcast;
-pub mod controller;
-pub mod emulated;
-=======
 pub mod capture;
 pub mod controller;
+pub mod emulated;
 pub mod fake;
->>>>>>> proofs
 pub mod mark;
 pub mod net;
 pub mod pki;
