@@ -65,7 +65,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl ovs-pki tshark
+	@.ci/need $(LAB) setpriv openssl ovs-pki tshark mn
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo
@@ -76,7 +76,7 @@ test: check build ## all of it: check, then the whole system against Open vSwitc
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
 soak: build ## the long runs: apps die 100 times each way under traffic: minutes
-	@.ci/need $(LAB)
+	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log

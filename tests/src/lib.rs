@@ -9,8 +9,10 @@
 
 pub mod apps;
 pub mod broadcast;
+pub mod capture;
 pub mod controller;
 pub mod emulated;
+pub mod fake;
 pub mod mark;
 pub mod net;
 pub mod pki;
@@ -27,6 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use capture::Capture;
 use cli::lab::{Interrupt, Lab, LabError};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -55,7 +58,7 @@ pub fn in_a_lab_for(
     // A thread of its own: it never leaves the lab's namespaces, and its end is the lab's end.
     let thread = thread::spawn(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| match Lab::enter_until(inner) {
-            Ok(lab) => test(&lab),
+            Ok(lab) => captured(&lab, test),
             Err(error) => Err(error.into()),
         }));
         let _ = sender.send(outcome); // fails only after the timeout, when nobody listens
@@ -75,6 +78,13 @@ pub fn in_a_lab_for(
         Ok(Err(panicked)) => panic::resume_unwind(panicked),
         Err(_) => unreachable!("the thread sends before it ends, and a timeout is above"),
     }
+}
+
+/// Runs a test while what the controller says is captured, and has that checked.
+fn captured(lab: &Lab, test: impl FnOnce(&Lab) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let capture = Capture::start(lab, capture::PORT)?;
+    test(lab)?;
+    capture.check(lab)
 }
 
 /// Says that a test cannot run here, or cannot check all.

@@ -4,6 +4,7 @@
 
 mod answers;
 mod app_killed;
+mod attacks;
 mod claims;
 mod configuration;
 mod deaths;
@@ -14,6 +15,8 @@ mod hostile;
 mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod mininet;
+mod offences;
 mod pausing;
 mod refusals;
 mod scaffold;
