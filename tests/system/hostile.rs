@@ -4,7 +4,7 @@
 //! attempt of every app must be refused, and the monitor must have told of the system calls. The same
 //! apps without a wall must get what they want: otherwise they would prove nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use cli::lab::{Lab, Rosemary};
 use monitor::supervise::State;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
+use sys::jail::seccomp::{Entry, Kind, Test};
 
 /// Where root's configuration is.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
@@ -107,10 +108,50 @@ fn same_apps_without_a_wall_get_what_they_want_so_the_test_sees() {
     });
 }
 
+#[test]
+fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
+    in_a_lab(|lab| {
+        let apps = build_all_of(lab, "hostile/probe")?;
+        fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["probe: DONE"], PATIENCE)?;
+        let log = rosemary.log();
+        let numbers = |word: &str| -> BTreeSet<i64> {
+            let lines = log.lines().filter_map(|line| line.split_once(&format!("probe: {word} ")));
+            let numbers = lines.flat_map(|(_, rest)| rest.split(' '));
+            numbers.map_while(|number| number.parse().ok()).collect()
+        };
+        let (made, left) = (numbers("MADE"), numbers("LEFT"));
+        // What the arguments decide was asked with the wrong ones; a file to be written may be in
+        // /tmp, which nobody sees of a pointer to nowhere.
+        let whatever = |entry: &&Entry| matches!(entry.test, Test::Always | Test::ToRead(_));
+        let listed: BTreeSet<i64> =
+            Kind::Zone.allowed().filter(whatever).map(|entry| entry.number).collect();
+        let expected: BTreeSet<i64> = listed.difference(&left).copied().collect();
+        let name = |number: &i64| {
+            let entry = Kind::Zone.allowed().find(|entry| entry.number == *number);
+            entry.map_or_else(|| number.to_string(), |entry| entry.name.to_owned())
+        };
+        let names = |set: &mut dyn Iterator<Item = &i64>| set.map(name).collect::<Vec<_>>();
+        let (too_many, too_few) =
+            (names(&mut made.difference(&expected)), names(&mut expected.difference(&made)));
+        let left = names(&mut left.iter());
+        println!("{} calls can be made, all of them listed; left out: {left:?}", made.len());
+        assert!(too_many.is_empty() && too_few.is_empty(), "{too_many:?} {too_few:?}");
+        assert!(made.len() > 50, "{made:?}");
+        Ok(())
+    });
+}
+
 /// Builds every app; their names and objects.
 fn build(lab: &Lab) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    build_all_of(lab, "hostile")
+}
+
+fn build_all_of(lab: &Lab, folder: &str) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (sources, headers) = (here.join("../crates/apps/hostile"), here.join("../crates/sdk/c"));
+    let sources = here.join("../crates/apps").join(folder);
+    let headers = here.join("../crates/sdk/c");
     let mut apps = BTreeMap::new();
     for entry in fs::read_dir(&sources)? {
         let source = entry?.path();

@@ -2,7 +2,7 @@
  * BAD is 1 to fail (a Rust app's panic), 2 to exit, 3 to break off. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "rosemary_app.h"
 
@@ -10,12 +10,8 @@ static const struct rosemary_host *host;
 static int in_kernel;
 
 static void *create(const struct rosemary_host *its) {
-    char name[32] = "";
-    FILE *comm = fopen("/proc/self/comm", "r");
-    if (!comm)
-        return NULL;
-    in_kernel = fgets(name, sizeof name, comm) && strncmp(name, "rosemary-kernel", 15) == 0;
-    fclose(comm);
+    /* The kernel's user; apps have those behind it. */
+    in_kernel = getuid() == 0x70000000;
     host = its;
     return &host;
 }

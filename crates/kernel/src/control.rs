@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sys::jail::Report;
 
 use crate::policy::Policy;
 
@@ -157,6 +158,12 @@ pub enum Request {
 /// The kernel to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
+    /// The process is confined. Descriptor, if there is one: the listener that is told of refused
+    /// system calls ([`sys::jail::records`]).
+    Confined {
+        /// What could be done.
+        report: Report,
+    },
     /// Switches are being served.
     Ready,
     /// New rings. Descriptors for the zone: up memory, down memory, up doorbell, down doorbell.

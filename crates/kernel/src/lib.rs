@@ -18,6 +18,7 @@
 //! | `check` | what an app may send, and whose it is then |
 //! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
+//! | `wall` | how it confines itself |
 //! | `rate` | how much outsiders can write into the log |
 //!
 //! The way of a packet-in through them is drawn in `docs/packet-in.md`.
@@ -49,4 +50,5 @@ pub mod server;
 mod switch;
 pub mod tls;
 
+mod wall;
 pub mod worker;

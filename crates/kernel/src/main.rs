@@ -17,7 +17,12 @@ fn main() -> ExitCode {
         let _ = writeln!(stderr(), "{WHAT_IT_IS}");
         return ExitCode::from(2);
     }
+    let split_off = sys::process::split_off_init();
     sys::log::to_stderr();
+    if let Err(error) = split_off {
+        error!(%error, "could not start behind an init");
+        return ExitCode::FAILURE;
+    }
     let control = match Channel::from_stdin() {
         Ok(control) => control,
         Err(error) => {

@@ -7,6 +7,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -27,6 +28,7 @@ use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
 };
+use crate::wall::{self, Wall};
 use crate::worker::{Apps, Command, Known, Notice, Wires, Worker, note};
 
 /// Most operators at once; the oldest gives way.
@@ -105,18 +107,14 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let Request::Start { listeners, run_as, apps, plain, tls } = request else {
         return Err(ServerError::NotStarted);
     };
-    let confined = match run_as {
-        Some(id) => sys::process::drop_privileges(id),
-        None => sys::process::forbid_new_privileges(),
-    };
-    confined.map_err(system("giving up privileges"))?;
-    sys::process::raise_descriptor_limit().map_err(system("raising the limit of descriptors"))?;
+    let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
+    let wall = Wall { monitor: &monitor, run_as, fds: &fds, objects: hosting };
+    let confined = wall.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
     let sockets: Vec<TcpListener> =
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
     let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let entrance = Entrance { plain, tls };
-    let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
     let recorder = if hosting > 0 {
         let fd = fds.next().ok_or(ServerError::NoRecorder)?;
@@ -125,7 +123,11 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         None
     };
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
-    let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
+    let (apps, not_loaded) = load(apps, objects, &confined.objects, recorder.as_ref());
+    let (report, listener) = wall::limit_calls(confined, &monitor);
+    let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
+    monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
+    drop(listener); // it is the monitor's alone
     let apps = Apps { apps, seat: recorder.map(|recorder| recorder.seat(0)) };
     let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
@@ -143,15 +145,21 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
 fn load(
     apps: Vec<App>,
     objects: Vec<OwnedFd>,
+    copies: &[PathBuf],
     recorder: Option<&Recorder>,
 ) -> (Vec<Known>, Vec<(AppId, String)>) {
     let mut seat = recorder.map(|recorder| recorder.seat(SEATS - 1));
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
+    let mut copies = copies.iter();
     let mut object_of = |app: &App| {
         let object = objects.next()?;
         let _noted = note(&mut seat, app.app); // its constructors run
-        let loaded = Object::load(object);
+        // The copies are in a file system of our own, and read-only there; what came is sealed.
+        let loaded = match copies.next() {
+            Some(copy) => Object::load_copy(copy),
+            None => Object::load(object),
+        };
         loaded.map(Arc::new).map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
     let with_object = |app: App| match app.host {

@@ -36,7 +36,7 @@ use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
-use crate::wall::Require;
+use crate::wall::{Refusals, Require};
 use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
@@ -52,6 +52,7 @@ pub(crate) struct House {
     entrance: Entrance,
     users: Users,
     kernel: Program,
+    kernel_refusals: Refusals,
     /// In which app the kernel is, if it hosts any.
     recorder: Option<Reading>,
     zones: Vec<Zone>,
@@ -97,6 +98,7 @@ enum Source {
     ZoneControl(usize),
     ZoneEnd(usize),
     ZoneRefusal(usize),
+    KernelRefusal,
 }
 
 impl House {
@@ -119,7 +121,8 @@ impl House {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new(Voice::Kernel, places.kernel, Apart::No),
+            kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
+            kernel_refusals: Refusals::of_kernel(Instant::now()),
             recorder: None,
             zones,
             reception,
@@ -162,6 +165,7 @@ impl House {
         if self.kernel.is_start_due(now) {
             self.start_kernel(now);
         }
+        self.kernel_refusals.catch_up(now);
         for zone in &mut self.zones {
             zone.refusals.catch_up(now);
             if zone.program.is_start_due(now) {
@@ -201,6 +205,7 @@ impl House {
 
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
+        self.kernel_refusals.over();
         let recorder = self.recorder.take();
         let named = recorder.filter(|_| death.by_itself).map_or_else(Vec::new, |it| it.apps());
         for zone in &mut self.zones {
@@ -237,6 +242,9 @@ impl House {
                 }
             }
         }
+        if let Some(fd) = self.kernel_refusals.fd() {
+            watch(Source::KernelRefusal, fd);
+        }
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
@@ -266,6 +274,7 @@ impl House {
             .filter_map(Program::next_due)
             .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
+            .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
             .chain(self.over_at)
             .min()
@@ -293,6 +302,7 @@ impl House {
                     zone.refusals.hear(now);
                 }
             }
+            Source::KernelRefusal => self.kernel_refusals.hear(now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if let Some(death) = self.kernel.reap(now) {
@@ -350,12 +360,16 @@ impl House {
     fn hear_kernel(&mut self, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some((answer, fds)) = self.kernel.hear(now) else { return };
-            self.on_kernel(answer, &fds, now);
+            self.on_kernel(answer, fds, now);
         }
     }
 
-    fn on_kernel(&mut self, answer: Answer, fds: &[OwnedFd], now: Instant) {
+    fn on_kernel(&mut self, answer: Answer, fds: Vec<OwnedFd>, now: Instant) {
         match answer {
+            Answer::Confined { report } if !self.kernel_refusals.is_confined() => {
+                self.kernel_refusals.confined(&report, fds);
+            }
+            Answer::Confined { .. } => self.kernel.kill("it said twice that it is confined"),
             Answer::Ready => {
                 if self.kernel.ready() {
                     info!(pid = self.kernel.pid(), "kernel was ready");
@@ -371,7 +385,7 @@ impl House {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
                 let lost = "the monitor may open no more descriptors";
                 let asked = zone.is_some_and(|zone| match fds.len() {
-                    4 => zone.rings_made(capacity, fds),
+                    4 => zone.rings_made(capacity, &fds),
                     _ => zone.rings_not_made(lost, now),
                 });
                 if !asked {
@@ -472,17 +486,6 @@ impl House {
             let app = &zone.name;
             warn!(app, "the kernel was trusted with this app: it can do all that the kernel can");
         }
-        match self.users {
-            Users::Separate => {}
-            Users::NotRoot => {
-                info!("apps share your user, seen from outside; run as root for separate users");
-            }
-            Users::NotMapped => {
-                warn!(
-                    "apps share your user: this container has no users from 0x70000000 on; run as \
-                     root outside of it for separate users"
-                );
-            }
-        }
+        self.users.tell();
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use rosemary_monitor::options::Options;
+use tracing::warn;
 
 /// How long who reads the log may take for the end of it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -22,7 +23,11 @@ struct Command {
 
 fn main() -> ExitCode {
     let command = Command::parse();
+    let confined = if command.options.unconfined { Ok(()) } else { sys::jail::confine_monitor() };
     sys::log::in_background();
+    if let Err(error) = confined {
+        warn!(%error, "the monitor keeps privileges that it does not need");
+    }
     let code = run(&command.options);
     sys::log::flush(LAST_WORDS);
     code

@@ -5,6 +5,8 @@
 
 use std::io;
 
+use tracing::{info, warn};
+
 use crate::error::StartError;
 
 /// The kernel's user and group; app `n` gets this plus `n`.
@@ -41,6 +43,22 @@ impl Users {
     fn of_root(map: io::Result<String>) -> Result<Self, StartError> {
         let map = map.map_err(|source| StartError::Users { map: UID_MAP, source })?;
         Ok(if maps(&map, BASE, 0xffff) { Self::Separate } else { Self::NotMapped })
+    }
+
+    /// Says in the log whose user the others will have.
+    pub(crate) fn tell(self) {
+        match self {
+            Self::Separate => {}
+            Self::NotRoot => {
+                info!("apps share your user, seen from outside; run as root for separate users");
+            }
+            Self::NotMapped => {
+                warn!(
+                    "apps share your user: this container has no users from 0x70000000 on; run as \
+                     root outside of it for separate users"
+                );
+            }
+        }
     }
 
     /// The user for the kernel; `None` if it is to stay ours.

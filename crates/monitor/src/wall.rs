@@ -43,10 +43,14 @@ const PER_TURN: u32 = 64;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Hears of what one app was refused.
+/// Hears of what one process was refused.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    app: String,
+    /// The app whose zone it is; `None` for the kernel.
+    app: Option<String>,
+    program: &'static str,
+    /// Whether it has said what wall is around it.
+    is_confined: bool,
     listener: Option<Listener>,
     began: Instant,
     answered: u32,
@@ -55,35 +59,53 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// For the app of that name, of which nothing is heard yet.
-    pub(crate) fn new(app: String, now: Instant) -> Self {
-        Self { app, listener: None, began: now, answered: 0, lines: 0, suppressed: 0 }
+    /// For the zone of the app of that name, of which nothing is heard yet.
+    pub(crate) fn of_zone(app: String, now: Instant) -> Self {
+        Self::new(Some(app), "zone", now)
     }
 
-    /// Its process says that it is confined.
-    pub(crate) fn confined(&mut self, report: &Report, listener: Option<OwnedFd>) {
+    /// For the kernel.
+    pub(crate) fn of_kernel(now: Instant) -> Self {
+        Self::new(None, "kernel", now)
+    }
+
+    fn new(app: Option<String>, program: &'static str, now: Instant) -> Self {
+        let (answered, lines, suppressed) = (0, 0, 0);
+        let (is_confined, listener) = (false, None);
+        Self { app, program, is_confined, listener, began: now, answered, lines, suppressed }
+    }
+
+    /// Whether it has said what wall is around it.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.is_confined
+    }
+
+    /// The process says what wall is around it, and gives its listener if there is one.
+    pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
+        self.is_confined = true;
+        let (app, program) = (self.app.as_deref(), self.program);
         let gaps = report.gaps();
         if gaps.is_empty() {
-            info!(app = self.app, "app was confined");
+            info!(app, program, "confined");
         } else {
             let missing: Vec<String> =
                 gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
             let missing = missing.join("; ");
             warn!(
-                app = self.app,
-                missing, "app was confined as far as this system lets us; see rosemary doctor"
+                app,
+                program, missing, "confined as far as this system lets us; see rosemary doctor"
             );
         }
-        self.listener = listener.and_then(|fd| {
-            Listener::new(fd, true)
-                .inspect_err(|error| warn!(app = self.app, %error, "refused calls are not told"))
+        self.listener = fds.into_iter().next().and_then(|fd| {
+            Listener::new(fd, self.app.is_some())
+                .inspect_err(|error| warn!(app, program, %error, "refused calls are not told"))
                 .ok()
         });
     }
 
     /// Its process is gone.
     pub(crate) fn over(&mut self) {
-        self.listener = None;
+        (self.is_confined, self.listener) = (false, None);
     }
 
     /// What becomes readable when a call waits; none while there were too many.
@@ -105,7 +127,8 @@ impl Refusals {
         (self.began, self.answered, self.lines) = (now, 0, 0);
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
-            warn!(app = self.app, suppressed, "refused more system calls than are listed");
+            let (app, program) = (self.app.as_deref(), self.program);
+            warn!(app, program, suppressed, "refused more system calls than are listed");
         }
     }
 
@@ -121,8 +144,10 @@ impl Refusals {
                     self.lines += 1;
                     let arguments = refused.arguments_in_hex();
                     let about = refused.about.map(|about| crate::program::shortened(&about, 200));
+                    let (app, program) = (self.app.as_deref(), self.program);
                     warn!(
-                        app = self.app,
+                        app,
+                        program,
                         call = refused.call,
                         about,
                         arguments,

@@ -46,8 +46,6 @@ pub(crate) struct Zone {
     pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
-    /// Whether its process has said what wall is around it.
-    is_confined: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
     /// The object for a kernel that is being started, if the kernel is to host it.
@@ -81,7 +79,7 @@ impl Zone {
             app,
             program: Program::new(Voice::Zone(of.name.clone()), host, apart),
             wall,
-            refusals: Refusals::new(of.name.clone(), Instant::now()),
+            refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
             hosting: Hosting::new(of.host),
             object: of.object,
@@ -90,7 +88,6 @@ impl Zone {
             policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
-            is_confined: false,
             given: None,
             version: None,
             sha256: None,
@@ -101,7 +98,7 @@ impl Zone {
     pub(crate) fn start(&mut self, now: Instant) {
         match self.take_object() {
             Ok((object, sha256)) => {
-                (self.failed, self.is_confined) = (false, false);
+                self.failed = false;
                 self.refusals.over();
                 self.program.start(now);
                 let wall = self.wall.map(|require| Wall {
@@ -216,9 +213,8 @@ impl Zone {
         }
         match answer {
             // Before it has loaded the app, what it says is its own.
-            Answer::Confined { report } if !self.is_confined => {
-                self.is_confined = true;
-                self.refusals.confined(&report, fds.into_iter().next());
+            Answer::Confined { report } if !self.refusals.is_confined() => {
+                self.refusals.confined(&report, fds);
             }
             Answer::Confined { .. } => self.program.kill("it said twice that it is confined"),
             Answer::Loaded { version } => {

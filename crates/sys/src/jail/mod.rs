@@ -38,6 +38,8 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use rustix::thread::CapabilitySet;
+
 pub use self::limits::Limits;
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
@@ -45,6 +47,20 @@ use self::seccomp::Kind;
 
 /// Where the copies of objects are, inside.
 pub const OBJECTS: &str = "/app";
+
+/// Confines the monitor as far as one can be whose children are still to confine themselves: it keeps
+/// the capabilities that this takes, no executing adds one, and the calls that are for nobody here are
+/// refused to it and to all it starts.
+///
+/// To be called first in `main`, while there is one thread.
+///
+/// # Errors
+/// What could not be done; what stands before it was.
+pub fn confine_monitor() -> io::Result<()> {
+    crate::process::forbid_new_privileges()?;
+    privileges::keep_those_of_monitor()?;
+    seccomp::restrict_monitor()
+}
 
 /// Bytes and entries that a private `/tmp` has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +112,22 @@ impl Jail<'_> {
     /// It could not give up its user or its privileges, or a path that is granted cannot be: the
     /// process is to end.
     pub fn confine(&self) -> io::Result<Confined> {
+        let mut confined = self.enter()?;
+        self.limit_calls(&mut confined);
+        Ok(confined)
+    }
+
+    /// The last step of [`confine`](Self::confine), for who still had something to do before.
+    pub fn limit_calls(&self, confined: &mut Confined) {
+        confined.listener = seccomp::restrict(self, &mut confined.report);
+    }
+
+    /// Confines this process, but for its system calls: [`limit_calls`](Self::limit_calls) is to follow
+    /// when the libraries and objects are loaded whose files it may not open afterwards.
+    ///
+    /// # Errors
+    /// As [`confine`](Self::confine).
+    pub fn enter(&self) -> io::Result<Confined> {
         let mut report = Report::default();
         descriptors::clear_environment();
         report.on(Mechanism::Environment);
@@ -124,7 +156,7 @@ impl Jail<'_> {
         };
 
         if let Some(id) = self.run_as {
-            privileges::shrink_bounding_set()?;
+            privileges::shrink_bounding_set(CapabilitySet::empty())?;
             crate::process::drop_privileges(id)?;
             // Behind the change of the user: what is mounted belongs to root's namespace.
             users = users.and_then(|entered| match entered {
@@ -145,7 +177,6 @@ impl Jail<'_> {
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
         report.add(Mechanism::Limits, self.limits.set(own_user));
         landlock::restrict(self, report.is_on(Mechanism::Root), &mut report);
-        let listener = seccomp::restrict(self, &mut report);
-        Ok(Confined { report, objects, listener })
+        Ok(Confined { report, objects, listener: None })
     }
 }

@@ -81,6 +81,8 @@ const FCNTL: &[u32] = &[
     3,    // F_GETFL
     4,    // F_SETFL
     1030, // F_DUPFD_CLOEXEC
+    1031, // F_SETPIPE_SZ: how much a doorbell holds
+    1032, // F_GETPIPE_SZ
     1033, // F_ADD_SEALS
     1034, // F_GET_SEALS
 ];

@@ -43,14 +43,10 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
 }
 
 /// As [`restrict`], for the monitor: nobody is there whom refused calls could be told, and what it
-/// starts is still to confine itself. Threads that run already are restricted too.
-///
-/// # Errors
-/// The system refuses.
-pub fn restrict_monitor() -> io::Result<()> {
-    let own = Own { pid: 0, control: 0 };
-    let program = program::of(Kind::Monitor, own, false);
-    install(&program, libc::SECCOMP_FILTER_FLAG_TSYNC).map(drop)
+/// starts is still to confine itself.
+pub(super) fn restrict_monitor() -> io::Result<()> {
+    let program = program::of(Kind::Monitor, Own { pid: 0, control: 0 }, false);
+    install(&program, 0).map(drop)
 }
 
 fn install(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i32> {

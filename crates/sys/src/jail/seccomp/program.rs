@@ -48,9 +48,11 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
     for entry in kind.allowed() {
+        // Its list is what it starts begins with, of whose arguments nothing is known here.
+        let test = if kind == Kind::Monitor { Test::Always } else { entry.test };
         let is_watched = WATCHED.iter().any(|it| it.number == entry.number);
         let otherwise = if is_watched { watched } else { refuse };
-        let body = match entry.test {
+        let body = match test {
             Test::Always => vec![return_value(SECCOMP_RET_ALLOW)],
             // Without a listener the file system alone says what can be written.
             Test::ToRead(_) if !tells => vec![return_value(SECCOMP_RET_ALLOW)],

@@ -1,0 +1,74 @@
+/*
+ * Makes system call after system call, by every number, and says which of them were made rather than
+ * refused. Arguments are such that nothing comes of it: pointers to nowhere, descriptors that are not
+ * open. Those that would end or stop the process with any arguments are left out, and said.
+ *
+ * Says `MADE n n n ...`, as many lines as it takes, then `LEFT n n ...`, then `DONE`.
+ */
+#include "../hostile.h"
+
+#include <sched.h>
+
+#define MOST 700
+
+/* The process or thread ends, or waits for ever, whatever the arguments. */
+static int ends(long number) {
+    return number == SYS_exit || number == SYS_exit_group || number == SYS_rt_sigreturn;
+}
+
+/* Whether the call was let through: what the kernel itself says to these arguments is another error. */
+static int is_made(long number, long a, long b, long c) {
+    errno = 0;
+    return syscall(number, a, b, c, -1, -1, -1) >= 0 || (errno != EPERM && errno != ENOSYS);
+}
+
+static int try_all(long number) {
+    switch (number) {
+    /* Would do something with -1. */
+    case SYS_brk:
+    case SYS_sched_yield:
+    case SYS_rt_sigaction:
+        return is_made(number, 0, 0, 0);
+    case SYS_umask: {
+        mode_t mask = umask(077);
+        umask(mask);
+        return errno != EPERM;
+    }
+    /* Says ENOSYS itself to an operation that it does not know. FUTEX_WAKE. */
+    case SYS_futex: {
+        int word = 0;
+        return is_made(number, (long)&word, 1, 0);
+    }
+    case SYS_membarrier:
+        return is_made(number, 0, 0, 0);
+    default:
+        return is_made(number, -1, -1, -1);
+    }
+}
+
+static void tell_numbers(const char *what, const unsigned char *which) {
+    char text[200] = "";
+    size_t size = 0;
+    int number;
+    for (number = 0; number < MOST; number++) {
+        if (which[number])
+            size += (size_t)snprintf(text + size, sizeof text - size, " %d", number);
+        if (size > sizeof text - 8 || (number == MOST - 1 && size > 0)) {
+            say("%s%s", what, text);
+            size = 0;
+        }
+    }
+}
+
+static void attack(void) {
+    static unsigned char made[MOST], left[MOST];
+    long number;
+    for (number = 0; number < MOST; number++) {
+        if (ends(number))
+            left[number] = 1;
+        else
+            made[number] = (unsigned char)(try_all(number) != 0);
+    }
+    tell_numbers("MADE", made);
+    tell_numbers("LEFT", left);
+}
