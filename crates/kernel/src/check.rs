@@ -188,7 +188,8 @@ impl Rights {
             };
             allow(granted, Refusal::Action)?;
         }
-        let sweeps = !adds && version > Version::V1_0 && self.flow_write_any;
+        let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
+        let sweeps = !adds && others;
         let (cookie, mask) = (flow_mod.cookie | self.mark(), flow_mod.cookie_mask | !OWN_BITS);
         if version == Version::V1_0 {
             put(message, COOKIE_1_0, cookie);

@@ -51,6 +51,9 @@ const BUFFER: usize = 256 * 1024;
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How much later they are asked at most while more is to be read than a turn can.
+const CROWDED: Duration = Duration::from_secs(1);
+
 /// Most connections, handshaking ones included.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
@@ -240,13 +243,15 @@ impl Worker {
             }
             self.hear_apps(now);
             self.move_on(now); // also to apps that are now called
-            self.call_apps(0, now);
+            self.call_apps(now);
             self.move_on(now);
             self.pump();
             self.resume(now);
             self.flush(now);
-            // A long absence of ours must not count as silence of those who are still to be read.
-            if now >= self.next_tick && !crowded {
+            // A long absence of ours must not count as silence of those who are still to be read;
+            // but a crowd that stays is read in turns.
+            let due = if crowded { self.next_tick + CROWDED } else { self.next_tick };
+            if now >= due {
                 self.tick(now);
             }
         }

@@ -114,10 +114,8 @@ impl Worker {
             return Ok(());
         }
         let connection = &mut self.connections[key];
-        if version >= Version::V1_3 {
-            let xid = connection.session.xid();
-            table_miss(version, xid, &mut connection.out);
-        }
+        let xid = connection.session.xid();
+        table_miss(version, xid, &mut connection.out);
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
         let epoch = self.epoch;
         let ports = info.ports.len();
@@ -191,7 +189,8 @@ impl Worker {
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
-/// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
+/// (OpenFlow 1.3.5 §5.4). In 1.0 a switch does that by itself (OpenFlow 1.0.2 §3.4), but Open vSwitch may
+/// go on to drop what it dropped while it had no controller, until its flows change.
 pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let cookie = u64::from(KERNEL.0) << APP_SHIFT;
