@@ -3,9 +3,8 @@
 //! ```text
 //!            attach                 all told             backlog empty
 //!   Down ------------> Snapshot --------------> Replay ---------------> Live
-//!     ^                  |  ^                      |                    |  |
-//!     |                  |  \----- a switch went, and the ring was full /  |
-//!     \--- the zone dies +-------------------------+-----------------------/
+//!     ^                  |                         |                     |
+//!     \--- the zone dies +-------------------------+---------------------/
 //!          and its up ring becomes the front of the backlog
 //! ```
 //!
@@ -15,12 +14,14 @@
 //! queued.
 //!
 //! The rule that keeps it right: **no record about a switch before that switch is told**
-//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
+//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`], `Link::gone`) instead of
+//! queued.
 
 mod backlog;
 mod spent;
 mod tracked;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -62,6 +63,9 @@ pub(crate) struct Link {
     backlog: Backlog,
     /// Whether switches wait to be told.
     to_announce: bool,
+    /// Connections that the app was told of and that are gone, which is still to be told. At most
+    /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
+    gone: VecDeque<Record>,
     capacity: u32,
 }
 
@@ -105,6 +109,7 @@ impl Link {
             rings: None,
             backlog: Backlog::default(),
             to_announce: true,
+            gone: VecDeque::new(),
             capacity,
         }
     }
@@ -176,7 +181,12 @@ impl Link {
         if told == Told::All {
             return true;
         }
-        if !self.is_attached() || self.phase == (Phase::Snapshot { begun: false }) {
+        if !self.has_begun() {
+            return false;
+        }
+        if !self.tell_gone() {
+            // Else its past connection would seem to go after this one came.
+            self.to_announce = true;
             return false;
         }
         if matches!(told, Told::Nothing | Told::Stale) {
@@ -207,6 +217,9 @@ impl Link {
             Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
             _ => return, // it will be told as it is then
         }
+        if !self.has_begun() {
+            return; // what it was told is void
+        }
         let (record, body) = port_record(switch, reason, port);
         if !self.push(&record.words(), &body, Room::All) {
             switch.told[self.slot] = Told::Stale;
@@ -219,10 +232,26 @@ impl Link {
         if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
             return; // it never heard of this connection
         }
-        let record = switch_record(RecordKind::SwitchDown, switch);
-        if self.is_attached() && !self.push(&record.words(), &[], Room::All) {
-            self.begin_snapshot(); // what is gone is not in it
+        if self.has_begun() {
+            self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
+            self.to_announce |= !self.tell_gone();
         }
+    }
+
+    /// Tells the app which switches are gone, as far as there is room; `true` once all are told.
+    fn tell_gone(&mut self) -> bool {
+        while let Some(record) = self.gone.pop_front() {
+            if !self.push(&record.words(), &[], Room::All) {
+                self.gone.push_front(record);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the app's snapshot has begun: before, it is told nothing.
+    fn has_begun(&self) -> bool {
+        !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
     }
 
     /// Tells the app that a message of its was refused, if there is room for it.
@@ -254,6 +283,7 @@ impl Link {
 
     fn begin_snapshot(&mut self) {
         self.phase = Phase::Snapshot { begun: false };
+        self.gone.clear();
         self.to_announce = true;
     }
 
@@ -264,6 +294,9 @@ impl Link {
                 return;
             }
             self.phase = Phase::Snapshot { begun: true };
+        }
+        if !self.tell_gone() {
+            return;
         }
         let snapshot = self.phase == (Phase::Snapshot { begun: true });
         let (mut complete, mut stale) = (true, false);

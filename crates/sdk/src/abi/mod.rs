@@ -51,6 +51,7 @@ pub enum RecordKind {
     Port = 5,
     PacketIn = 6,
     Refused = 7,
+    SnapshotPart = 8,
 }
 
 /// Why a message of an application was refused.
