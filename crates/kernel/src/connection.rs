@@ -15,6 +15,7 @@ use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::Dpid;
 use thiserror::Error;
 
+use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
 use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
@@ -77,6 +78,10 @@ pub(crate) struct Connection {
     pub(crate) switch: Option<Switch>,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
+    /// Its place with the worker that has it.
+    pub(crate) seat: Option<Seat>,
+    /// Where the datapath lives that it claims to be; set with its claim.
+    pub(crate) home: Option<Home>,
     wire: Wire,
     /// Whether anything was ever received.
     spoke: bool,
@@ -122,6 +127,8 @@ impl Connection {
             session: Session::new(now, Timing::default()),
             switch: None,
             ticket: None,
+            seat: None,
+            home: None,
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
             spoke: false,
             partial: Vec::new(),
@@ -261,6 +268,13 @@ impl Connection {
             self.partial = Vec::new(); // thousands of idle switches need not keep theirs
         }
         self.partial.extend_from_slice(rest);
+    }
+
+    /// It is with another worker now: forgets what the one before had noted. Returns the claim that
+    /// is to be decided there, and what was read and not handled.
+    pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
+        (self.dirty, self.blocked) = (false, None);
+        (self.claim.take(), std::mem::take(&mut self.partial))
     }
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.

@@ -8,13 +8,14 @@
 //! | [`query`] | what an operator asks and is told |
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
+//! | [`crew`] | what the workers share |
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
 //! | `door` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
 //! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
-//! | `link` | an app's rings: snapshot, replay after a death, live |
+//! | [`link`] | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
 //! | `rate` | how much outsiders can write into the log |
 //!
@@ -29,11 +30,12 @@
 mod check;
 mod connection;
 pub mod control;
+pub mod crew;
 mod dispatch;
 mod door;
 mod frame;
 mod held;
-mod link;
+pub mod link;
 mod plan;
 pub mod policy;
 pub mod query;

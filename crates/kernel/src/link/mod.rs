@@ -18,13 +18,12 @@
 //! queued.
 
 mod backlog;
+pub mod part;
 mod spent;
 mod tracked;
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::sync::Arc;
 
 use sdk::Refusal;
 use sdk::abi::{self, Record, RecordKind};
@@ -33,12 +32,14 @@ use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::AppId;
+use crate::crew::Purse;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+use self::part::{Part, Role, Turn};
 use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
@@ -79,13 +80,15 @@ struct Rings {
     down_bell: Doorbell,
     /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
     in_flight: bool,
+    role: Role,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No zone holds the rings.
     Down,
-    /// Switches are being told; `begun` once the snapshot's first record is in the ring.
+    /// Switches are being told; `begun` once the snapshot's first record, if it is for this worker
+    /// to say, is in the ring.
     Snapshot { begun: bool },
     /// The backlog is being delivered.
     Replay,
@@ -95,14 +98,20 @@ enum Phase {
 
 impl Link {
     /// An app that was never attached.
-    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> Self {
+    pub(crate) fn new(
+        app: AppId,
+        name: String,
+        slot: usize,
+        capacity: u32,
+        purse: Arc<Purse>,
+    ) -> Self {
         let policy = Policy::default();
         Self {
             app,
             name,
             rights: Rights::of(app, &policy),
             policy,
-            spent: Spent::new(Instant::now()),
+            spent: Spent::new(purse),
             given: Given::default(),
             slot,
             phase: Phase::Down,
@@ -114,16 +123,14 @@ impl Link {
         }
     }
 
-    /// Makes rings for a new incarnation of the app's zone; the one before was detached. Returns
-    /// the zone's descriptors, in the order of
-    /// [`Answer::Attached`](crate::control::Answer::Attached).
-    pub(crate) fn attach(&mut self) -> io::Result<[OwnedFd; 4]> {
-        let (ring, fds) = Tracked::create(self.capacity)?;
-        let (up_bell, hears) = Ringer::new()?;
-        let (down_bell, rings) = Doorbell::new()?;
-        self.rings = Some(Rings { ring, up_bell, down_bell, in_flight: false });
+    /// Takes our part of the rings of a new incarnation of the app's zone; the one before was
+    /// detached.
+    pub(crate) fn attach(&mut self, part: Part) {
+        let Part { ring, up_bell, down_bell, role } = part;
+        role.join(self.backlog.has_seen());
+        let ring = Tracked::of(ring);
+        self.rings = Some(Rings { ring, up_bell, down_bell, in_flight: false, role });
         self.begin_snapshot();
-        Ok([fds.up, fds.down, hears, rings])
     }
 
     /// The doorbell by which the zone wakes us, while there is one.
@@ -290,7 +297,8 @@ impl Link {
     fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
         let anew = self.phase == (Phase::Snapshot { begun: false });
         if anew {
-            if !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
+            let begins = self.rings.as_ref().is_none_or(|rings| rings.role.begins());
+            if begins && !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Snapshot { begun: true };
@@ -315,7 +323,9 @@ impl Link {
             return;
         }
         if snapshot {
-            if !self.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {
+            let rings = self.rings.as_ref();
+            let end = rings.map_or(RecordKind::SnapshotEnd, |rings| rings.role.end());
+            if !self.push(&bare(end), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Replay;
@@ -324,11 +334,20 @@ impl Link {
     }
 
     /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
-    /// that ends the app is known, and the rest as it fits.
+    /// that ends the app is known, and the rest as it fits. With that the workers take turns.
     fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
         let mut record = Vec::new();
         while let Some(rings) = self.rings.as_mut().filter(|rings| !rings.in_flight) {
-            let Some((ticket, seen)) = self.backlog.oldest(&mut record) else {
+            let oldest = self.backlog.oldest(&mut record);
+            match rings.role.turn() {
+                Turn::Wait => return,
+                Turn::Repeat if !oldest.is_some_and(|(_, seen)| seen) => {
+                    rings.role.repeated();
+                    continue;
+                }
+                Turn::Repeat | Turn::Go => {}
+            }
+            let Some((ticket, seen)) = oldest else {
                 self.phase = Phase::Live;
                 return;
             };

@@ -4,6 +4,8 @@ use dal::drivers::openflow::SwitchInfo;
 use openflow::{Dpid, MacAddr, PortDesc, PortNo, Version};
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
+use crate::crew::idle;
+
 use super::*;
 
 const CAPACITY: u32 = 4096;
@@ -29,7 +31,8 @@ enum Seen {
 
 impl Bench {
     fn new(switches: Vec<Switch>) -> Self {
-        let link = Link::new(AppId(1), "app".into(), 0, CAPACITY);
+        let purse = idle(1).purse(AppId(1));
+        let link = Link::new(AppId(1), "app".into(), 0, CAPACITY, purse);
         Self { link, zone: None, switches }
     }
 
@@ -42,7 +45,10 @@ impl Bench {
     }
 
     fn attach(&mut self) {
-        let [up, down, _, _] = self.link.attach().unwrap();
+        let (parts, fds) = part::make(&idle(1), CAPACITY).unwrap();
+        let [part] = <[Part; 1]>::try_from(parts).unwrap();
+        let [_, up, down, _] = <[_; 4]>::try_from(fds).unwrap();
+        self.link.attach(part);
         self.zone = Some(ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap());
     }
 

@@ -1,0 +1,129 @@
+//! The threads: how many workers there are, where each runs, and that all of them end.
+
+use std::io;
+use std::net::TcpListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sys::doorbell::Doorbell;
+use tracing::warn;
+
+use crate::control::App;
+use crate::crew::{Crew, MAX_WORKERS};
+use crate::query::{PAGE, SwitchStatus};
+use crate::tls::Entrance;
+use crate::worker::{Command, Notice, Office, Worker, connect};
+
+/// How long workers may take to answer an operator.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The workers, as the server sees them.
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) crew: Arc<Crew>,
+    pub(super) notices: Receiver<Notice>,
+    pub(super) notices_bell: Doorbell,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Workers {
+    /// Starts as many as `count` says, or one for each CPU; the first accepts on `listeners`.
+    pub(super) fn start(
+        count: Option<u16>,
+        listeners: Vec<TcpListener>,
+        apps: &[App],
+        entrance: &Entrance,
+    ) -> io::Result<Self> {
+        let cpus = cpus();
+        let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS);
+        let (wires, Office { crew, notices, notices_bell }) = connect(count)?;
+        let mut listeners = Some(listeners);
+        let mut threads = Vec::new();
+        for wires in wires {
+            let number = wires.me;
+            // One alone has no other to keep away from: the system knows better.
+            let cpu = cpus.get(number).copied().filter(|_| count > 1 && cpus.len() >= count);
+            let ended = (wires.notices.clone(), wires.notices_bell.try_clone()?);
+            let listeners = listeners.take().unwrap_or_default();
+            let worker = Worker::new(listeners, apps.to_vec(), entrance.clone(), wires)?;
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            threads.push(thread.spawn(move || {
+                if let Some(cpu) = cpu {
+                    pin(cpu);
+                }
+                // A panic is one of ours; the server ends the process over it.
+                let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+                let (notices, bell) = ended;
+                let _ = notices.send(Notice::Ended);
+                bell.ring();
+                result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+            })?);
+        }
+        Ok(Self { crew, notices, notices_bell, threads })
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.crew.workers()
+    }
+
+    /// Asks the same of each.
+    pub(super) fn command(&self, command: impl Fn() -> Command) {
+        (0..self.count()).for_each(|worker| self.crew.command(worker, command()));
+    }
+
+    /// The switches with a greater DPID, a page of them, and whether there are more. `None` if
+    /// some worker did not answer.
+    pub(super) fn switches(&self, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
+        let (reply, answers) = channel();
+        self.command(|| Command::Switches { after, reply: reply.clone() });
+        let give_up = Instant::now() + PATIENCE;
+        let (mut all, mut more) = (Vec::new(), false);
+        for _ in 0..self.count() {
+            let rest = give_up.saturating_duration_since(Instant::now());
+            let (switches, has_more) = answers.recv_timeout(rest).ok()?;
+            all.extend(switches);
+            more |= has_more;
+        }
+        // As numbers and as texts they have the same order. What is left out of this page and
+        // what a worker has left out comes behind the page's end, so it is in the next.
+        all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
+        more |= all.len() > PAGE;
+        all.truncate(PAGE);
+        Some((all, more))
+    }
+
+    /// Has all of them end.
+    pub(super) fn stop(self) -> io::Result<()> {
+        self.command(|| Command::Stop);
+        // All of them, whatever the first says.
+        let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
+        ended
+            .into_iter()
+            .try_for_each(|thread| thread.unwrap_or_else(|_| Err(io::Error::other("it panicked"))))
+    }
+}
+
+/// The CPUs that this process may use.
+fn cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
+        Err(error) => {
+            warn!(%error, "could not find out which CPUs there are; there will be one worker");
+            Vec::new()
+        }
+    }
+}
+
+/// Keeps this thread on a CPU, so that its caches stay its own.
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        warn!(cpu, %error, "could not keep a worker on its CPU");
+    }
+}
