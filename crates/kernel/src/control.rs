@@ -15,7 +15,7 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
 
-/// An app, before its zone runs.
+/// An app, before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct App {
     /// Which.
@@ -24,6 +24,19 @@ pub struct App {
     pub name: String,
     /// Its rights, and its place among the apps.
     pub policy: Policy,
+    /// Where it runs.
+    pub host: Host,
+}
+
+/// Where an app runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Host {
+    /// In a zone of its own: a *user app*.
+    #[default]
+    User,
+    /// In the kernel: a *kernel app* (trusted execution).
+    Kernel,
 }
 
 /// Who may speak OpenFlow over plain TCP, unencrypted and unproven.
@@ -77,7 +90,9 @@ impl FromStr for Plain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// The first message: begin to serve. Descriptors: one listening TCP socket per address, then
-    /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys.
+    /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys, then the
+    /// object, in sealed memory, of each app that runs in the kernel, then, if there are such
+    /// apps, the memory of the [flight recorder](sys::flight).
     Start {
         /// The addresses the sockets are bound to, for messages.
         listeners: Vec<SocketAddr>,
@@ -139,6 +154,22 @@ pub enum Answer {
         /// Which app.
         app: AppId,
         /// Which rule it broke, with the values.
+        why: String,
+    },
+    /// An app runs in the kernel.
+    Hosted {
+        /// Which app.
+        app: AppId,
+        /// The version that its object states.
+        version: String,
+    },
+    /// An app that should run in the kernel panicked, or could not be loaded or created. It is
+    /// disabled; the kernel goes on. As soon as its zone is attached it gets what it had not
+    /// handled.
+    Demoted {
+        /// Which app.
+        app: AppId,
+        /// What happened, as a phrase.
         why: String,
     },
     /// A record has now ended the app twice and will not be delivered a third time.

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use openflow::{PacketIn, PortReason, PortStatus};
+use sdk::abi::MAX_BATCH;
 
 use crate::held::{Deliver, Held, Holds, Ticket};
 use crate::link::{Link, Verdict};
@@ -170,6 +171,11 @@ impl Dispatch {
         for (ticket, stop) in verdicts.drain(..) {
             self.moved.extend(self.holds.verdict(ticket, link, stop));
         }
+    }
+
+    /// Whether a whole batch waits for some app in this process.
+    pub(crate) fn a_batch_waits(&self) -> bool {
+        self.links.iter().any(|link| link.waiting_here() >= MAX_BATCH)
     }
 
     /// When somebody will have been silent for too long.

@@ -342,6 +342,9 @@ impl House {
                     zone.fault(&why);
                 }
             }
+            Answer::Hosted { .. } | Answer::Demoted { .. } => {
+                self.kernel.kill("it spoke of an app that it was not given to run");
+            }
             Answer::SetAside { app, record } => {
                 let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
                 let size = record.len() / 2;

@@ -132,7 +132,7 @@ impl Zone {
     /// What the kernel is told of it at its start.
     pub(crate) fn introduction(&self) -> control::App {
         let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
-        control::App { app, name, policy }
+        control::App { app, name, policy, host: control::Host::User }
     }
 
     /// Whether its app is loaded and can be connected.

@@ -167,6 +167,14 @@ impl AlignedRecord {
         Self::new(head, frame)
     }
 
+    /// The same, of a packet that the switch keeps under this number.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer_id: u32) -> Self {
+        let at = self.start + std::mem::offset_of!(Record, buffer_id);
+        self.bytes[at..at + 4].copy_from_slice(&buffer_id.to_le_bytes());
+        self
+    }
+
     /// A port event; `reason` is `OFPPR_*`, `state` `OFPPS_*`.
     pub fn port(switch: Switch, reason: u8, port_no: PortNo, state: u32) -> Self {
         let port = Port {

@@ -11,6 +11,7 @@
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
+//! | [`flight`] | in which app a process was when it died |
 //! | [`log`] | where our programs log to |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
@@ -20,6 +21,7 @@
 
 pub mod channel;
 pub mod doorbell;
+pub mod flight;
 pub mod log;
 pub mod named;
 pub mod namespace;

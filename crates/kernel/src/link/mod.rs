@@ -18,6 +18,7 @@
 //! queued.
 
 mod backlog;
+mod hosted;
 pub mod part;
 mod spent;
 mod tracked;
@@ -39,7 +40,9 @@ use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
-use self::part::{Part, Role, Turn};
+use self::hosted::Hosted;
+pub(crate) use self::hosted::{Messages, now_ns};
+use self::part::{Role, Turn};
 use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
@@ -59,8 +62,7 @@ pub(crate) struct Link {
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
-    /// None while the app is down.
-    rings: Option<Rings>,
+    place: Place,
     backlog: Backlog,
     /// Whether switches wait to be told.
     to_announce: bool,
@@ -68,6 +70,17 @@ pub(crate) struct Link {
     /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
     gone: VecDeque<Record>,
     capacity: u32,
+}
+
+/// Where the app is.
+#[derive(Debug)]
+enum Place {
+    /// It is down.
+    Nowhere,
+    /// In a zone.
+    Zone(Rings),
+    /// In this process.
+    Here(Box<Hosted>),
 }
 
 /// What a zone and the kernel share.
@@ -85,7 +98,7 @@ struct Rings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No zone holds the rings.
+    /// The app is nowhere.
     Down,
     /// Switches are being told; `begun` once the snapshot's first record, if it is for this worker
     /// to say, is in the ring.
@@ -115,7 +128,7 @@ impl Link {
             given: Given::default(),
             slot,
             phase: Phase::Down,
-            rings: None,
+            place: Place::Nowhere,
             backlog: Backlog::default(),
             to_announce: true,
             gone: VecDeque::new(),
@@ -123,26 +136,18 @@ impl Link {
         }
     }
 
-    /// Takes our part of the rings of a new incarnation of the app's zone; the one before was
-    /// detached.
-    pub(crate) fn attach(&mut self, part: Part) {
-        let Part { ring, up_bell, down_bell, role } = part;
-        role.join(self.backlog.has_seen());
-        let ring = Tracked::of(ring);
-        self.rings = Some(Rings { ring, up_bell, down_bell, in_flight: false, role });
-        self.begin_snapshot();
-    }
-
     /// The doorbell by which the zone wakes us, while there is one.
     pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
-        self.rings.as_ref().map(|rings| &rings.down_bell)
+        match &self.place {
+            Place::Zone(rings) => Some(&rings.down_bell),
+            Place::Nowhere | Place::Here(_) => None,
+        }
     }
 
     /// The zone is dead and its down ring was taken to the end. Returns the record that has now
     /// ended it twice, if there is one; it is not delivered again.
     pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
-        self.phase = Phase::Down;
-        let rings = self.rings.take()?;
+        let Place::Zone(rings) = self.leave() else { return None };
         if !rings.in_flight {
             self.backlog.put_first(rings.ring);
             return None;
@@ -153,7 +158,12 @@ impl Link {
         ended_it.map(|_| record)
     }
 
-    /// Whether a zone holds the rings.
+    fn leave(&mut self) -> Place {
+        self.phase = Phase::Down;
+        std::mem::replace(&mut self.place, Place::Nowhere)
+    }
+
+    /// Whether the app is somewhere.
     pub(crate) fn is_attached(&self) -> bool {
         self.phase != Phase::Down
     }
@@ -297,7 +307,7 @@ impl Link {
     fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
         let anew = self.phase == (Phase::Snapshot { begun: false });
         if anew {
-            let begins = self.rings.as_ref().is_none_or(|rings| rings.role.begins());
+            let begins = self.role().is_none_or(Role::begins);
             if begins && !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
                 return;
             }
@@ -323,8 +333,7 @@ impl Link {
             return;
         }
         if snapshot {
-            let rings = self.rings.as_ref();
-            let end = rings.map_or(RecordKind::SnapshotEnd, |rings| rings.role.end());
+            let end = self.role().map_or(RecordKind::SnapshotEnd, Role::end);
             if !self.push(&bare(end), &[], Room::All) {
                 return;
             }
@@ -337,28 +346,36 @@ impl Link {
     /// that ends the app is known, and the rest as it fits. With that the workers take turns.
     fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
         let mut record = Vec::new();
-        while let Some(rings) = self.rings.as_mut().filter(|rings| !rings.in_flight) {
+        loop {
             let oldest = self.backlog.oldest(&mut record);
-            match rings.role.turn() {
-                Turn::Wait => return,
-                Turn::Repeat if !oldest.is_some_and(|(_, seen)| seen) => {
-                    rings.role.repeated();
-                    continue;
+            if let Place::Zone(rings) = &self.place
+                && !rings.in_flight
+            {
+                match rings.role.turn() {
+                    Turn::Wait => return,
+                    Turn::Repeat if !oldest.is_some_and(|(_, seen)| seen) => {
+                        rings.role.repeated();
+                        continue;
+                    }
+                    Turn::Repeat | Turn::Go => {}
                 }
-                Turn::Repeat | Turn::Go => {}
             }
             let Some((ticket, seen)) = oldest else {
                 self.phase = Phase::Live;
                 return;
             };
-            let current = words(&record)
-                .filter(|words| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
-                .filter(|words| is_current(words[1], low_half(words[2])));
-            let body = record.get(abi::RECORD_HEAD..).unwrap_or_default();
+            // What an app in this process leaves behind goes to a zone, never the other way.
+            let Place::Zone(rings) = &mut self.place else { return };
+            if rings.in_flight {
+                return;
+            }
+            let current = split(&record)
+                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
+                .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
                 // Other events are told by the snapshot; packets of past connections are moot.
                 None => self.backlog.drop_oldest(),
-                Some(mut words) if seen => {
+                Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                     if rings.ring.outstanding() > 0 {
                         return; // alone
@@ -366,7 +383,7 @@ impl Link {
                     rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
                     return;
                 }
-                Some(words) => {
+                Some((words, body)) => {
                     if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
                         return;
                     }
@@ -386,7 +403,7 @@ impl Link {
         out: &'o mut Vec<u8>,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Option<Down<'o>>, PeerFault> {
-        let Some(rings) = &mut self.rings else { return Ok(None) };
+        let Place::Zone(rings) = &mut self.place else { return Ok(None) };
         let taken = rings.ring.take(out, verdicts)?;
         if let Some(Down::Done(1..)) = taken
             && std::mem::take(&mut rings.in_flight)
@@ -398,7 +415,7 @@ impl Link {
 
     /// Shows the zone what was written, and wakes it if it sleeps.
     pub(crate) fn publish(&mut self) {
-        if let Some(rings) = &mut self.rings
+        if let Place::Zone(rings) = &mut self.place
             && rings.ring.ring().publish()
         {
             rings.up_bell.ring();
@@ -407,7 +424,7 @@ impl Link {
 
     /// Gives the zone the space of what was taken, and wakes it if it waits for that.
     pub(crate) fn release(&mut self) {
-        if let Some(rings) = &mut self.rings
+        if let Place::Zone(rings) = &mut self.place
             && rings.ring.ring().release()
         {
             rings.up_bell.ring();
@@ -419,12 +436,16 @@ impl Link {
     /// # Errors
     /// [`PeerFault`]: the zone lied about its index.
     pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        self.rings.as_mut().map_or(Ok(false), |rings| rings.ring.ring().prepare_to_sleep())
+        match &mut self.place {
+            Place::Nowhere => Ok(false),
+            Place::Zone(rings) => rings.ring.ring().prepare_to_sleep(),
+            Place::Here(hosted) => Ok(hosted.waiting() > 0),
+        }
     }
 
     /// Says that the worker is awake.
     pub(crate) fn awake(&mut self) {
-        if let Some(rings) = &mut self.rings {
+        if let Place::Zone(rings) = &mut self.place {
             rings.ring.ring().awake();
         }
     }
@@ -434,8 +455,11 @@ impl Link {
     }
 
     fn push_ticket(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
-        let rings = self.rings.as_mut();
-        rings.is_some_and(|rings| rings.ring.push(head, body, room, ticket))
+        match &mut self.place {
+            Place::Nowhere => false,
+            Place::Zone(rings) => rings.ring.push(head, body, room, ticket),
+            Place::Here(hosted) => hosted.push(head, body, room, ticket),
+        }
     }
 }
 
@@ -444,15 +468,15 @@ fn bare(kind: RecordKind) -> [u64; abi::RECORD_HEAD / 8] {
     Record::new(kind, 0, 0, 0).words()
 }
 
-/// The head's words of a whole record of ours; `None` if it has none.
-fn words(record: &[u8]) -> Option<[u64; abi::RECORD_HEAD / 8]> {
-    let (head, _) = record.split_first_chunk::<{ abi::RECORD_HEAD }>()?;
+/// The words of the head and the body of a whole record of ours; `None` if it has no head.
+fn split(record: &[u8]) -> Option<([u64; abi::RECORD_HEAD / 8], &[u8])> {
+    let (head, body) = record.split_first_chunk::<{ abi::RECORD_HEAD }>()?;
     let (words, _) = head.as_chunks::<8>();
     let mut out = [0; abi::RECORD_HEAD / 8];
     for (out, word) in out.iter_mut().zip(words) {
         *out = u64::from_le_bytes(*word);
     }
-    Some(out)
+    Some((out, body))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low half is the field")]

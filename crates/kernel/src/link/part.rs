@@ -19,6 +19,8 @@ use sdk::abi::RecordKind;
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::KernelEnd;
 
+use super::tracked::Tracked;
+use super::{Link, Place, Rings};
 use crate::crew::Crew;
 
 /// A worker's part of an app's rings.
@@ -36,6 +38,27 @@ impl Part {
     /// The doorbell by which the zone wakes the worker.
     pub(crate) fn down_bell(&self) -> &Doorbell {
         &self.down_bell
+    }
+}
+
+impl Link {
+    /// Takes our part of the rings of a new incarnation of the app's zone; the one before was
+    /// detached.
+    pub(crate) fn attach(&mut self, part: Part) {
+        let Part { ring, up_bell, down_bell, role } = part;
+        role.join(self.backlog.has_seen());
+        let ring = Tracked::of(ring);
+        self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false, role });
+        self.begin_snapshot();
+    }
+
+    /// Our part among the workers that serve the app's zone; an app in this process has an instance
+    /// with each, which is told everything by that one.
+    pub(super) fn role(&self) -> Option<&Role> {
+        match &self.place {
+            Place::Zone(rings) => Some(&rings.role),
+            Place::Nowhere | Place::Here(_) => None,
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Bench {
 
     fn attach(&mut self) {
         let (parts, fds) = part::make(&idle(1), CAPACITY).unwrap();
-        let [part] = <[Part; 1]>::try_from(parts).unwrap();
+        let [part] = <[part::Part; 1]>::try_from(parts).unwrap();
         let [_, up, down, _] = <[_; 4]>::try_from(fds).unwrap();
         self.link.attach(part);
         self.zone = Some(ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap());
@@ -92,7 +92,7 @@ impl Bench {
 }
 
 fn seen(record: &[u8]) -> Seen {
-    let [head, dpid, ..] = words(record).unwrap();
+    let [head, dpid, ..] = split(record).unwrap().0;
     let body = &record[abi::RECORD_HEAD..];
     match (head >> 32 & 0xffff, head >> 56) {
         (1, _) => Seen::Begin,

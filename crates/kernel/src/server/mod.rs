@@ -6,25 +6,29 @@
 mod rings;
 mod workers;
 
+use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
+use sys::flight::{Recorder, SEATS};
+use sys::object::Object;
 use sys::ring::DEFAULT_CAPACITY;
 use thiserror::Error;
 use tracing::{info, warn};
 
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
-use crate::control::{Answer, Request};
+use crate::control::{Answer, App, AppId, Host, Request};
 use crate::query::{Query, Reply};
 use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
 };
-use crate::worker::{Command, Notice};
+use crate::worker::{Command, Known, Notice, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
@@ -41,6 +45,9 @@ pub enum ServerError {
     /// Keys were announced and did not come.
     #[error("the monitor's first message was without the keys that it announced")]
     NoKeys,
+    /// Apps are to run in this process, and their objects or the flight recorder did not come.
+    #[error("the monitor's first message was without the flight recorder that it announced")]
+    NoRecorder,
     /// The monitor has checked them, so this should not happen.
     #[error("the keys for TLS: {0}")]
     Keys(#[from] KeysError),
@@ -64,6 +71,8 @@ struct Server {
     operators: Vec<Channel>,
     workers: Workers,
     attempts: Attempts,
+    /// For each app in this process: on how many workers it runs, until one says that it failed.
+    hosted: HashMap<AppId, usize>,
 }
 
 /// Serves until the monitor says stop.
@@ -84,20 +93,59 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let mut fds = fds.into_iter();
     let sockets: Vec<TcpListener> =
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
-    let tls = if tls { Some(take_keys(fds)?) } else { None };
+    let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let entrance = Entrance { plain, tls };
-    let workers = Workers::start(workers, sockets, &apps, &entrance);
+    let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
+    let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
+    let recorder = if hosting > 0 {
+        let fd = fds.next().ok_or(ServerError::NoRecorder)?;
+        Some(Recorder::map(&fd).map_err(system("mapping the flight recorder"))?)
+    } else {
+        None
+    };
+    let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
+    let workers = Workers::start(workers, sockets, &apps, recorder.as_ref(), &entrance);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
-    let (operators, attempts) = (Vec::new(), Attempts::default());
-    Server { monitor, operators, workers, attempts }.serve()
+    for (app, why) in not_loaded {
+        let why = format!("its object could not be loaded: {why}");
+        monitor.send(&Answer::Demoted { app, why }, &[])?;
+    }
+    let (operators, attempts, hosted) = (Vec::new(), Attempts::default(), HashMap::new());
+    Server { monitor, operators, workers, attempts, hosted }.serve()
+}
+
+/// Loads the objects of those that run in this process. The second list is of those that could not
+/// be, and why.
+fn load(
+    apps: Vec<App>,
+    objects: Vec<OwnedFd>,
+    recorder: Option<&Recorder>,
+) -> (Vec<Known>, Vec<(AppId, String)>) {
+    let mut seat = recorder.map(|recorder| recorder.seat(SEATS - 1));
+    let mut not_loaded = Vec::new();
+    let mut objects = objects.into_iter();
+    let mut object_of = |app: &App| {
+        let object = objects.next()?;
+        let _noted = note(&mut seat, app.app); // its constructors run
+        let loaded = Object::load(object);
+        loaded.map(Arc::new).map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
+    };
+    let with_object = |app: App| match app.host {
+        Host::User => Known { app, object: None },
+        Host::Kernel => {
+            let object = object_of(&app);
+            Known { app, object }
+        }
+    };
+    (apps.into_iter().map(with_object).collect(), not_loaded)
 }
 
 /// Makes of the keys that came with `Start` what is needed to serve.
 fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
-    let fds: Vec<OwnedFd> = fds.collect();
+    let fds: Vec<OwnedFd> = fds.take(Keys::DESCRIPTORS).collect();
     let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
     let keys = Keys::from_fds(fds).map_err(system("reading the keys"))?;
     Ok(keys.check()?)
@@ -174,6 +222,20 @@ impl Server {
             Notice::Attached { attempt, result } => {
                 self.attempts.heard(attempt, result);
                 self.answer_attempts()?;
+            }
+            Notice::Hosted { app, version } => {
+                let count = self.hosted.entry(app).or_default();
+                *count = count.saturating_add(1);
+                if *count == self.workers.count() {
+                    self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                }
+            }
+            Notice::Demoted { app, why } => {
+                // Of several workers the first counts: later a zone may have taken over.
+                if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
+                    self.workers.command(|| Command::Disable { app });
+                    self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                }
             }
             Notice::Ended => return Err(ServerError::Worker),
             Notice::Fault { app, fault } => {

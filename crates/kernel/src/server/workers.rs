@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::doorbell::Doorbell;
-use tracing::warn;
+use sys::flight::Recorder;
+use tracing::{error, warn};
 
-use crate::control::App;
 use crate::crew::{Crew, MAX_WORKERS};
 use crate::query::{PAGE, SwitchStatus};
 use crate::tls::Entrance;
-use crate::worker::{Command, Notice, Office, Worker, connect};
+use crate::worker::{Apps, Command, Known, Notice, Office, Worker, connect};
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -32,10 +32,12 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts as many as `count` says, or one for each CPU; the first accepts on `listeners`.
+    /// `recorder` is there if some app runs in this process.
     pub(super) fn start(
         count: Option<u16>,
         listeners: Vec<TcpListener>,
-        apps: &[App],
+        apps: &[Known],
+        recorder: Option<&Recorder>,
         entrance: &Entrance,
     ) -> io::Result<Self> {
         let cpus = cpus();
@@ -49,14 +51,20 @@ impl Workers {
             let cpu = cpus.get(number).copied().filter(|_| count > 1 && cpus.len() >= count);
             let ended = (wires.notices.clone(), wires.notices_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
-            let worker = Worker::new(listeners, apps.to_vec(), entrance.clone(), wires)?;
+            let seat = recorder.map(|recorder| recorder.seat(number));
+            let (apps, entrance) = (Apps { apps: apps.to_vec(), seat }, entrance.clone());
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             threads.push(thread.spawn(move || {
                 if let Some(cpu) = cpu {
                     pin(cpu);
                 }
+                // Made in its own thread: instances of apps never leave the thread that made them.
+                let work = || Worker::new(listeners, apps, entrance, wires).and_then(Worker::run);
                 // A panic is one of ours; the server ends the process over it.
-                let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+                let result = catch_unwind(AssertUnwindSafe(work));
+                if let Ok(Err(error)) = &result {
+                    error!(%error, "a worker ended");
+                }
                 let (notices, bell) = ended;
                 let _ = notices.send(Notice::Ended);
                 bell.ring();

@@ -139,7 +139,7 @@ impl Keys {
     ///
     /// # Errors
     /// The system is out of memory or descriptors.
-    pub fn to_fds(&self) -> io::Result<[OwnedFd; 3]> {
+    pub fn to_fds(&self) -> io::Result<[OwnedFd; Self::DESCRIPTORS]> {
         Ok([
             sys::shm::sealed_copy("rosemary-certificate", &self.certificate)?,
             sys::shm::sealed_copy("rosemary-key", &self.key)?,
@@ -147,11 +147,16 @@ impl Keys {
         ])
     }
 
+    /// How many descriptors [`to_fds`](Self::to_fds) makes.
+    pub const DESCRIPTORS: usize = 3;
+
     /// Takes them from what [`to_fds`](Self::to_fds) made.
     ///
     /// # Errors
     /// Something else was passed.
-    pub fn from_fds([certificate, key, authorities]: [OwnedFd; 3]) -> io::Result<Self> {
+    pub fn from_fds(
+        [certificate, key, authorities]: [OwnedFd; Self::DESCRIPTORS],
+    ) -> io::Result<Self> {
         Ok(Self {
             certificate: std::mem::take(&mut *read(certificate)?),
             key: read(key)?,

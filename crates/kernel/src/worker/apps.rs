@@ -31,7 +31,6 @@ impl Worker {
                 self.fault(index, fault);
             }
         }
-        self.ring_posted();
     }
 
     fn hear(&mut self, index: usize, takes: usize, now: Instant) -> Result<(), PeerFault> {
@@ -158,7 +157,8 @@ impl Worker {
         }
     }
 
-    /// Goes on with snapshots and replays, and shows the zones what was written.
+    /// Goes on with snapshots and replays, and shows the zones and the other workers what was
+    /// written.
     pub(super) fn pump(&mut self) {
         for index in 0..self.dispatch.links.len() {
             let link = &mut self.dispatch.links[index];
@@ -172,6 +172,7 @@ impl Worker {
             }
             link.publish();
         }
+        self.ring_posted();
     }
 
     /// Uses these rings for an app.
@@ -194,8 +195,8 @@ impl Worker {
 
     /// Makes sure that an app has a place, connected or not; returns which.
     pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
+        let known = self.place_of(app);
         let links = &mut self.dispatch.links;
-        let known = links.iter().position(|link| link.app == app);
         let index = known.unwrap_or(links.len());
         if index == MAX_LINKS {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
@@ -210,11 +211,14 @@ impl Worker {
         Ok(index)
     }
 
+    /// Where an app's link is.
+    pub(super) fn place_of(&self, app: AppId) -> Option<usize> {
+        self.dispatch.links.iter().position(|link| link.app == app)
+    }
+
     /// The app's zone is dead.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
-        let Some(index) = self.dispatch.links.iter().position(|link| link.app == app) else {
-            return;
-        };
+        let Some(index) = self.place_of(app) else { return };
         if !self.dispatch.links[index].is_attached() {
             return;
         }

@@ -11,6 +11,7 @@
 
 mod adopt;
 mod apps;
+mod hosted;
 mod switches;
 mod wires;
 
@@ -19,11 +20,14 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
+use sys::flight::Seat;
+use sys::object::Object;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
@@ -31,10 +35,11 @@ use crate::control::App;
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
-use crate::link::Verdict;
+use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
 
+pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
@@ -67,6 +72,24 @@ const LINK: u64 = 2 << 32;
 const CONNECTION: u64 = 3 << 32;
 const WHICH: u64 = 0xffff_ffff;
 
+/// An app that there is.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// What the monitor said of it.
+    pub app: App,
+    /// Its object, if it runs in this process.
+    pub object: Option<Arc<Object>>,
+}
+
+/// The apps that there are.
+#[derive(Debug)]
+pub struct Apps {
+    /// Each, wherever it runs.
+    pub apps: Vec<Known>,
+    /// The worker's place in the flight recorder, if some app runs in this process.
+    pub seat: Option<Seat>,
+}
+
 /// A worker; see the module's description.
 #[derive(Debug)]
 pub struct Worker {
@@ -94,6 +117,10 @@ pub struct Worker {
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
+    /// Those of the app in this process that was called last.
+    messages: Messages,
+    /// Where it is noted which app in this process is being called.
+    seat: Option<Seat>,
     next_tick: Instant,
     rates: Rates,
 }
@@ -114,13 +141,14 @@ struct Rates {
 
 impl Worker {
     /// A worker that accepts connections on `listeners`, for itself and for the others of its
-    /// crew, and serves its switches for these apps.
+    /// crew, and serves its switches for these apps; those with an object run in this process, and
+    /// in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn new(
         listeners: Vec<TcpListener>,
-        apps: Vec<App>,
+        apps: Apps,
         entrance: Entrance,
         wires: Wires,
     ) -> io::Result<Self> {
@@ -150,6 +178,8 @@ impl Worker {
             dirty: Vec::new(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
+            messages: Messages::default(),
+            seat: apps.seat,
             next_tick: now + TICK,
             rates: Rates {
                 accepted: rate(),
@@ -164,9 +194,13 @@ impl Worker {
             },
             wires,
         };
-        for App { app, name, policy } in apps {
+        for Known { app: App { app, name, policy, .. }, object } in apps.apps {
             worker.know(app, name, policy)?;
+            if let Some(object) = object {
+                worker.host(app, &object);
+            }
         }
+        worker.pump(); // what runs here is told that there is no switch yet
         Ok(worker)
     }
 
@@ -208,6 +242,7 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.call_apps(0, now);
             self.move_on(now);
             self.pump();
             self.flush(now);
@@ -227,8 +262,9 @@ impl Worker {
                 Err(fault) => self.fault(index, fault),
             }
         }
-        let due = self.dispatch.next_deadline().map_or(self.next_tick, |at| at.min(self.next_tick));
-        let rest = due.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let due = [self.dispatch.next_deadline(), self.next_wake(now)].into_iter().flatten();
+        let rest = due.fold(self.next_tick, Instant::min).saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -416,6 +452,7 @@ impl Worker {
                 }
                 Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
+                Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
                 }

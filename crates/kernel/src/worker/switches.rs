@@ -28,6 +28,7 @@ impl Worker {
         while let Some((message, rest)) = framing::cut(bytes)? {
             bytes = rest;
             self.message(key, message, now)?;
+            self.call_full(now);
             if self.leads_away(key).is_some() {
                 break; // the rest is handled there
             }

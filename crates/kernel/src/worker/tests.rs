@@ -14,7 +14,7 @@ use sys::doorbell::Ringer;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
-use crate::control::{AppId, Plain};
+use crate::control::{AppId, Host, Plain};
 use crate::link::part;
 use crate::policy::Policy;
 use crate::query::SwitchStatus;
@@ -54,12 +54,14 @@ impl Bench {
         let address = listener.local_addr().unwrap();
         let (wires, office) = connect(workers).unwrap();
         let mut listeners = Some(vec![listener]);
-        let app = App { app: APP, name: "app".into(), policy: Policy::default() };
+        let app = App { app: APP, name: "app".into(), policy: Policy::default(), host: Host::User };
         let threads = wires.into_iter().map(|wires| {
             let listeners = listeners.take().unwrap_or_default();
             let entrance = Entrance { plain: Plain::Loopback, tls: None };
-            let worker = Worker::new(listeners, vec![app.clone()], entrance, wires).unwrap();
-            std::thread::spawn(|| worker.run())
+            let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
+            std::thread::spawn(move || {
+                Worker::new(listeners, apps, entrance, wires).and_then(Worker::run)
+            })
         });
         let threads = threads.collect();
         Self { office, address, threads, attempts: 0, told: Vec::new() }

@@ -34,6 +34,11 @@ pub enum Command {
         /// Which app.
         app: AppId,
     },
+    /// An app in this process failed on another worker: it is not to be called any more.
+    Disable {
+        /// Which app.
+        app: AppId,
+    },
     /// Serve a connection that another worker has had.
     Adopt(Moved),
     /// Tell about switches with a greater DPID, at most [`PAGE`](crate::query::PAGE), and whether
@@ -61,6 +66,20 @@ pub enum Notice {
         attempt: u64,
         /// Why it could not.
         result: Result<(), String>,
+    },
+    /// An app runs in this process, on this worker.
+    Hosted {
+        /// Which app.
+        app: AppId,
+        /// The version that its object states.
+        version: String,
+    },
+    /// An app in this process has failed, and is not called any more on this worker.
+    Demoted {
+        /// Which app.
+        app: AppId,
+        /// How.
+        why: String,
     },
     /// The worker is over, one way or another.
     Ended,

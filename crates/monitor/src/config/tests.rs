@@ -169,6 +169,7 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
     let app = |(name, policy): (&String, Policy)| kernel::control::App {
+        host: kernel::control::Host::User,
         app: kernel::control::AppId(u16::MAX),
         name: name.clone(),
         policy,

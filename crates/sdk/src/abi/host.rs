@@ -16,6 +16,8 @@ use super::{
     SYMBOL, guest,
 };
 
+pub use super::gathered::Gathered;
+
 /// What an application's calls lead to.
 pub trait Host: 'static {
     /// Room for a message of up to `size` bytes; `None` if there is none now.

@@ -21,6 +21,8 @@
 
 #![allow(unsafe_code, reason = "the C ABI is what this module is for")]
 
+#[cfg(feature = "host")]
+mod gathered;
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;

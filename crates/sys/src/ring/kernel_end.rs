@@ -18,6 +18,16 @@ pub enum Room {
     AllButReserve,
 }
 
+impl Room {
+    /// Bytes of a ring of `capacity` bytes that are not for such a record.
+    pub fn keep(self, capacity: u32) -> usize {
+        match self {
+            Self::All => 0,
+            Self::AllButReserve => capacity as usize / 4,
+        }
+    }
+}
+
 /// What the zone says in one down record; the message lies in the caller's private memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down<'o> {
@@ -104,10 +114,7 @@ impl KernelEnd {
     /// If `head` is empty.
     pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
         let size = head.len() * WORD + body.len();
-        let keep = match room {
-            Room::All => 0,
-            Room::AllButReserve => self.capacity as usize / 4,
-        };
+        let keep = room.keep(self.capacity);
         let Some(place) = Place::find(self.capacity, keep, self.written, size) else {
             return false;
         };

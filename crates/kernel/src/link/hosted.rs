@@ -1,0 +1,313 @@
+//! An app that runs in this process: the records that wait for it, and calling it (design §6).
+//!
+//! It stands where rings and a zone would: what is pushed waits in the same order and under the
+//! same bounds, and a batch has had all its effects or none. But nothing is shared: what the app
+//! says is there when it returns.
+//!
+//! The app's code is trusted with this process, not with the network: its messages pass the same
+//! checks as everybody's.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+use sdk::abi::host::{Gathered, Host, HostedApp, LoadError};
+use sdk::abi::{Level, MAX_BATCH};
+use sys::object::Object;
+use sys::ring::Room;
+use tracing::{debug, error, info, warn};
+
+use super::tracked::{Tracked, Verdict};
+use super::{Link, Place};
+use crate::held::Ticket;
+use crate::rate::Rate;
+
+/// Bytes of messages that an app can send in one batch.
+const MESSAGES: usize = 256 * 1024;
+
+/// What an app sent in one batch, in its order.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    /// As long as there is room; used to `used`.
+    bytes: Vec<u8>,
+    used: usize,
+    sent: Vec<Sent>,
+}
+
+/// One message: where it goes and where it is.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    dpid: u64,
+    epoch: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Messages {
+    /// Each message with its datapath and epoch.
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = (u64, u32, &mut [u8])> {
+        let mut rest = &mut self.bytes[..];
+        let mut at = 0;
+        self.sent.iter().map(move |sent| {
+            // They lie one behind the other.
+            let (_, from_start) = std::mem::take(&mut rest).split_at_mut(sent.start - at);
+            let (message, behind) = from_start.split_at_mut(sent.end - sent.start);
+            (rest, at) = (behind, sent.end);
+            (sent.dpid, sent.epoch, message)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.used = 0;
+        self.sent.clear();
+    }
+}
+
+/// What the app's calls lead to.
+#[derive(Debug)]
+struct KernelHost {
+    name: String,
+    band: (u16, u16),
+    messages: Messages,
+    stopped: Vec<usize>,
+    lines: Rate,
+}
+
+impl Host for KernelHost {
+    fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        let Messages { bytes, used, .. } = &mut self.messages;
+        bytes.get_mut(*used..*used + size)
+    }
+
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+        let Messages { bytes, used, sent } = &mut self.messages;
+        let (start, end) = (*used, *used + size);
+        if end > bytes.len() {
+            return false;
+        }
+        sent.push(Sent { dpid, epoch, start, end });
+        *used = end;
+        true
+    }
+
+    fn room(&self) -> usize {
+        self.messages.bytes.len() - self.messages.used
+    }
+
+    fn band(&self) -> (u16, u16) {
+        self.band
+    }
+
+    fn stop(&mut self, number: usize) {
+        self.stopped.push(number);
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
+        let app = self.name.as_str();
+        // An application's text must not pass for lines of ours.
+        let text = text.escape_debug();
+        match level {
+            Level::Error => error!(app, suppressed, "{text}"),
+            Level::Warn => warn!(app, suppressed, "{text}"),
+            Level::Info => info!(app, suppressed, "{text}"),
+            Level::Debug => debug!(app, suppressed, "{text}"),
+        }
+    }
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Hosted {
+    app: HostedApp<KernelHost>,
+    records: Gathered,
+    /// One for each record.
+    tickets: VecDeque<Ticket>,
+    capacity: u32,
+    wake_at_ns: Option<u64>,
+}
+
+impl Hosted {
+    /// The instance that `create` makes; records of up to `capacity` bytes wait for it.
+    fn create(
+        name: &str,
+        band: (u16, u16),
+        capacity: u32,
+        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
+    ) -> Result<Self, LoadError> {
+        let host = KernelHost {
+            name: name.to_owned(),
+            band,
+            messages: Messages { bytes: vec![0; MESSAGES], ..Messages::default() },
+            stopped: Vec::new(),
+            lines: Rate::new(Instant::now()),
+        };
+        Ok(Self {
+            app: create(host)?,
+            records: Gathered::default(),
+            tickets: VecDeque::new(),
+            capacity,
+            wake_at_ns: None,
+        })
+    }
+
+    /// The version that the object states.
+    pub(super) fn version(&self) -> &str {
+        self.app.version()
+    }
+
+    /// As [`Tracked::push`].
+    pub(super) fn push(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+        let size = size_of_val(head) + body.len().next_multiple_of(8);
+        let most = self.capacity as usize - room.keep(self.capacity);
+        if self.records.size() + size > most {
+            return false;
+        }
+        self.records.push(head, body);
+        self.tickets.push_back(ticket);
+        true
+    }
+
+    /// How many records wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.records.len()
+    }
+
+    /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
+    pub(super) fn wake_at_ns(&self) -> Option<u64> {
+        self.wake_at_ns
+    }
+
+    /// Calls the app with the oldest records, or with none as a wake-up. What it says of tickets is
+    /// appended to `verdicts`; what it sent is in `messages`, to be handed back with the next call.
+    ///
+    /// Returns how many records it handled.
+    ///
+    /// # Errors
+    /// Why it must not be called again. What it sent in this call is void.
+    pub(super) fn call(
+        &mut self,
+        now_ns: u64,
+        messages: &mut Messages,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<usize, String> {
+        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
+        let count = self.records.oldest(&mut batch);
+        let answer = self.app.on_batch(now_ns, &batch[..count]);
+        let KernelHost { messages: said, stopped, .. } = self.app.host();
+        let answer = answer.map_err(|failed| failed.to_string())?;
+        let handled = answer.handled;
+        if handled == 0 && count > 0 && said.sent.is_empty() {
+            return Err(format!("the app handled none of {count} records, though it had room"));
+        }
+        self.wake_at_ns = answer.wake_at_ns;
+        for (number, ticket) in self.tickets.drain(..handled).enumerate() {
+            if ticket != Ticket::NONE {
+                verdicts.push((ticket, stopped.contains(&number)));
+            }
+        }
+        stopped.clear();
+        std::mem::swap(messages, said);
+        if said.bytes.is_empty() {
+            said.bytes = vec![0; MESSAGES];
+        }
+        said.clear();
+        self.records.drop_oldest(handled);
+        Ok(handled)
+    }
+
+    /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
+    pub(super) fn disable(self) -> Option<Tracked> {
+        let Self { app, mut records, mut tickets, capacity, .. } = self;
+        // It has failed: nothing of its code is to run again, not even what would free it.
+        std::mem::forget(app);
+        let (mut ring, _) = Tracked::create(capacity).ok()?;
+        loop {
+            let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
+            let count = records.oldest(&mut batch);
+            if count == 0 {
+                return Some(ring);
+            }
+            for (record, ticket) in batch[..count].iter().zip(tickets.drain(..count)) {
+                if let Some((words, body)) = super::split(record) {
+                    ring.push(&words, body, Room::All, ticket);
+                }
+            }
+            records.drop_oldest(count);
+        }
+    }
+}
+
+impl Link {
+    /// Makes an instance of the app in this process.
+    pub(crate) fn host(&mut self, object: &Object) -> Result<(), LoadError> {
+        self.host_by(|host| HostedApp::create(object, host))
+    }
+
+    fn host_by(
+        &mut self,
+        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
+    ) -> Result<(), LoadError> {
+        let band = (self.policy.band.lowest, self.policy.band.highest);
+        let hosted = Hosted::create(&self.name, band, self.capacity, create)?;
+        self.place = Place::Here(Box::new(hosted));
+        self.begin_snapshot();
+        Ok(())
+    }
+
+    /// The version that the app in this process states.
+    pub(crate) fn version(&self) -> Option<&str> {
+        match &self.place {
+            Place::Here(hosted) => Some(hosted.version()),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
+    /// The app in this process must not be called again: what it had not handled waits for a zone.
+    pub(crate) fn disable(&mut self) {
+        if let Place::Here(hosted) = self.leave()
+            && let Some(undone) = hosted.disable()
+        {
+            self.backlog.put_first(undone);
+        }
+    }
+
+    /// How many records wait for the app in this process.
+    pub(crate) fn waiting_here(&self) -> usize {
+        match &self.place {
+            Place::Here(hosted) => hosted.waiting(),
+            Place::Nowhere | Place::Zone(_) => 0,
+        }
+    }
+
+    /// When the app in this process wants to be called at the latest.
+    pub(crate) fn wake_at_ns(&self) -> Option<u64> {
+        match &self.place {
+            Place::Here(hosted) => hosted.wake_at_ns(),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
+    /// Calls the app in this process; see [`Hosted::call`]. `None` if it is elsewhere.
+    pub(crate) fn call(
+        &mut self,
+        now_ns: u64,
+        messages: &mut Messages,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Option<Result<usize, String>> {
+        match &mut self.place {
+            Place::Here(hosted) => Some(hosted.call(now_ns, messages, verdicts)),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+}
+
+/// Monotonic time in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds * 1_000_000_000 + nanos
+}
+
+#[cfg(test)]
+mod tests;

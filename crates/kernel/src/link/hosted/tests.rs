@@ -1,0 +1,164 @@
+//! A link whose app runs in this process: batches, what they say, and a panic.
+
+use dal::drivers::openflow::SwitchInfo;
+use openflow::{Dpid, Version};
+use sdk::abi::RecordKind;
+use sdk::{App, Event, Network, PacketIn};
+
+use super::*;
+use crate::control::AppId;
+use crate::crew::idle;
+use crate::record::switch_record;
+use crate::switch::Switch;
+
+/// Answers a packet whose first byte is even by itself, stops one of 0, panics over 13.
+struct Echo;
+
+impl App for Echo {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        let Event::PacketIn(PacketIn { switch, message, .. }) = event else { return };
+        let number = message[0];
+        assert_ne!(number, 13, "an unlucky number");
+        if number % 2 == 0 {
+            let packet_out = openflow::PacketOut::new(openflow::PortNo(1), &[], message);
+            network.packet_out(switch, &packet_out).unwrap();
+        }
+        if number == 0 {
+            network.stop();
+        }
+        network.wake_at(std::time::Duration::from_nanos(77));
+    }
+}
+
+struct Bench {
+    link: Link,
+    switch: Switch,
+    messages: Messages,
+    verdicts: Vec<Verdict>,
+}
+
+impl Bench {
+    fn live() -> Self {
+        let mut link = Link::new(AppId(1), "echo".into(), 0, 64 * 1024, idle(1).purse(AppId(1)));
+        link.host_by(HostedApp::linked::<Echo>).unwrap();
+        let info = SwitchInfo {
+            version: Version::V1_3,
+            dpid: Dpid(7),
+            n_tables: 1,
+            n_buffers: 0,
+            ports: Vec::new(),
+        };
+        let switch = Switch::new(info, 1);
+        let mut bench = Self { link, switch, messages: Messages::default(), verdicts: Vec::new() };
+        bench.link.pump(std::iter::once(&mut bench.switch), |_, _| true);
+        assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
+        bench
+    }
+
+    fn packet(&mut self, number: u8, ticket: u64) -> bool {
+        let record = switch_record(RecordKind::PacketIn, &self.switch);
+        let ticket = Ticket(ticket);
+        self.link.packet_in(&mut self.switch, &record, &[number; 20], ticket)
+    }
+
+    fn call(&mut self) -> Result<usize, String> {
+        self.link.call(0, &mut self.messages, &mut self.verdicts).unwrap()
+    }
+
+    /// The packets that were sent.
+    fn sent(&mut self) -> Vec<u8> {
+        let packet = |(dpid, epoch, message): (u64, u32, &mut [u8])| {
+            assert_eq!((dpid, epoch), (7, 1));
+            openflow::PacketOut::decode(message).unwrap().data[0]
+        };
+        self.messages.each().map(packet).collect()
+    }
+}
+
+#[test]
+fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
+    let mut bench = Bench::live();
+    for number in [2, 3, 4] {
+        assert!(bench.packet(number, 0));
+    }
+    assert_eq!(bench.link.waiting_here(), 3);
+    assert_eq!(bench.call(), Ok(3));
+    assert_eq!(bench.sent(), [2, 4]);
+    assert_eq!((bench.link.waiting_here(), bench.link.wake_at_ns()), (0, Some(77)));
+    assert_eq!(bench.call(), Ok(0), "a wake-up");
+    assert_eq!((bench.sent(), bench.link.wake_at_ns()), (vec![], None));
+}
+
+#[test]
+fn verdicts_go_with_the_tickets_of_their_records() {
+    let mut bench = Bench::live();
+    for (number, ticket) in [(0, 5), (1, 0), (0, 0), (1, 6)] {
+        assert!(bench.packet(number, ticket));
+    }
+    bench.call().unwrap();
+    assert_eq!(bench.verdicts, [(Ticket(5), true), (Ticket(6), false)]);
+}
+
+#[test]
+fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice() {
+    let mut bench = Bench::live();
+    let record = switch_record(RecordKind::PacketIn, &bench.switch);
+    for number in 0..6 {
+        let body = vec![number * 2 + 2; 7_000];
+        assert!(bench.link.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
+    }
+    assert_eq!(bench.link.call(0, &mut small(), &mut Vec::new()).unwrap(), Ok(6), "it has room");
+    let mut sent = Vec::new();
+    for number in 0..6 {
+        let body = vec![number * 2 + 2; 7_000];
+        assert!(bench.link.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
+    }
+    let Place::Here(hosted) = &mut bench.link.place else { unreachable!() };
+    hosted.app.host().messages.bytes.truncate(30_000);
+    while bench.link.waiting_here() > 0 {
+        bench.call().unwrap();
+        sent.extend(bench.sent());
+    }
+    assert_eq!(sent, [2, 4, 6, 8, 10, 12]);
+}
+
+fn small() -> Messages {
+    Messages { bytes: vec![0; 30_000], ..Messages::default() }
+}
+
+#[test]
+fn panic_voids_the_batch_and_a_zone_gets_all_of_it() {
+    let mut bench = Bench::live();
+    for number in [2, 13, 4] {
+        assert!(bench.packet(number, 0));
+    }
+    let why = bench.call().unwrap_err();
+    assert_eq!(why, "the app panicked or gave up in on_batch");
+    bench.link.disable();
+    assert!(!bench.link.is_attached());
+    assert!(bench.packet(6, 0), "waits as for any app that is down");
+    let mut numbers = Vec::new();
+    let mut record = Vec::new();
+    while let Some((_, seen)) = bench.link.backlog.oldest(&mut record) {
+        numbers.push((record[sdk::abi::RECORD_HEAD], seen));
+        bench.link.backlog.drop_oldest();
+    }
+    assert_eq!(numbers, [(2, true), (13, true), (4, true), (6, false)]);
+}
+
+#[test]
+fn packets_beyond_the_bound_find_no_room_and_events_still_do() {
+    let mut bench = Bench::live();
+    let mut taken = 0;
+    while bench.packet(1, 0) {
+        taken += 1;
+    }
+    assert_eq!(taken, 64 * 1024 * 3 / 4 / (48 + 24));
+    let before = bench.link.waiting_here();
+    bench.link.switch_down(&bench.switch);
+    assert_eq!(bench.link.waiting_here(), before + 1);
+}

@@ -1,0 +1,117 @@
+//! Calling the apps that run in this process (design §6, *Rosemary §3.2.7*).
+//!
+//! Each worker has its own instance of each. They are called once their records are a batch, and
+//! at the end of every turn with what there is; what they send passes the same checks as what
+//! comes from a zone. One that panics is disabled, here and on every worker, and comes back as
+//! a user app.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sdk::abi::MAX_BATCH;
+use sys::flight::{Call, Seat};
+use sys::object::Object;
+use tracing::error;
+
+use super::{Notice, Worker};
+use crate::control::AppId;
+use crate::link::now_ns;
+
+impl Worker {
+    /// Makes this worker's instance of an app.
+    pub(super) fn host(&mut self, app: AppId, object: &Arc<Object>) {
+        let Some(index) = self.place_of(app) else { return };
+        let link = &mut self.dispatch.links[index];
+        let noted = note(&mut self.seat, app);
+        let hosted = link.host(object);
+        drop(noted);
+        if let Err(why) = hosted {
+            self.demote(index, why.to_string());
+            return;
+        }
+        let version = link.version().unwrap_or_default().to_owned();
+        self.notify(Notice::Hosted { app, version });
+    }
+
+    /// Calls the apps whose records are a batch.
+    pub(super) fn call_full(&mut self, now: Instant) {
+        if self.dispatch.a_batch_waits() {
+            self.call_apps(MAX_BATCH, now);
+        }
+    }
+
+    /// Calls the apps for which at least `least` records wait, or, if that is none, for which it
+    /// is time.
+    pub(super) fn call_apps(&mut self, least: usize, now: Instant) {
+        for index in 0..self.dispatch.links.len() {
+            let link = &self.dispatch.links[index];
+            // What they cause themselves is for the next turn.
+            let mut left = link.waiting_here();
+            let due = least == 0 && link.wake_at_ns().is_some_and(|at| at <= now_ns());
+            if left < least.max(1) && !due {
+                continue;
+            }
+            loop {
+                match self.call(index, now) {
+                    None => break,
+                    Some(Ok(handled)) => left = left.saturating_sub(handled),
+                    Some(Err(why)) => {
+                        self.demote(index, why);
+                        break;
+                    }
+                }
+                if left < least.max(1) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Calls an app once; `None` if it is not here.
+    fn call(&mut self, index: usize, now: Instant) -> Option<Result<usize, String>> {
+        let mut messages = std::mem::take(&mut self.messages);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        let link = &mut self.dispatch.links[index];
+        let noted = note(&mut self.seat, link.app);
+        let called = link.call(now_ns(), &mut messages, &mut verdicts);
+        drop(noted);
+        if let Some(Ok(_)) = called {
+            for (dpid, epoch, message) in messages.each() {
+                if let Err(why) = self.send(index, dpid, epoch, message, now) {
+                    self.refuse(index, dpid, epoch, why, message, now);
+                }
+            }
+            self.dispatch.verdicts(index, &mut verdicts);
+        }
+        (self.messages, self.verdicts) = (messages, verdicts);
+        called
+    }
+
+    /// When the next app here wants to be called.
+    pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
+        let at_ns = self.dispatch.links.iter().filter_map(crate::link::Link::wake_at_ns).min()?;
+        Some(now + Duration::from_nanos(at_ns.saturating_sub(now_ns())))
+    }
+
+    /// An app here cannot go on: nobody calls it any more, and a zone takes over what it left.
+    fn demote(&mut self, index: usize, why: String) {
+        let link = &mut self.dispatch.links[index];
+        link.disable();
+        let app = link.app;
+        error!(app = link.name, why, "an app in the kernel failed; it goes on as a user app");
+        self.notify(Notice::Demoted { app, why });
+    }
+
+    /// Another worker's instance of an app has failed: this one's is not called any more either.
+    pub(super) fn disable(&mut self, app: AppId) {
+        if let Some(index) = self.place_of(app) {
+            self.dispatch.links[index].disable();
+        }
+    }
+}
+
+/// Notes in the flight recorder that an app is being called, until what is returned is dropped.
+pub(crate) fn note(seat: &mut Option<Seat>, app: AppId) -> Option<Call<'_>> {
+    Some(seat.as_mut()?.call(NonZeroU16::new(app.0)?))
+}
