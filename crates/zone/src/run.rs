@@ -355,3 +355,6 @@ fn now_ns() -> u64 {
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds * 1_000_000_000 + nanos
 }
+
+#[cfg(test)]
+mod tests;
