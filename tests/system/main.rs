@@ -14,3 +14,4 @@ mod stopping;
 mod switching;
 mod tls;
 mod wire;
+mod workers;
