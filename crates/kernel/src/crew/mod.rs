@@ -28,6 +28,9 @@ use crate::worker::Command;
 /// Most workers: so many rings find room in one message to a zone.
 pub const MAX_WORKERS: usize = 16;
 
+const _: () =
+    assert!(1 + 3 * MAX_WORKERS <= sys::channel::MAX_FDS, "see control::Answer::Attached");
+
 /// See the module's description.
 #[derive(Debug)]
 pub struct Crew {

@@ -90,19 +90,12 @@ impl Workers {
         let (reply, answers) = channel();
         self.command(|| Command::Switches { after, reply: reply.clone() });
         let give_up = Instant::now() + PATIENCE;
-        let (mut all, mut more) = (Vec::new(), false);
+        let mut pages = Vec::new();
         for _ in 0..self.count() {
             let rest = give_up.saturating_duration_since(Instant::now());
-            let (switches, has_more) = answers.recv_timeout(rest).ok()?;
-            all.extend(switches);
-            more |= has_more;
+            pages.push(answers.recv_timeout(rest).ok()?);
         }
-        // As numbers and as texts they have the same order. What is left out of this page and
-        // what a worker has left out comes behind the page's end, so it is in the next.
-        all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
-        more |= all.len() > PAGE;
-        all.truncate(PAGE);
-        Some((all, more))
+        Some(merge(pages))
     }
 
     /// Has all of them end.
@@ -114,6 +107,18 @@ impl Workers {
             .into_iter()
             .try_for_each(|thread| thread.unwrap_or_else(|_| Err(io::Error::other("it panicked"))))
     }
+}
+
+/// Makes one page of a page of each worker.
+fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
+    let mut more = pages.iter().any(|(_, more)| *more);
+    let mut all: Vec<_> = pages.into_iter().flat_map(|(switches, _)| switches).collect();
+    // As numbers and as texts they have the same order. What is left out of this page, and what
+    // a worker has left out, comes behind the page's end, so it is in the next.
+    all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
+    more |= all.len() > PAGE;
+    all.truncate(PAGE);
+    (all, more)
 }
 
 /// The CPUs that this process may use.
@@ -133,5 +138,59 @@ fn pin(cpu: usize) {
     set.set(cpu);
     if let Err(error) = sched_setaffinity(None, &set) {
         warn!(cpu, %error, "could not keep a worker on its CPU");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use dal::drivers::openflow::SwitchInfo;
+    use openflow::{Dpid, Version};
+
+    use super::*;
+    use crate::switch::Switch;
+
+    fn switch(dpid: u64) -> SwitchStatus {
+        let (version, dpid) = (Version::V1_3, Dpid(dpid));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp")
+    }
+
+    /// What a worker says that has these switches.
+    fn page(dpids: &[u64], after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
+        let left = dpids.iter().filter(|dpid| after.is_none_or(|after| **dpid > after));
+        let left: Vec<_> = left.copied().map(switch).collect();
+        (left.iter().take(PAGE).cloned().collect(), left.len() > PAGE)
+    }
+
+    #[test]
+    fn pages_of_workers_make_pages_of_all_switches_in_order() {
+        let count = 3 * PAGE as u64;
+        let (few, many): (Vec<u64>, Vec<u64>) = (0..count).partition(|dpid| dpid % 5 == 0);
+        let (mut after, mut seen, mut pages) = (None, Vec::new(), 0);
+        loop {
+            let (switches, more) = merge(vec![page(&few, after), page(&many, after)]);
+            seen.extend(switches.into_iter().map(|switch| switch.dpid));
+            pages += 1;
+            if !more {
+                break;
+            }
+            after = seen
+                .last()
+                .map(|dpid| u64::from_str_radix(&dpid.replace(':', ""), 16).expect("a DPID"));
+        }
+        let all: Vec<String> = (0..count).map(|dpid| Dpid(dpid).to_string()).collect();
+        assert_eq!((seen, pages), (all, 3));
+    }
+
+    #[test]
+    fn worker_runs_on_the_cpu_that_it_is_pinned_to() {
+        let Some(cpu) = cpus().last().copied() else { panic!("there is a CPU") };
+        let seen = std::thread::spawn(move || {
+            pin(cpu);
+            cpus()
+        });
+        assert_eq!(seen.join().unwrap(), [cpu]);
     }
 }

@@ -135,6 +135,7 @@ impl Worker {
             self.wires.crew.collect(from, me, &mut mail);
             for number in 0..mail.len() {
                 let Some((Head { app, dpid, epoch }, message)) = mail.get(number) else { break };
+                // Every worker knows the same apps, by the time that one of them can speak.
                 let links = &self.dispatch.links;
                 let Some(index) = links.iter().position(|link| link.app == app) else { continue };
                 if let Err(why) = self.send(index, dpid, epoch, message, now) {
