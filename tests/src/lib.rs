@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod broadcast;
 pub mod controller;
+pub mod emulated;
 pub mod net;
 pub mod pki;
 pub mod traces;

@@ -5,9 +5,12 @@
 mod app_killed;
 mod claims;
 mod configuration;
+mod demo;
 mod garbage;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;

@@ -36,6 +36,7 @@ mod door;
 mod frame;
 mod held;
 pub mod link;
+mod pause;
 mod plan;
 pub mod policy;
 pub mod query;

@@ -21,9 +21,8 @@ use thiserror::Error;
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
-/// The most descriptors that one message carries: enough for the rings of one app with each of
-/// sixteen threads of the kernel.
-pub const MAX_FDS: usize = 64;
+/// The most descriptors that one message carries: what a kernel is started with. Linux allows 253.
+pub const MAX_FDS: usize = 84;
 
 /// What can be wrong with a control socket.
 #[derive(Debug, Error)]

@@ -18,13 +18,17 @@
 //! queued.
 
 mod backlog;
+mod counts;
+mod fullness;
 mod hosted;
 pub mod part;
+mod replay;
 mod spent;
 mod tracked;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use sdk::Refusal;
 use sdk::abi::{self, Record, RecordKind};
@@ -34,15 +38,19 @@ use sys::ring::{Down, PeerFault, Room};
 use crate::check::Rights;
 use crate::control::AppId;
 use crate::crew::Purse;
+use crate::frame::is_vital;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+pub(crate) use self::counts::{Counts, News};
+pub(crate) use self::fullness::Fill;
+use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
-use self::part::{Role, Turn};
+use self::part::Role;
 use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
@@ -59,6 +67,8 @@ pub(crate) struct Link {
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
     pub(crate) given: Given,
+    pub(crate) counts: Counts,
+    fullness: Fullness,
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
@@ -126,6 +136,8 @@ impl Link {
             policy,
             spent: Spent::new(purse),
             given: Given::default(),
+            counts: Counts::default(),
+            fullness: Fullness::default(),
             slot,
             phase: Phase::Down,
             place: Place::Nowhere,
@@ -168,7 +180,23 @@ impl Link {
         self.phase != Phase::Down
     }
 
-    /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
+    /// How full the app is now. One in this process never is: it is called when there is a batch.
+    pub(crate) fn fill(&mut self, now: Instant) -> Fill {
+        let room = match (&self.place, self.phase) {
+            (Place::Here(_), Phase::Live) => usize::MAX,
+            (Place::Zone(rings), Phase::Live) => rings.ring.room(Room::Ordinary),
+            _ => self.backlog.room(Room::Ordinary, self.capacity),
+        };
+        self.fullness.note(room, self.capacity, now)
+    }
+
+    /// Whether it was full when [`fill`](Self::fill) was last asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fullness.is_full()
+    }
+
+    /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
+    /// room.
     ///
     /// What the app says of it will come with `ticket`.
     pub(crate) fn packet_in(
@@ -182,10 +210,24 @@ impl Link {
         if record.buffer_id != u32::MAX {
             self.given.note(record.dpid, record.epoch, record.buffer_id);
         }
-        if self.phase != Phase::Live {
-            return self.backlog.push(&words, body, ticket, self.capacity);
+        let frame = body.get(record.data_offset.into()..).unwrap_or_default();
+        let told = self.phase != Phase::Live || self.announce(switch);
+        let taken = told
+            && (!self.is_full() && self.put(&words, body, Room::Ordinary, ticket)
+                || is_vital(frame)
+                    && switch.vital.spend()
+                    && self.put(&words, body, Room::AllButReserve, ticket));
+        self.counts.packet_in(taken);
+        taken
+    }
+
+    /// Writes a packet-in where it belongs now.
+    fn put(&mut self, words: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+        if self.phase == Phase::Live {
+            self.push_ticket(words, body, room, ticket)
+        } else {
+            self.backlog.push(words, body, room, ticket, self.capacity)
         }
-        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -340,57 +382,6 @@ impl Link {
             self.phase = Phase::Replay;
         }
         self.to_announce = stale;
-    }
-
-    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
-    /// that ends the app is known, and the rest as it fits. With that the workers take turns.
-    fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
-        let mut record = Vec::new();
-        loop {
-            let oldest = self.backlog.oldest(&mut record);
-            if let Place::Zone(rings) = &self.place
-                && !rings.in_flight
-            {
-                match rings.role.turn() {
-                    Turn::Wait => return,
-                    Turn::Repeat if !oldest.is_some_and(|(_, seen)| seen) => {
-                        rings.role.repeated();
-                        continue;
-                    }
-                    Turn::Repeat | Turn::Go => {}
-                }
-            }
-            let Some((ticket, seen)) = oldest else {
-                self.phase = Phase::Live;
-                return;
-            };
-            // What an app in this process leaves behind goes to a zone, never the other way.
-            let Place::Zone(rings) = &mut self.place else { return };
-            if rings.in_flight {
-                return;
-            }
-            let current = split(&record)
-                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
-                .filter(|(words, _)| is_current(words[1], low_half(words[2])));
-            match current {
-                // Other events are told by the snapshot; packets of past connections are moot.
-                None => self.backlog.drop_oldest(),
-                Some((mut words, body)) if seen => {
-                    words[0] |= u64::from(abi::REPEATED) << 56;
-                    if rings.ring.outstanding() > 0 {
-                        return; // alone
-                    }
-                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
-                    return;
-                }
-                Some((words, body)) => {
-                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
-                        return;
-                    }
-                    self.backlog.drop_oldest();
-                }
-            }
-        }
     }
 
     /// Takes the next thing that the zone said; what it has now said about tickets is appended

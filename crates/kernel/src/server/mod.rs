@@ -3,6 +3,7 @@
 //! It owns no switch. The monitor asks, the workers act, the monitor is told; an operator asks,
 //! the workers answer between two turns. If the monitor goes away, so does the kernel.
 
+mod questions;
 mod rings;
 mod workers;
 
@@ -295,8 +296,14 @@ fn hex(bytes: &[u8]) -> String {
 fn answer(operator: &Channel, workers: &Workers) -> bool {
     match operator.receive() {
         Ok((Query::Switches { after }, _)) => {
-            let Some((switches, more)) = workers.switches(after) else { return false };
+            let Some((switches, more)) = questions::switches(workers, after) else {
+                return false;
+            };
             operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
+        }
+        Ok((Query::Apps, _)) => {
+            let Some(apps) = questions::apps(workers) else { return false };
+            operator.send(&Reply::Apps(apps), &[]).is_ok()
         }
         Err(ChannelError::WouldBlock) => true,
         Err(_) => false,

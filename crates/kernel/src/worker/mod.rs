@@ -12,6 +12,7 @@
 mod adopt;
 mod apps;
 mod hosted;
+mod pausing;
 mod switches;
 mod wires;
 
@@ -38,6 +39,8 @@ use crate::door::Door;
 use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
+
+use self::pausing::Paused;
 
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
@@ -114,6 +117,7 @@ pub struct Worker {
     /// A bit for each worker for whom something was posted.
     posted: u32,
     mail: Mail,
+    paused: Paused,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
@@ -175,6 +179,7 @@ impl Worker {
             most_connections: most_connections(wires.crew.workers()),
             posted: 0,
             mail: Mail::default(),
+            paused: Paused::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
@@ -242,9 +247,11 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.move_on(now); // also to apps that are now called
             self.call_apps(0, now);
             self.move_on(now);
             self.pump();
+            self.resume(now);
             self.flush(now);
             // A long absence of ours must not count as silence of those who are still to be read.
             if now >= self.next_tick && !crowded {
@@ -263,8 +270,9 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now)].into_iter().flatten();
-        let rest = due.fold(self.next_tick, Instant::min).saturating_duration_since(now);
+        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.paused.until()];
+        let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
+        let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -322,7 +330,10 @@ impl Worker {
             }
             self.handshakes -= 1;
         }
-        let input = connection.read(buffer);
+        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let Some(most) = self.may_read(key, broken, now) else { return };
+        let connection = &mut self.connections[key];
+        let input = connection.read(buffer, most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);
@@ -359,6 +370,9 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
+        if connection.pause.listed {
+            self.paused.forget(key);
+        }
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
@@ -389,11 +403,7 @@ impl Worker {
                     if connection.is_hopeless() {
                         self.close(key, DOES_NOT_READ, now);
                     } else if connection.note_blocked(!all, now) {
-                        let mut flags = EventFlags::IN | EventFlags::RDHUP;
-                        flags.set(EventFlags::OUT, !all);
-                        let data = EventData::new_u64(CONNECTION | key as u64);
-                        // Fails only for a socket that is not in the set; ours is.
-                        let _ = epoll::modify(&self.epoll, &connection.socket, data, flags);
+                        self.watch(key);
                     }
                 }
                 Err(error) => self.close(key, &error.to_string(), now),
@@ -426,6 +436,7 @@ impl Worker {
             self.close(key, &why, now);
         }
         self.settle_claims(now);
+        self.tell_drops(now);
         self.flush(now);
     }
 
@@ -455,6 +466,9 @@ impl Worker {
                 Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
+                }
+                Command::Apps { reply } => {
+                    let _ = reply.send(self.app_counters());
                 }
                 Command::Stop => return false,
             }

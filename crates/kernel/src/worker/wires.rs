@@ -11,7 +11,7 @@ use crate::control::AppId;
 use crate::crew::Crew;
 use crate::link::part::Part;
 use crate::policy::Policy;
-use crate::query::SwitchStatus;
+use crate::query::{AppCounters, SwitchStatus};
 
 /// What is asked of a worker: [`Adopt`](Self::Adopt) by another, all else by the server's thread.
 #[derive(Debug)]
@@ -48,6 +48,11 @@ pub enum Command {
         after: Option<u64>,
         /// Where to.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
+    },
+    /// Tell what became of the packet-ins for apps, and of their messages.
+    Apps {
+        /// Where to.
+        reply: Sender<Vec<AppCounters>>,
     },
     /// Close everything and return.
     Stop,
