@@ -26,10 +26,11 @@ use crate::control::AppId;
 use crate::worker::Command;
 
 /// Most workers: so many rings find room in one message to a zone.
-pub const MAX_WORKERS: usize = 16;
+pub const MAX_WORKERS: u16 = 16;
 
 // A doorbell, and three descriptors for each: see `Answer::Attached`.
-const _: () = assert!(3 * MAX_WORKERS < sys::channel::MAX_FDS, "an app's rings fit in a message");
+const _: () =
+    assert!(3 * (MAX_WORKERS as usize) < sys::channel::MAX_FDS, "an app's rings fit in a message");
 
 /// See the module's description.
 #[derive(Debug)]

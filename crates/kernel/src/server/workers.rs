@@ -36,7 +36,7 @@ impl Workers {
         entrance: &Entrance,
     ) -> io::Result<Self> {
         let cpus = cpus();
-        let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS);
+        let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS.into());
         let (wires, Office { crew, notices, notices_bell }) = connect(count)?;
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
