@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use monitor::admin::AppStatus;
+use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use rustix::process::Signal;
@@ -125,11 +126,5 @@ fn object(lab: &Lab) -> PathBuf {
 
 /// Builds the app that looks on; returns its part of a configuration.
 fn watcher(lab: &Lab) -> anyhow::Result<String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (source, headers) = (here.join("system/watcher.c"), here.join("../crates/sdk/c"));
-    let object = object(lab).display().to_string();
-    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
-    let paths = [&headers.display().to_string(), "-o", &object, &source.display().to_string()];
-    lab.run("cc", &[&flags[..], &paths].concat())?;
-    Ok(format!("[[app]]\nname = \"watcher\"\nobject = \"{object}\"\nstage = \"observe\"\n"))
+    Ok(in_c(lab, "watcher", "apps/watcher.c", "stage = \"observe\"")?)
 }

@@ -193,6 +193,9 @@ mod tests {
                 transport: "tls 1.3".into(),
                 epoch: 1,
                 ports: 2,
+                n_tables: 254,
+                table_size: Some(1_000_000),
+                flows_at_start: Some(0),
                 packet_ins: 5,
                 dropped: 0,
                 pauses: 0,
@@ -217,6 +220,7 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
+            r#""n_tables":254,"table_size":1000000,"flows_at_start":0,"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"errors":0}],"switches_error":null}"#
         );

@@ -15,6 +15,7 @@ use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::Dpid;
 use thiserror::Error;
 
+use crate::asked::Asked;
 use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
 use crate::pause::Pause;
@@ -77,6 +78,8 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
+    /// Who waits for its answers.
+    pub(crate) asked: Asked,
     pub(crate) pause: Pause,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
@@ -128,6 +131,7 @@ impl Connection {
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
+            asked: Asked::default(),
             pause: Pause::default(),
             ticket: None,
             seat: None,

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
 use tracing::{error, info, warn};
-use zone::control::{Answer, Request};
+use zone::control::{Answer, Numbers, Request};
 
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
@@ -92,7 +93,7 @@ impl Zone {
                 let load = Request::Load {
                     name: self.name.clone(),
                     run_as: self.run_as,
-                    band: (self.policy.band.lowest, self.policy.band.highest),
+                    numbers: self.numbers(),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
                 self.given = Some(object);
@@ -169,6 +170,16 @@ impl Zone {
     pub(crate) fn want(&mut self, now: Instant) {
         if !self.is_for_kernel() {
             self.program.want(now);
+        }
+    }
+
+    /// What is the app's on switches.
+    fn numbers(&self) -> Numbers {
+        let ends = |range: RangeInclusive<u32>| range.into_inner();
+        Numbers {
+            band: (self.policy.band.lowest, self.policy.band.highest),
+            groups: ends(self.app.groups()),
+            meters: ends(self.app.meters()),
         }
     }
 

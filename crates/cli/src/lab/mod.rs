@@ -119,12 +119,21 @@ impl Lab {
     /// # Errors
     /// What Open vSwitch said.
     pub fn switch(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
+        self.start_open_vswitch()?;
+        self.switches.set(self.switches.get() + 1);
+        Switch::add(self, name, of, self.switches.get())
+    }
+
+    /// Starts Open vSwitch, if it is not started yet: for programs that add switches themselves.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn start_open_vswitch(&self) -> Result<(), LabError> {
         if self.ovs.get().is_none() {
             let started = OpenVSwitch::start(self)?;
             self.ovs.get_or_init(|| started);
         }
-        self.switches.set(self.switches.get() + 1);
-        Switch::add(self, name, of, self.switches.get())
+        Ok(())
     }
 
     /// Adds a host behind the next port of `switch`: `10.0.0.1` for the lab's first, and so on.

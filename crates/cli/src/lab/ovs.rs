@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::Access;
 
-use super::{FILES, Lab, LabError, Running};
+use super::{FILES, Host, Lab, LabError, Running};
 
 /// The variables that tell every program of Open vSwitch where its files are.
 pub(super) const DIRECTORIES: [&str; 4] =
@@ -219,6 +219,29 @@ impl<'lab> Switch<'lab> {
     pub fn stand_alone(&self) -> Result<(), LabError> {
         vsctl(self.lab, &["set", "bridge", &self.name, "fail_mode=standalone"])?;
         vsctl(self.lab, &["del-controller", &self.name]).map(drop)
+    }
+
+    /// Leaves the port of `host` out of floods from now on. The switch connects anew.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn flood_not_to(&self, host: &Host<'_>) -> Result<(), LabError> {
+        let set = |protocols: &str| {
+            let protocols = format!("protocols={protocols}");
+            vsctl(self.lab, &["set", "bridge", &self.name, &protocols])
+        };
+        // OFPPC_NO_FLOOD is of 1.0 alone (OpenFlow 1.0.2 §5.2.1), and holds for what 1.3 floods.
+        let of_1_0 = Of::V1_0.ovs_name();
+        if self.of != Of::V1_0 {
+            set(&format!("{of_1_0},{}", self.of.ovs_name()))?;
+        }
+        let port = host.port().to_string();
+        let head = ["--timeout=10", "-O", of_1_0, "mod-port", &self.name, &port, "no-flood"];
+        self.lab.run("ovs-ofctl", &head)?;
+        if self.of != Of::V1_0 {
+            set(self.of.ovs_name())?;
+        }
+        Ok(())
     }
 
     /// Plugs an interface of the lab into the next free port and returns the port's number.

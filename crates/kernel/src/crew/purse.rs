@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Kinds of messages that are counted apart.
-pub(crate) const KINDS: usize = 2;
+pub(crate) const KINDS: usize = 3;
 
 /// A worker's portion is at least the quota by this, and by the number of workers.
 const PORTIONS: u32 = 16;

@@ -17,10 +17,12 @@
 //! ([`Link::announce`]), and what finds the ring full is noted ([`Told`], `Link::gone`) instead of
 //! queued.
 
+mod answers;
 mod backlog;
 mod counts;
 mod fullness;
 mod hosted;
+mod packets;
 pub mod part;
 mod replay;
 mod spent;
@@ -38,7 +40,6 @@ use sys::ring::{Down, PeerFault, Room};
 use crate::check::Rights;
 use crate::control::AppId;
 use crate::crew::Purse;
-use crate::frame::is_vital;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
@@ -80,6 +81,12 @@ pub(crate) struct Link {
     /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
     gone: VecDeque<Record>,
     capacity: u32,
+    /// Which instance of the app has the rings, counted from 1.
+    pub(crate) life: u32,
+    /// What did not reach the app and was not told to be lost.
+    lost: u64,
+    /// A packet-in of its own flow, with its own cookie.
+    own_packet: Vec<u8>,
 }
 
 /// Where the app is.
@@ -145,6 +152,9 @@ impl Link {
             to_announce: true,
             gone: VecDeque::new(),
             capacity,
+            life: 0,
+            lost: 0,
+            own_packet: Vec::new(),
         }
     }
 
@@ -193,41 +203,6 @@ impl Link {
     /// Whether it was full when [`fill`](Self::fill) was last asked.
     pub(crate) fn is_full(&self) -> bool {
         self.fullness.is_full()
-    }
-
-    /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
-    /// room.
-    ///
-    /// What the app says of it will come with `ticket`.
-    pub(crate) fn packet_in(
-        &mut self,
-        switch: &mut Switch,
-        record: &Record,
-        body: &[u8],
-        ticket: Ticket,
-    ) -> bool {
-        let words = record.words();
-        if record.buffer_id != u32::MAX {
-            self.given.note(record.dpid, record.epoch, record.buffer_id);
-        }
-        let frame = body.get(record.data_offset.into()..).unwrap_or_default();
-        let told = self.phase != Phase::Live || self.announce(switch);
-        let taken = told
-            && (!self.is_full() && self.put(&words, body, Room::Ordinary, ticket)
-                || is_vital(frame)
-                    && switch.vital.spend()
-                    && self.put(&words, body, Room::AllButReserve, ticket));
-        self.counts.packet_in(taken);
-        taken
-    }
-
-    /// Writes a packet-in where it belongs now.
-    fn put(&mut self, words: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
-        if self.phase == Phase::Live {
-            self.push_ticket(words, body, room, ticket)
-        } else {
-            self.backlog.push(words, body, room, ticket, self.capacity)
-        }
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -322,7 +297,7 @@ impl Link {
 
     /// Whether [`pump`](Self::pump) has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay || self.has_lost())
     }
 
     /// Does what could not be done before: goes on with announcements, then with the backlog.
@@ -338,6 +313,7 @@ impl Link {
         if self.phase == Phase::Replay {
             self.replay(is_current);
         }
+        self.tell_lost();
     }
 
     fn begin_snapshot(&mut self) {

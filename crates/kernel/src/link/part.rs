@@ -49,6 +49,7 @@ impl Link {
         role.join(self.backlog.has_seen());
         let ring = Tracked::of(ring);
         self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false, role });
+        self.life = self.life.wrapping_add(1);
         self.begin_snapshot();
     }
 

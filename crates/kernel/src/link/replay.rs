@@ -34,12 +34,16 @@ impl Link {
             if rings.in_flight {
                 return;
             }
+            let kind = split(&record).map(|(words, _)| words[0] >> 32 & 0xffff);
             let current = split(&record)
-                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
+                .filter(|_| kind == Some(RecordKind::PacketIn as u64))
                 .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
                 // Other events are told by the snapshot; packets of past connections are moot.
-                None => self.backlog.drop_oldest(),
+                None => {
+                    self.lost += u64::from(kind == Some(RecordKind::FlowRemoved as u64));
+                    self.backlog.drop_oldest();
+                }
                 Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                     if rings.ring.outstanding() > 0 {

@@ -28,8 +28,11 @@ impl Spent {
             (self.second, self.left) = (second, [0; KINDS]);
         }
         let (kind, most) = match what {
-            Allowed::FlowMod { .. } | Allowed::GroupMod => (0, quota.flow_mods),
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                (0, quota.flow_mods)
+            }
             Allowed::PacketOut => (1, quota.packet_outs),
+            Allowed::Request(_) | Allowed::Experimenter => (2, quota.requests),
         };
         if self.left[kind] == 0 {
             self.left[kind] = self.purse.take(kind, most, second);
@@ -68,19 +71,28 @@ impl Given {
 mod tests {
     use std::time::Duration;
 
+    use openflow::Kind;
+
     use super::*;
+    use crate::check::Expects;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn quota_is_full_after_its_messages_and_new_in_the_next_second() {
         let mut spent = Spent::new(Arc::new(Purse::new(1)));
-        let (now, quota) = (Instant::now(), Quota { flow_mods: 2, packet_outs: 1 });
+        let now = Instant::now();
+        let quota = Quota { flow_mods: 2, packet_outs: 1, requests: 1 };
         let flow_mod = Allowed::FlowMod { sweeps: false };
         let said: Vec<bool> = (0..3).map(|_| spent.spend(flow_mod, quota, now)).collect();
         assert_eq!(said, [true, true, false]);
         assert!(!spent.spend(Allowed::GroupMod, quota, now));
+        assert!(!spent.spend(Allowed::MeterMod, quota, now));
+        assert!(!spent.spend(Allowed::Config, quota, now));
         assert!(spent.spend(Allowed::PacketOut, quota, now));
+        assert!(spent.spend(Allowed::Experimenter, quota, now));
+        let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
+        assert!(!spent.spend(barrier, quota, now));
         assert!(spent.spend(flow_mod, quota, now + SECOND));
     }
 

@@ -21,10 +21,11 @@ use sys::ring::DEFAULT_CAPACITY;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request};
-use crate::query::{Query, Reply};
+use crate::flows::{Names, Part};
 use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
@@ -69,11 +70,15 @@ pub enum ServerError {
 #[derive(Debug)]
 struct Server {
     monitor: Channel,
-    operators: Vec<Channel>,
+    operators: Vec<Operator>,
     workers: Workers,
     attempts: Attempts,
     /// For each app in this process: on how many workers it runs, until one says that it failed.
     hosted: HashMap<AppId, usize>,
+    /// For what operators are told.
+    names: Names,
+    /// How many questions workers were asked for operators.
+    questions: u64,
 }
 
 /// Serves until the monitor says stop.
@@ -104,6 +109,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     } else {
         None
     };
+    let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
     let workers = Workers::start(workers, sockets, &apps, recorder.as_ref(), &entrance);
     let workers = workers.map_err(system("starting the workers"))?;
@@ -115,7 +121,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         monitor.send(&Answer::Demoted { app, why }, &[])?;
     }
     let (operators, attempts, hosted) = (Vec::new(), Attempts::default(), HashMap::new());
-    Server { monitor, operators, workers, attempts, hosted }.serve()
+    Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
 /// Loads the objects of those that run in this process. The second list is of those that could not
@@ -187,8 +193,8 @@ impl Server {
                 }
             }
             self.answer_attempts()?;
-            let workers = &self.workers;
-            self.operators.retain(|operator| answer(operator, workers));
+            let Self { operators, workers, names, questions, .. } = &mut self;
+            operators.retain_mut(|operator| operator.hear(workers, names, questions));
         }
     }
 
@@ -205,6 +211,7 @@ impl Server {
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
         match request {
             Request::Attach { app, name, policy } => {
+                self.names.insert(app, name.clone());
                 self.attempts.begin(&self.workers, app, &name, &policy);
             }
             Request::Detach { app } => self.workers.command(|| Command::Detach { app }),
@@ -212,7 +219,8 @@ impl Server {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
                 }
-                self.operators.extend(fds.into_iter().take(1).map(Channel::from_fd));
+                let channels = fds.into_iter().take(1).map(Channel::from_fd);
+                self.operators.extend(channels.map(Operator::new));
             }
             Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
         }
@@ -238,6 +246,7 @@ impl Server {
                     self.monitor.send(&Answer::Demoted { app, why }, &[])?;
                 }
             }
+            Notice::Flows { question, part } => self.flows(question, part),
             Notice::Ended => return Err(ServerError::Worker),
             Notice::Fault { app, fault } => {
                 self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;
@@ -253,6 +262,14 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Takes in what a worker said to a question; whoever asked it may have gone.
+    fn flows(&mut self, question: u64, part: Part) {
+        let asked = |operator: &&mut Operator| operator.asked(question);
+        if let Some(operator) = self.operators.iter_mut().find(asked) {
+            operator.take(part, &self.names);
+        }
     }
 
     /// Tells the monitor what came of the attempts to make rings that are decided.
@@ -290,22 +307,4 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("a string takes everything");
     }
     text
-}
-
-/// Answers an operator's questions. `false` when the operator is to be forgotten.
-fn answer(operator: &Channel, workers: &Workers) -> bool {
-    match operator.receive() {
-        Ok((Query::Switches { after }, _)) => {
-            let Some((switches, more)) = questions::switches(workers, after) else {
-                return false;
-            };
-            operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
-        }
-        Ok((Query::Apps, _)) => {
-            let Some(apps) = questions::apps(workers) else { return false };
-            operator.send(&Reply::Apps(apps), &[]).is_ok()
-        }
-        Err(ChannelError::WouldBlock) => true,
-        Err(_) => false,
-    }
 }

@@ -1,23 +1,102 @@
 //! What operators ask: every worker answers for itself, and the answers are made into one.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use sys::channel::{Channel, ChannelError};
+
 use super::workers::Workers;
-use crate::query::{AppCounters, PAGE, SwitchStatus};
+use crate::flows::{Flows, Names, Part};
+use crate::query::{AppCounters, PAGE, Query, Reply, SwitchStatus};
 use crate::worker::Command;
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Somebody whom the monitor has authenticated.
+#[derive(Debug)]
+pub(super) struct Operator {
+    channel: Channel,
+    /// What they asked for and was not told wholly.
+    flows: Option<Flows>,
+}
+
+impl Operator {
+    /// One who has asked nothing yet.
+    pub(super) fn new(channel: Channel) -> Self {
+        Self { channel, flows: None }
+    }
+
+    /// Answers questions. `false` when the operator is to be forgotten.
+    pub(super) fn hear(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
+        match self.channel.receive() {
+            Ok((Query::Switches { after }, _)) => {
+                let Some((switches, more)) = switches(workers, after) else { return false };
+                self.tell(&Reply::Switches { switches, more })
+            }
+            Ok((Query::Apps, _)) => {
+                let Some(apps) = apps(workers) else { return false };
+                self.tell(&Reply::Apps(apps))
+            }
+            Ok((Query::Flows { dpid }, _)) => {
+                *questions += 1;
+                let question = *questions;
+                self.flows = Some(Flows::new(question, workers.count()));
+                workers.command(|| Command::Flows { dpid, question });
+                true
+            }
+            Ok((Query::MoreFlows, _)) => match &mut self.flows {
+                Some(flows) if flows.is_complete() => {
+                    let page = flows.page(names);
+                    self.tell(&page)
+                }
+                _ => false, // there is nothing more, and it was told so
+            },
+            Err(ChannelError::WouldBlock) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Whether they wait for the answer to this question.
+    pub(super) fn asked(&self, question: u64) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.is_about(question))
+    }
+
+    /// Takes in what a worker said to their question.
+    pub(super) fn take(&mut self, part: Part, names: &Names) {
+        let reply = self.flows.as_mut().and_then(|flows| flows.take(part, names));
+        if let Some(reply) = reply {
+            self.tell(&reply); // one that cannot be told is noticed when it is heard
+        }
+    }
+
+    /// Answers. `false` if that cannot be done.
+    fn tell(&mut self, reply: &Reply) -> bool {
+        if matches!(
+            reply,
+            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
+        ) {
+            self.flows = None;
+        }
+        self.channel.send(reply, &[]).is_ok()
+    }
+}
+
+impl AsFd for Operator {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
 /// The switches with a greater DPID, a page of them, and whether there are more. `None` if some
 /// worker did not answer.
-pub(super) fn switches(workers: &Workers, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
+fn switches(workers: &Workers, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
     ask(workers, |reply| Command::Switches { after, reply }).map(merge)
 }
 
 /// What became of the packet-ins for all apps. `None` if some worker did not answer.
-pub(super) fn apps(workers: &Workers) -> Option<Vec<AppCounters>> {
+fn apps(workers: &Workers) -> Option<Vec<AppCounters>> {
     ask(workers, |reply| Command::Apps { reply }).map(add_up)
 }
 

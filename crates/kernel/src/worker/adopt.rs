@@ -21,6 +21,23 @@ use super::{CONNECTION, Command, Worker};
 use crate::connection::Connection;
 use crate::crew::{Head, Mail};
 
+/// Most connections of all workers, handshaking ones included.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Descriptors that connections leave to the rest of the kernel: listeners, operators, and the
+/// doorbells of each worker.
+const OTHER_DESCRIPTORS: u64 = 256;
+const DOORBELLS: u64 = 256;
+
+/// As many connections for each of so many workers as descriptors allow, half of these if they
+/// are few.
+pub(super) fn most_connections(workers: usize) -> usize {
+    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
+    let others = OTHER_DESCRIPTORS + DOORBELLS * workers as u64;
+    let for_connections = limit.saturating_sub(others).max(limit / 2);
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS) / workers
+}
+
 impl Worker {
     /// Gives a connection that came in to the worker `to`.
     pub(super) fn admit(
@@ -80,7 +97,7 @@ impl Worker {
 
     /// Serves a connection that another worker has had: goes on where that one stopped.
     pub(super) fn adopt(&mut self, Moved(mut connection): Moved, now: Instant) {
-        let (claim, unhandled) = connection.arrive();
+        let (claim, mut unhandled) = connection.arrive();
         let address = connection.address;
         let key = match self.take_in(*connection, now) {
             Ok(key) => key,
@@ -92,7 +109,7 @@ impl Worker {
             }
         };
         let up = claim.map_or(Ok(()), |(info, _)| self.switch_up(key, info, now));
-        match up.and_then(|()| self.messages(key, &unhandled, now)) {
+        match up.and_then(|()| self.messages(key, &mut unhandled, now)) {
             Ok(()) => self.note_dirty(key),
             Err(why) => self.close(key, &why.to_string(), now),
         }

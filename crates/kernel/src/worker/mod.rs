@@ -10,7 +10,9 @@
 //! (`adopt`); what they share is in [`crew`](crate::crew).
 
 mod adopt;
+mod answers;
 mod apps;
+mod flows;
 mod hosted;
 mod pausing;
 mod switches;
@@ -40,8 +42,10 @@ use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
 
+use self::adopt::most_connections;
 use self::pausing::Paused;
 
+pub use crate::flows::Part;
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
@@ -50,14 +54,6 @@ const BUFFER: usize = 256 * 1024;
 
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Most connections of all workers, handshaking ones included.
-const MAX_CONNECTIONS: usize = 16 * 1024;
-
-/// Descriptors that connections leave to the rest of the kernel: listeners, operators, and the
-/// doorbells of each worker.
-const OTHER_DESCRIPTORS: u64 = 256;
-const DOORBELLS: u64 = 256;
 
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
@@ -345,7 +341,7 @@ impl Worker {
         match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
-                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
                 } else if let Some(home) = self.leads_away(key) {
                     self.hand_over(key, home);
@@ -376,6 +372,9 @@ impl Worker {
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
+        }
+        for question in connection.asked.questions() {
+            self.failed(question, format!("the switch was disconnected: {why}"));
         }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
@@ -435,6 +434,7 @@ impl Worker {
         for (key, why) in over {
             self.close(key, &why, now);
         }
+        self.give_up(now);
         self.settle_claims(now);
         self.tell_drops(now);
         self.flush(now);
@@ -467,6 +467,7 @@ impl Worker {
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
                 }
+                Command::Flows { dpid, question } => self.ask_flows(dpid, question, now),
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());
                 }
@@ -481,15 +482,6 @@ impl Worker {
         let _ = self.wires.notices.send(notice);
         self.wires.notices_bell.ring();
     }
-}
-
-/// As many connections for each of so many workers as descriptors allow, half of these if they
-/// are few.
-fn most_connections(workers: usize) -> usize {
-    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
-    let others = OTHER_DESCRIPTORS + DOORBELLS * workers as u64;
-    let for_connections = limit.saturating_sub(others).max(limit / 2);
-    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS) / workers
 }
 
 #[cfg(test)]

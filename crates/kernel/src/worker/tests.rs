@@ -154,7 +154,7 @@ impl Fake {
         append(&mut hello, |out| Hello::new(&[OF]).encode(1, out)).unwrap();
         socket.write_all(&hello).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        let (mut own, more) = (socket.try_clone().unwrap(), more.to_vec());
+        let (mut own, mut more) = (socket.try_clone().unwrap(), more.to_vec());
         std::thread::spawn(move || {
             let mut message = vec![0; 8];
             while own.read_exact(&mut message[..8]).is_ok() {
@@ -165,7 +165,7 @@ impl Fake {
                 }
                 let mut answer = answer(header, &message, dpid);
                 if Kind::from_wire(OF, header.kind) == Ok(Kind::MultipartRequest) {
-                    answer.extend_from_slice(&more);
+                    answer.append(&mut more); // to the first: for its ports
                 }
                 if own.write_all(&answer).is_err() || tell.send(message.clone()).is_err() {
                     break;

@@ -9,6 +9,7 @@ use sys::doorbell::{Doorbell, Ringer};
 use crate::connection::Connection;
 use crate::control::AppId;
 use crate::crew::Crew;
+use crate::flows;
 use crate::link::part::Part;
 use crate::policy::Policy;
 use crate::query::{AppCounters, SwitchStatus};
@@ -49,6 +50,13 @@ pub enum Command {
         /// Where to.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
     },
+    /// Ask a switch for its flows; answered by [`Notice::Flows`].
+    Flows {
+        /// Which switch.
+        dpid: u64,
+        /// What the answer is to name.
+        question: u64,
+    },
     /// Tell what became of the packet-ins for apps, and of their messages.
     Apps {
         /// Where to.
@@ -85,6 +93,13 @@ pub enum Notice {
         app: AppId,
         /// How.
         why: String,
+    },
+    /// Something about the flows that were asked for.
+    Flows {
+        /// What was asked.
+        question: u64,
+        /// What there is to say.
+        part: flows::Part,
     },
     /// The worker is over, one way or another.
     Ended,

@@ -8,7 +8,7 @@ use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 12] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "host",
@@ -21,11 +21,13 @@ pub const APP_KEYS: [&str; 12] = [
     "capabilities",
     "flow-mods-per-second",
     "packet-outs-per-second",
+    "requests-per-second",
 ];
 
 /// Capabilities without a scope, by their names.
-pub(super) const CAPABILITIES: [(&str, Capability); 8] = [
+pub(super) const CAPABILITIES: [(&str, Capability); 9] = [
     ("packet-out", Capability::PacketOut),
+    ("flow.read", Capability::FlowRead),
     ("flow.write", Capability::FlowWrite),
     ("flow.write.any", Capability::FlowWriteAny),
     ("group.write", Capability::GroupWrite),
@@ -80,7 +82,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
-            quota: Quota { flow_mods: u32::MAX, packet_outs: u32::MAX },
+            quota: Quota::NONE,
             at: 0,
         }
     }
@@ -128,6 +130,7 @@ impl AppConfig {
             quota: Quota {
                 flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
+                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
             },
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default

@@ -60,6 +60,7 @@ fn every_key_arrives_where_it_belongs() {
         capabilities = ["packet-out", "flow.write.any", "experimenter:0x00002320"]
         flow-mods-per-second = 100
         packet-outs-per-second = 0
+        requests-per-second = 50
         "#,
     )
     .unwrap();
@@ -81,7 +82,7 @@ fn every_key_arrives_where_it_belongs() {
     let experimenter = Capability::Experimenter(0x2320);
     let capabilities = [Capability::PacketOut, Capability::FlowWriteAny, experimenter];
     assert_eq!(policy.capabilities, capabilities);
-    assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0 });
+    assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0, requests: 50 });
 }
 
 #[test]

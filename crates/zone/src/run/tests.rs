@@ -8,6 +8,7 @@ use sdk::{App, Event, Network};
 use sys::ring::{Down, KernelEnd, Room};
 
 use super::*;
+use crate::control::Numbers;
 
 const CAPACITY: u32 = 4096;
 
@@ -49,6 +50,11 @@ impl App for Echo {
     }
 }
 
+fn host() -> ZoneHost {
+    let numbers = Numbers { band: (1, 65_535), groups: (0, 0), meters: (0, 0) };
+    ZoneHost::new("echo".into(), numbers)
+}
+
 /// The zone, and the kernel's end of each ring.
 struct Bench {
     zone: Zone,
@@ -58,7 +64,7 @@ struct Bench {
 
 impl Bench {
     fn new(rings: usize) -> Self {
-        let host = ZoneHost::new("echo".into(), (1, 65_535));
+        let host = host();
         let mut zone = Zone::of(HostedApp::linked::<Echo>(host).unwrap());
         let (_, hears) = Ringer::new().unwrap();
         let (mut fds, mut kernel, mut bells) = (vec![hears], Vec::new(), Vec::new());
@@ -204,7 +210,7 @@ fn ring_without_room_for_messages_does_not_hold_up_the_others() {
 
 #[test]
 fn rings_without_all_their_descriptors_are_out_of_order() {
-    let host = ZoneHost::new("echo".into(), (1, 65_535));
+    let host = host();
     let mut zone = Zone::of(HostedApp::linked::<Echo>(host).unwrap());
     for count in [0, 1, 2, 3, 5] {
         let fds = (0..count).map(|_| Doorbell::new().unwrap().1).collect();
