@@ -23,3 +23,4 @@ mod stopping;
 mod switching;
 mod tls;
 mod wire;
+mod workers;

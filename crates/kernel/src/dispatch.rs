@@ -283,13 +283,15 @@ mod tests {
 
     use super::*;
     use crate::control::AppId;
+    use crate::crew::idle;
     use crate::policy::{Policy, Stage};
 
     /// Apps that are away, so that their packet-ins wait in their backlogs.
     fn dispatch(policies: Vec<Policy>) -> Dispatch {
         let mut dispatch = Dispatch::default();
         for (slot, policy) in policies.into_iter().enumerate() {
-            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY);
+            let purse = idle(1).purse(AppId(1));
+            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY, purse);
             link.policy = policy;
             dispatch.links.push(link);
         }

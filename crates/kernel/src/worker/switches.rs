@@ -37,6 +37,9 @@ impl Worker {
             bytes = rest;
             self.message(key, message, now)?;
             self.call_full(now);
+            if self.leads_away(key).is_some() {
+                break; // the rest is handled there
+            }
         }
         self.connections[key].keep(bytes);
         Ok(())
@@ -101,9 +104,24 @@ impl Worker {
     }
 
     /// A switch has completed the handshake.
-    fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
+    pub(super) fn switch_up(
+        &mut self,
+        key: usize,
+        info: SwitchInfo,
+        now: Instant,
+    ) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
-        self.connections[key].check_claim(dpid)?;
+        let connection = &mut self.connections[key];
+        connection.check_claim(dpid)?;
+        if connection.home.is_none() {
+            let home = self.wires.crew.home(dpid.0, self.wires.me);
+            let here = home.worker() == self.wires.me;
+            connection.home = Some(home);
+            if !here {
+                connection.claim = Some((info, now));
+                return Ok(());
+            }
+        }
         if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
             // Either two switches have one name, or the connection that we know is dead and nobody
             // has noticed: ask it.
@@ -116,8 +134,8 @@ impl Worker {
         let connection = &mut self.connections[key];
         let xid = connection.session.xid();
         table_miss(version, xid, &mut connection.out);
-        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
         let epoch = self.epoch;
+        self.epoch = self.wires.crew.next_epoch(epoch);
         let ports = info.ports.len();
         let address = connection.address;
         let mut switch = Switch::new(info, epoch);
