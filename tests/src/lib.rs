@@ -8,13 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod broadcast;
 pub mod capture;
 pub mod controller;
+pub mod emulated;
 pub mod fake;
 pub mod mark;
 pub mod net;
 pub mod pki;
 pub mod random;
+mod sockets;
 pub mod stream;
 pub mod traces;
 

@@ -13,6 +13,7 @@ mod kernel_killed;
 mod lab;
 mod mininet;
 mod offences;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel::query::{Query, Reply, SwitchStatus};
+use kernel::query::{AppCounters, Query, Reply, SwitchStatus};
 use monitor::admin::{Ask, Status, Tell};
 use monitor::config::{Config, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
@@ -128,21 +128,33 @@ impl Monitor {
 pub struct Kernel(Channel);
 
 impl Kernel {
+    const WHOM: &str = "the kernel";
+
+    /// What became of the packet-ins for the apps, and of their messages.
+    ///
+    /// # Errors
+    /// It did not answer.
+    pub fn apps(&self) -> Result<Vec<AppCounters>, AskError> {
+        match exchange(&self.0, &Query::Apps, Self::WHOM)? {
+            (Reply::Apps(apps), _) => Ok(apps),
+            _ => Err(AskError::Unexpected { whom: Self::WHOM }),
+        }
+    }
+
     /// The switches that are connected, in the order of their DPIDs.
     ///
     /// # Errors
     /// It did not answer.
     pub fn switches(&self) -> Result<Vec<SwitchStatus>, AskError> {
-        const WHOM: &str = "the kernel";
-        let unexpected = || AskError::Unexpected { whom: WHOM };
+        let unexpected = || AskError::Unexpected { whom: Self::WHOM };
         let mut all: Vec<SwitchStatus> = Vec::new();
         loop {
             let after = match all.last() {
                 Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
                 None => None,
             };
-            let (reply, _) = exchange(&self.0, &Query::Switches { after }, WHOM)?;
-            let Reply::Switches { switches, more } = reply;
+            let (reply, _) = exchange(&self.0, &Query::Switches { after }, Self::WHOM)?;
+            let Reply::Switches { switches, more } = reply else { return Err(unexpected()) };
             if more && switches.is_empty() {
                 return Err(unexpected()); // would be asked for ever
             }
@@ -265,6 +277,7 @@ mod tests {
             ports: 2,
             packet_ins: 0,
             dropped: 0,
+            pauses: 0,
             guarded: 0,
             flow_mods: 0,
             packet_outs: 0,

@@ -190,6 +190,7 @@ mod tests {
                 ports: 2,
                 packet_ins: 5,
                 dropped: 0,
+                pauses: 0,
                 guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
@@ -211,7 +212,7 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
-            r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
+            r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"errors":0}],"switches_error":null}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);

@@ -16,6 +16,7 @@ use openflow::Dpid;
 use thiserror::Error;
 
 use crate::door::{Progress, Ticket};
+use crate::pause::Pause;
 use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
@@ -75,6 +76,7 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
+    pub(crate) pause: Pause,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
     wire: Wire,
@@ -121,6 +123,7 @@ impl Connection {
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
+            pause: Pause::default(),
             ticket: None,
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
             spoke: false,
@@ -134,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Reads once, as much as fits behind what is left from before.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<Input, Broken> {
+    /// Reads once, at most `most` bytes, as much as fits behind what is left from before.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], most: usize) -> Result<Input, Broken> {
         if let Some(input) = self.decide()? {
             return Ok(input);
         }
@@ -143,17 +146,21 @@ impl Connection {
         let read = match &mut self.wire {
             Wire::Tls(tls) => {
                 let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
-                match tls.take_in(&mut self.socket, scratch, &mut plain[start..])? {
+                let most = most.min(scratch.len());
+                match tls.take_in(&mut self.socket, &mut scratch[..most], &mut plain[start..])? {
                     Taken::Plaintext(size) => size,
                     Taken::Nothing => return Ok(Input::Nothing),
                     Taken::End => return Ok(Input::End),
                 }
             }
-            Wire::Undecided { .. } | Wire::Plain => match self.read_plain(&mut buffer[start..])? {
-                None => return Ok(Input::Nothing),
-                Some(0) => return Ok(Input::End),
-                Some(size) => size,
-            },
+            Wire::Undecided { .. } | Wire::Plain => {
+                let end = start.saturating_add(most).min(buffer.len());
+                match self.read_plain(&mut buffer[start..end])? {
+                    None => return Ok(Input::Nothing),
+                    Some(0) => return Ok(Input::End),
+                    Some(size) => size,
+                }
+            }
         };
         self.spoke = true;
         buffer[..start].copy_from_slice(&self.partial);
@@ -376,7 +383,7 @@ mod tests {
 
     fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
         for _ in 0..1000 {
-            match connection.read(buffer).unwrap() {
+            match connection.read(buffer, usize::MAX).unwrap() {
                 Input::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 input => return input,
             }

@@ -34,6 +34,7 @@ mod door;
 mod frame;
 mod held;
 mod link;
+mod pause;
 mod plan;
 pub mod policy;
 pub mod query;

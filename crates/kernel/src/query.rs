@@ -14,6 +14,8 @@ pub enum Query {
         /// [`PAGE`] switches, so that any number of them can be asked for.
         after: Option<u64>,
     },
+    /// How do the apps fare? Answered by [`Reply::Apps`].
+    Apps,
 }
 
 /// Most switches in one reply.
@@ -29,6 +31,22 @@ pub enum Reply {
         /// Whether there are more after the last of these.
         more: bool,
     },
+    /// All apps.
+    Apps(Vec<AppCounters>),
+}
+
+/// What became of the packet-ins for an app, and of its messages. Counted since the kernel started,
+/// over all incarnations of the app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppCounters {
+    /// The app's name.
+    pub name: String,
+    /// Packet-ins that it was given, or will be given when it is back.
+    pub delivered: u64,
+    /// Packet-ins that it did not get because it did not keep up.
+    pub dropped: u64,
+    /// Messages of it that were refused.
+    pub refused: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.
@@ -48,8 +66,11 @@ pub struct SwitchStatus {
     pub ports: usize,
     /// Packet-ins it sent.
     pub packet_ins: u64,
-    /// Packet-ins that an app did not get because its ring was full.
+    /// Packet-ins that an app did not get because it did not keep up, for each app.
     pub dropped: u64,
+    /// How often it was left unread for a while, because apps did not keep up.
+    #[serde(default)]
+    pub pauses: u64,
     /// Packet-ins that ended because a guard was silent or away.
     #[serde(default)]
     pub guarded: u64,

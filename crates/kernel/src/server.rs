@@ -321,6 +321,12 @@ fn answer(operator: &Channel, worker: &Link) -> bool {
             let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
             operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
         }
+        Ok((Query::Apps, _)) => {
+            let (reply, answer) = channel();
+            worker.command(Command::Apps { reply });
+            let Ok(apps) = answer.recv_timeout(PATIENCE) else { return false };
+            operator.send(&Reply::Apps(apps), &[]).is_ok()
+        }
         Err(ChannelError::WouldBlock) => true,
         Err(_) => false,
     }

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use dal::drivers::openflow::SwitchInfo;
 use openflow::{Dpid, PortDesc, Version};
 
+use crate::pause::PATIENCE;
 use crate::query::SwitchStatus;
 
 /// A switch that can be used.
@@ -21,6 +23,41 @@ pub(crate) struct Switch {
     pub(crate) counters: Counters,
     /// What of it waits for what apps say, oldest first; see [`Holds`](crate::held::Holds).
     pub(crate) queue: VecDeque<usize>,
+    pub(crate) vital: Vital,
+}
+
+/// How many of its vital packet-ins may still be put where full apps keep room for such.
+///
+/// The room is everybody's: a storm of ARP requests in one switch must not keep out those of others.
+#[derive(Debug)]
+pub(crate) struct Vital {
+    left: u32,
+    /// When it was last as many as it may be.
+    since: Instant,
+}
+
+impl Vital {
+    /// In [`PATIENCE`]: a third of what a ring has room for.
+    const MOST: u32 = 64;
+
+    /// As many as may be.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { left: Self::MOST, since: now }
+    }
+
+    /// Takes one. `false` if there is none left.
+    pub(crate) fn spend(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn refresh(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.since) >= PATIENCE {
+            *self = Self::new(now);
+        }
+    }
 }
 
 /// What an app was told of a switch's present connection.
@@ -42,6 +79,8 @@ pub(crate) enum Told {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
+    /// How often it was made to wait for apps.
+    pub(crate) pauses: u64,
     /// Packet-ins that ended because a guard was silent or away.
     pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
@@ -61,13 +100,22 @@ impl Switch {
             told: Vec::new(),
             counters: Counters::default(),
             queue: VecDeque::new(),
+            vital: Vital::new(Instant::now()),
         }
     }
 
     /// What operators are told about it.
     pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
-        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
-            self.counters;
+        let Counters {
+            packet_ins,
+            dropped,
+            pauses,
+            guarded,
+            flow_mods,
+            packet_outs,
+            refused,
+            errors,
+        } = self.counters;
         SwitchStatus {
             dpid: self.dpid.to_string(),
             version: self.version.to_string(),
@@ -77,6 +125,7 @@ impl Switch {
             ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
             packet_ins,
             dropped,
+            pauses,
             guarded,
             flow_mods,
             packet_outs,

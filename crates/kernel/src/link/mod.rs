@@ -18,6 +18,8 @@
 //! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
 
 mod backlog;
+mod counts;
+mod fullness;
 mod hosted;
 mod spent;
 mod tracked;
@@ -33,12 +35,16 @@ use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::AppId;
+use crate::frame::is_vital;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+pub(crate) use self::counts::{Counts, News};
+pub(crate) use self::fullness::Fill;
+use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
 use self::spent::{Given, Spent};
@@ -57,6 +63,8 @@ pub(crate) struct Link {
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
     pub(crate) given: Given,
+    pub(crate) counts: Counts,
+    fullness: Fullness,
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
@@ -113,6 +121,8 @@ impl Link {
             policy,
             spent: Spent::new(Instant::now()),
             given: Given::default(),
+            counts: Counts::default(),
+            fullness: Fullness::default(),
             slot,
             phase: Phase::Down,
             place: Place::Nowhere,
@@ -166,7 +176,23 @@ impl Link {
         self.phase != Phase::Down
     }
 
-    /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
+    /// How full the app is now. One in this process never is: it is called when there is a batch.
+    pub(crate) fn fill(&mut self, now: Instant) -> Fill {
+        let room = match (&self.place, self.phase) {
+            (Place::Here(_), Phase::Live) => usize::MAX,
+            (Place::Zone(rings), Phase::Live) => rings.ring.room(Room::Ordinary),
+            _ => self.backlog.room(Room::Ordinary, self.capacity),
+        };
+        self.fullness.note(room, self.capacity, now)
+    }
+
+    /// Whether it was full when [`fill`](Self::fill) was last asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fullness.is_full()
+    }
+
+    /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
+    /// room.
     ///
     /// What the app says of it will come with `ticket`.
     pub(crate) fn packet_in(
@@ -180,10 +206,24 @@ impl Link {
         if record.buffer_id != u32::MAX {
             self.given.note(record.dpid, record.epoch, record.buffer_id);
         }
-        if self.phase != Phase::Live {
-            return self.backlog.push(&words, body, ticket, self.capacity);
+        let frame = body.get(record.data_offset.into()..).unwrap_or_default();
+        let told = self.phase != Phase::Live || self.announce(switch);
+        let taken = told
+            && (!self.is_full() && self.put(&words, body, Room::Ordinary, ticket)
+                || is_vital(frame)
+                    && switch.vital.spend()
+                    && self.put(&words, body, Room::AllButReserve, ticket));
+        self.counts.packet_in(taken);
+        taken
+    }
+
+    /// Writes a packet-in where it belongs now.
+    fn put(&mut self, words: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+        if self.phase == Phase::Live {
+            self.push_ticket(words, body, room, ticket)
+        } else {
+            self.backlog.push(words, body, room, ticket, self.capacity)
         }
-        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is

@@ -58,8 +58,12 @@ impl Bench {
     }
 
     fn packet(&mut self, number: u8) -> bool {
+        self.packet_with(&[number; 8])
+    }
+
+    fn packet_with(&mut self, body: &[u8]) -> bool {
         let record = switch_record(RecordKind::PacketIn, &self.switches[0]);
-        self.link.packet_in(&mut self.switches[0], &record, &[number; 8], Ticket::NONE)
+        self.link.packet_in(&mut self.switches[0], &record, body, Ticket::NONE)
     }
 
     /// Lets the zone see up to `most` records without being done with them.
@@ -384,4 +388,46 @@ fn port_that_changes_while_its_switch_is_being_told_is_told_as_it_is() {
     }
     let of = |number| told.iter().filter(|seen| **seen == Seen::Port(number)).count();
     assert_eq!((of(1), of(next)), (1, 0), "its going is told; the other was never told");
+}
+
+#[test]
+fn arp_gets_to_a_full_app_but_no_more_of_one_switch_than_its_share() {
+    let (mut arp, ip) = ([7; 42], [7; 42]);
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    for away in [false, true] {
+        let mut bench = Bench::live(vec![switch(7, 0)]);
+        if away {
+            assert_eq!(bench.die(), None);
+        }
+        while bench.packet_with(&ip) {}
+        let vital = (0..100).filter(|_| bench.packet_with(&arp)).count();
+        assert!((4..=6).contains(&vital), "{vital} in an eighth of the ring");
+        assert_eq!(bench.link.counts.dropped, 1 + 100 - u64::try_from(vital).unwrap());
+    }
+    let mut bench = Bench::live(vec![switch(7, 0)]);
+    while bench.packet_with(&ip) {}
+    while bench.switches[0].vital.spend() {}
+    assert!(!bench.packet_with(&arp));
+    bench.switches[0].vital.refresh(Instant::now() + crate::pause::PATIENCE);
+    assert!(bench.packet_with(&arp));
+}
+
+#[test]
+fn full_app_gets_nothing_for_single_places_until_half_is_free() {
+    let (mut bench, now) = (Bench::live(vec![switch(7, 0)]), Instant::now());
+    let is_full = |bench: &mut Bench| matches!(bench.link.fill(now), Fill::Full(_));
+    while bench.packet(1) {}
+    let given = bench.link.counts.delivered;
+    assert!(is_full(&mut bench));
+    let mut done = 0;
+    while is_full(&mut bench) {
+        assert!(!bench.packet(1), "{done} of {given} are done");
+        assert_eq!(bench.peek(1).len(), 1);
+        let zone = bench.zone.as_mut().unwrap();
+        zone.messages.done(&mut zone.records, 1);
+        bench.hear();
+        done += 1;
+    }
+    assert!((given / 3..=given * 2 / 3).contains(&done), "{done} of {given}");
+    assert!(bench.packet(1));
 }

@@ -73,6 +73,11 @@ impl Tracked {
         self.ring.outstanding()
     }
 
+    /// As [`KernelEnd::room`].
+    pub(super) fn room(&self, room: Room) -> usize {
+        self.ring.room(room)
+    }
+
     /// The ring itself, for what concerns no single record.
     pub(super) fn ring(&mut self) -> &mut KernelEnd {
         &mut self.ring

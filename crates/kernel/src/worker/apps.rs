@@ -15,6 +15,7 @@ use crate::control::AppId;
 use crate::link::Link;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
+use crate::query::AppCounters;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
@@ -116,6 +117,7 @@ impl Worker {
             switch.counters.refused += 1;
         }
         let link = &mut self.dispatch.links[index];
+        link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
         if let Some(suppressed) = self.rates.refused.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
@@ -205,6 +207,17 @@ impl Worker {
         links[index].policy = policy;
         self.dispatch.replan();
         Ok(index)
+    }
+
+    /// How the apps fare, in the order in which they came to be known.
+    pub(super) fn app_counters(&self) -> Vec<AppCounters> {
+        let counters = self.dispatch.links.iter().map(|link| AppCounters {
+            name: link.name.clone(),
+            delivered: link.counts.delivered,
+            dropped: link.counts.dropped,
+            refused: link.counts.refused,
+        });
+        counters.collect()
     }
 
     /// Where an app's link is.

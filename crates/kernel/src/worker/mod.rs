@@ -10,6 +10,7 @@
 
 mod apps;
 mod hosted;
+mod pausing;
 mod switches;
 mod wires;
 
@@ -35,6 +36,8 @@ use crate::door::Door;
 use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
+
+use self::pausing::Paused;
 
 pub(crate) use hosted::note;
 pub use wires::{Command, Notice, Wires};
@@ -106,6 +109,7 @@ pub struct Worker {
     dispatch: Dispatch,
     /// As many as the descriptors allow.
     most_connections: usize,
+    paused: Paused,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
@@ -165,6 +169,7 @@ impl Worker {
             epoch: 0,
             dispatch: Dispatch::default(),
             most_connections: most_connections(),
+            paused: Paused::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
@@ -231,9 +236,11 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
+            self.move_on(now); // also to apps that are now called
             self.call_apps(0, now);
             self.move_on(now);
             self.pump();
+            self.resume(now);
             self.flush(now);
             // A long absence of ours must not count as silence of those who are still to be read.
             if now >= self.next_tick && !crowded {
@@ -252,8 +259,9 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now)].into_iter().flatten();
-        let rest = due.fold(self.next_tick, Instant::min).saturating_duration_since(now);
+        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.paused.until()];
+        let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
+        let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -326,7 +334,10 @@ impl Worker {
             }
             self.handshakes -= 1;
         }
-        let input = connection.read(buffer);
+        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let Some(most) = self.may_read(key, broken, now) else { return };
+        let connection = &mut self.connections[key];
+        let input = connection.read(buffer, most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);
@@ -361,6 +372,9 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
+        if connection.pause.listed {
+            self.paused.forget(key);
+        }
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
@@ -391,11 +405,7 @@ impl Worker {
                     if connection.is_hopeless() {
                         self.close(key, DOES_NOT_READ, now);
                     } else if connection.note_blocked(!all, now) {
-                        let mut flags = EventFlags::IN | EventFlags::RDHUP;
-                        flags.set(EventFlags::OUT, !all);
-                        let data = EventData::new_u64(CONNECTION | key as u64);
-                        // Fails only for a socket that is not in the set; ours is.
-                        let _ = epoll::modify(&self.epoll, &connection.socket, data, flags);
+                        self.watch(key);
                     }
                 }
                 Err(error) => self.close(key, &error.to_string(), now),
@@ -428,6 +438,7 @@ impl Worker {
             self.close(key, &why, now);
         }
         self.settle_claims(now);
+        self.tell_drops(now);
         self.flush(now);
     }
 
@@ -455,6 +466,9 @@ impl Worker {
                 Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
+                }
+                Command::Apps { reply } => {
+                    let _ = reply.send(self.app_counters());
                 }
                 Command::Stop => return false,
             }

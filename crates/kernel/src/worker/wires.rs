@@ -7,7 +7,7 @@ use sys::doorbell::{Doorbell, Ringer};
 
 use crate::control::AppId;
 use crate::policy::Policy;
-use crate::query::SwitchStatus;
+use crate::query::{AppCounters, SwitchStatus};
 
 /// What the server's thread asks of a worker.
 #[derive(Debug)]
@@ -37,6 +37,11 @@ pub enum Command {
         after: Option<u64>,
         /// Where to.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
+    },
+    /// Tell what became of the packet-ins for apps, and of their messages.
+    Apps {
+        /// Where to.
+        reply: Sender<Vec<AppCounters>>,
     },
     /// Close everything and return.
     Stop,
