@@ -1,5 +1,6 @@
 # One command each. They install with apt-get what is missing, and say so before (.ci/need).
-# What needs root (namespaces, interfaces) runs through sudo, where you are not root.
+# What needs root (namespaces, interfaces) runs through sudo, where you are not root. The demo does so
+# only where the system forbids ordinary users namespaces of their own.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -20,9 +21,10 @@ build: ## compile the programs and the apps that ship, into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
 
-demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3)
+demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)
-	@$(SUDO) target/debug/rosemary demo --of $(OF)
+	@unshare --user --map-root-user --net --mount true 2>/dev/null && root= || root="$(SUDO)"; \
+	 $$root target/debug/rosemary demo --of $(OF) $(if $(KEEP),--keep)
 
 man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
 	@target/debug/rosemary man target/man

@@ -39,6 +39,12 @@ impl Times {
         self.times.get(self.times.len() / 2).copied().unwrap_or_default()
     }
 
+    /// That which three quarters take longer than: a busy machine changes it least; zero if none
+    /// arrived.
+    pub fn lower_quartile(&self) -> Duration {
+        self.times.get(self.times.len() / 4).copied().unwrap_or_default()
+    }
+
     /// The longest; zero if none arrived.
     pub fn longest(&self) -> Duration {
         self.times.last().copied().unwrap_or_default()

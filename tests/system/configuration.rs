@@ -1,6 +1,8 @@
 //! `rosemary.toml`: several apps at once, and numbers that outlive a run.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
@@ -60,6 +62,26 @@ fn numbers_of_apps_survive_a_restart_in_another_order() {
         assert_eq!(first, [(APP.to_owned(), 1), ("watcher".to_owned(), 2)]);
         second.reverse();
         assert_eq!(first, second);
+        Ok(())
+    });
+}
+
+#[test]
+fn configuration_alone_forbids_plain_tcp_and_says_where_keys_are_made_and_used() {
+    in_a_lab(|lab| {
+        fs::write(CONFIG, "[controller]\nplain = \"never\"\ntls-dir = \"keys\"\n")?;
+        let rosemary = rosemary_binary().display().to_string();
+        let refused = lab.run(&rosemary, &["up"]).expect_err("named, they must be there");
+        assert!(refused.to_string().contains("/etc/rosemary/keys"), "{refused}");
+        lab.run(&rosemary, &["pki", "init"])?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["TLS was set up", "/etc/rosemary/keys"], SOON)?;
+        let mut plain = TcpStream::connect("127.0.0.1:6653")?;
+        plain.set_read_timeout(Some(SOON))?;
+        plain.write_all(&[4, 0, 0, 8, 0, 0, 0, 1])?; // a hello
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer); // closed, or reset as the hello was not read
+        assert_eq!(answer, [0; 0], "not even a hello");
         Ok(())
     });
 }

@@ -2,13 +2,16 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
+mod answers;
 mod app_killed;
 mod attacks;
 mod claims;
 mod configuration;
 mod deaths;
+mod demo;
 mod garbage;
 mod guards;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
 mod mininet;

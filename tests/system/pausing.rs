@@ -176,16 +176,9 @@ fn slow_beside_fast(lab: &Lab, apps: &[&str], tls: bool) -> anyhow::Result<()> {
     })?;
     let (fast, slow) = (count(&apps, APP), count(&apps, "slow"));
     println!(
-        "alone: {} of {} arrive, median {:?}, longest {:?}; beside the slow app: {} of \
-         {}, median {:?}, longest {:?}; ratio {:.2}",
-        alone.times.len(),
-        alone.sent,
-        alone.median(),
-        alone.longest(),
-        beside.times.len(),
-        beside.sent,
-        beside.median(),
-        beside.longest(),
+        "alone: {}; beside the slow app: {}; ratio of the medians {:.2}",
+        said(&alone),
+        said(&beside),
         beside.median().as_secs_f64() / alone.median().as_secs_f64(),
     );
     println!("{}", lab.run(&rosemary_binary().display().to_string(), &["apps"])?);
@@ -220,6 +213,12 @@ fn under_load(
     let times = broadcast::time(from, to, port, 400, Duration::from_millis(10))?;
     println!("{} of load", load.sent());
     Ok(times)
+}
+
+fn said(times: &Times) -> String {
+    let (quartile, median, longest) = (times.lower_quartile(), times.median(), times.longest());
+    let (arrived, sent) = (times.times.len(), times.sent);
+    format!("{arrived} of {sent}, quartile {quartile:?}, median {median:?}, longest {longest:?}")
 }
 
 /// The `[[app]]` of the slow app.

@@ -103,7 +103,7 @@ fn table(apps: &[Line]) -> String {
             &app.number.to_string(),
             &app.stage,
             &or_none(band.as_deref()),
-            &app.host,
+            &host(app),
             &app.state.to_string(),
             &or_none(app.pid.map(|pid| pid.to_string()).as_deref()),
             &app.uid.to_string(),
@@ -119,6 +119,14 @@ fn table(apps: &[Line]) -> String {
     table.text()
 }
 
+/// What hosts it, and why no longer the kernel, if it was to.
+pub(crate) fn host(app: &AppStatus) -> String {
+    match &app.demoted {
+        Some(why) => format!("{} (was kernel: {why})", app.host),
+        None => app.host.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use monitor::supervise::State;
@@ -132,7 +140,8 @@ mod tests {
             number: 7,
             stage: "guard".into(),
             band: Some([63_488, 65_535]),
-            host: "user".into(),
+            host: "kernel".into(),
+            demoted: None,
             version: Some("0.1.0".into()),
             sha256: Some("0123456789abcdef".repeat(4)),
             pid: Some(42),
@@ -146,6 +155,8 @@ mod tests {
             number: 1,
             stage: "observe".into(),
             band: None,
+            host: "user".into(),
+            demoted: Some("it panicked".into()),
             version: None,
             sha256: None,
             pid: None,
@@ -160,9 +171,9 @@ mod tests {
         assert_eq!(
             table(&lines),
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST  STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  user  running  42   1879048199  0         1234       5        0        0.1.0    0123456789ab  -
-observer  1       observe  -            user  waiting  -    1879048199  3         -          -        -        -        -             killed by SIGSEGV
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0.1.0    0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -        -             killed by SIGSEGV
 "
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());

@@ -15,6 +15,7 @@ use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::Dpid;
 use thiserror::Error;
 
+use crate::asked::Asked;
 use crate::door::{Progress, Ticket};
 use crate::pause::Pause;
 use crate::switch::Switch;
@@ -76,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
+    /// Who waits for its answers.
+    pub(crate) asked: Asked,
     pub(crate) pause: Pause,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
@@ -123,6 +126,7 @@ impl Connection {
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
+            asked: Asked::default(),
             pause: Pause::default(),
             ticket: None,
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },

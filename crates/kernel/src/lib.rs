@@ -16,6 +16,8 @@
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
 //! | `link` | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
+//! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
+//! | `flows` | a switch's flows, for an operator |
 //! | `rate` | how much outsiders can write into the log |
 //!
 //! The way of a packet-in through them is drawn in `docs/packet-in.md`.
@@ -26,11 +28,13 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod check;
 mod connection;
 pub mod control;
 mod dispatch;
 mod door;
+mod flows;
 mod frame;
 mod held;
 mod link;
@@ -40,6 +44,7 @@ pub mod policy;
 pub mod query;
 mod rate;
 mod record;
+mod rewrite;
 pub mod server;
 mod switch;
 pub mod tls;

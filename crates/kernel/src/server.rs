@@ -21,6 +21,7 @@ use thiserror::Error;
 use tracing::{error, info, warn};
 
 use crate::control::{Answer, App, AppId, Host, Request};
+use crate::flows::{Flows, Names, Part};
 use crate::query::{Query, Reply};
 use crate::tls::{
     self, Entrance,
@@ -69,8 +70,20 @@ pub enum ServerError {
 #[derive(Debug)]
 struct Server {
     monitor: Channel,
-    operators: Vec<Channel>,
+    operators: Vec<Operator>,
     worker: Link,
+    /// For what operators are told.
+    names: Names,
+    /// How many questions workers were asked for operators.
+    questions: u64,
+}
+
+/// Somebody whom the monitor has authenticated.
+#[derive(Debug)]
+struct Operator {
+    channel: Channel,
+    /// What they asked for and was not told wholly.
+    flows: Option<Flows>,
 }
 
 /// The server's ends of the wires to the worker.
@@ -111,6 +124,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     } else {
         None
     };
+    let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
     let apps = Apps { apps, seat: recorder.map(|recorder| recorder.seat(0)) };
     let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
@@ -121,7 +135,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         let why = format!("its object could not be loaded: {why}");
         monitor.send(&Answer::Demoted { app, why }, &[])?;
     }
-    Server { monitor, operators: Vec::new(), worker }.serve()
+    Server { monitor, operators: Vec::new(), worker, names, questions: 0 }.serve()
 }
 
 /// Loads the objects of those that run in this process. The second list is of those that could not
@@ -228,8 +242,8 @@ impl Server {
                     Err(error) => warn!(%error, "left out a request of the monitor"),
                 }
             }
-            let worker = &self.worker;
-            self.operators.retain(|operator| answer(operator, worker));
+            let Self { operators, worker, names, questions, .. } = &mut self;
+            operators.retain_mut(|operator| operator.hear(worker, names, questions));
         }
     }
 
@@ -239,13 +253,16 @@ impl Server {
             PollFd::new(&self.monitor, PollFlags::IN),
             PollFd::new(&self.worker.notices_bell, PollFlags::IN),
         ];
-        fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
+        fds.extend(
+            self.operators.iter().map(|operator| PollFd::new(&operator.channel, PollFlags::IN)),
+        );
         let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
     }
 
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
         match request {
             Request::Attach { app, name, policy } => {
+                self.names.insert(app, name.clone());
                 self.worker.command(Command::Attach { app, name, policy });
             }
             Request::Detach { app } => self.worker.command(Command::Detach { app }),
@@ -253,13 +270,15 @@ impl Server {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
                 }
-                self.operators.extend(fds.into_iter().take(1).map(Channel::from_fd));
+                let channels = fds.into_iter().take(1).map(Channel::from_fd);
+                let operator = |channel| Operator { channel, flows: None };
+                self.operators.extend(channels.map(operator));
             }
             Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
         }
     }
 
-    fn tell(&self, notice: Notice) -> Result<(), ServerError> {
+    fn tell(&mut self, notice: Notice) -> Result<(), ServerError> {
         match notice {
             Notice::Attached { app, capacity, fds } => {
                 let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
@@ -272,6 +291,7 @@ impl Server {
                 self.worker.command(Command::Disable { app });
                 self.monitor.send(&Answer::Demoted { app, why }, &[])?;
             }
+            Notice::Flows { question, part } => self.flows(question, part),
             Notice::Ended => return Err(ServerError::Worker),
             Notice::NotAttached { app, why } => {
                 self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
@@ -290,6 +310,18 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Takes in what a worker said to a question; whoever asked it may have gone.
+    fn flows(&mut self, question: u64, part: Part) {
+        let asked = |operator: &&mut Operator| {
+            operator.flows.as_ref().is_some_and(|flows| flows.is_about(question))
+        };
+        let Some(operator) = self.operators.iter_mut().find(asked) else { return };
+        let reply = operator.flows.as_mut().and_then(|flows| flows.take(part, &self.names));
+        if let Some(reply) = reply {
+            operator.tell(&reply); // one that cannot be told is noticed when it is heard
+        }
     }
 
     fn stop(self) -> Result<(), ServerError> {
@@ -312,22 +344,49 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Answers an operator's questions. `false` when the operator is to be forgotten.
-fn answer(operator: &Channel, worker: &Link) -> bool {
-    match operator.receive() {
-        Ok((Query::Switches { after }, _)) => {
-            let (reply, answer) = channel();
-            worker.command(Command::Switches { after, reply });
-            let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
-            operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
+impl Operator {
+    /// Answers questions. `false` when the operator is to be forgotten.
+    fn hear(&mut self, worker: &Link, names: &Names, questions: &mut u64) -> bool {
+        match self.channel.receive() {
+            Ok((Query::Switches { after }, _)) => {
+                let (reply, answer) = channel();
+                worker.command(Command::Switches { after, reply });
+                let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
+                self.tell(&Reply::Switches { switches, more })
+            }
+            Ok((Query::Apps, _)) => {
+                let (reply, answer) = channel();
+                worker.command(Command::Apps { reply });
+                let Ok(apps) = answer.recv_timeout(PATIENCE) else { return false };
+                self.tell(&Reply::Apps(apps))
+            }
+            Ok((Query::Flows { dpid }, _)) => {
+                *questions += 1;
+                let question = *questions;
+                self.flows = Some(Flows::new(question, 1));
+                worker.command(Command::Flows { dpid, question });
+                true
+            }
+            Ok((Query::MoreFlows, _)) => match &mut self.flows {
+                Some(flows) if flows.is_complete() => {
+                    let page = flows.page(names);
+                    self.tell(&page)
+                }
+                _ => false, // there is nothing more, and it was told so
+            },
+            Err(ChannelError::WouldBlock) => true,
+            Err(_) => false,
         }
-        Ok((Query::Apps, _)) => {
-            let (reply, answer) = channel();
-            worker.command(Command::Apps { reply });
-            let Ok(apps) = answer.recv_timeout(PATIENCE) else { return false };
-            operator.send(&Reply::Apps(apps), &[]).is_ok()
+    }
+
+    /// Answers. `false` if that cannot be done.
+    fn tell(&mut self, reply: &Reply) -> bool {
+        if matches!(
+            reply,
+            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
+        ) {
+            self.flows = None;
         }
-        Err(ChannelError::WouldBlock) => true,
-        Err(_) => false,
+        self.channel.send(reply, &[]).is_ok()
     }
 }

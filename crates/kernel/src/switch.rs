@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::drivers::openflow::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
 use crate::pause::PATIENCE;
@@ -18,6 +18,10 @@ pub(crate) struct Switch {
     pub(crate) epoch: u32,
     /// By number.
     pub(crate) ports: BTreeMap<u32, PortDesc>,
+    /// Flow tables it has.
+    pub(crate) n_tables: u8,
+    /// What it said about them when it was connected, by number.
+    pub(crate) tables: BTreeMap<u8, Table>,
     /// What each link's app was told, by the link's slot.
     pub(crate) told: Vec<Told>,
     pub(crate) counters: Counters,
@@ -97,10 +101,21 @@ impl Switch {
             version: info.version,
             epoch,
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
+            n_tables: info.n_tables,
+            tables: BTreeMap::new(),
             told: Vec::new(),
             counters: Counters::default(),
             queue: VecDeque::new(),
             vital: Vital::new(Instant::now()),
+        }
+    }
+
+    /// Takes in what it said about some of its tables.
+    pub(crate) fn tables(&mut self, tables: Vec<Table>) {
+        for table in tables {
+            let known = self.tables.entry(table.table_id).or_insert(table);
+            known.max_entries = table.max_entries.or(known.max_entries);
+            known.active_count = table.active_count.or(known.active_count);
         }
     }
 
@@ -123,6 +138,13 @@ impl Switch {
             transport: transport.to_owned(),
             epoch: self.epoch,
             ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
+            n_tables: self.n_tables,
+            table_size: self.tables.get(&0).and_then(|table| table.max_entries),
+            flows_at_start: self
+                .tables
+                .values()
+                .filter_map(|table| table.active_count.map(u64::from))
+                .reduce(u64::saturating_add),
             packet_ins,
             dropped,
             pauses,
@@ -132,5 +154,33 @@ impl Switch {
             refused,
             errors,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_table_in_two_answers_is_put_together() {
+        let info = SwitchInfo {
+            version: Version::V1_3,
+            dpid: Dpid(1),
+            n_tables: 2,
+            n_buffers: 0,
+            ports: Vec::new(),
+        };
+        let mut switch = Switch::new(info, 1);
+        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp");
+        assert_eq!((status(&switch).table_size, status(&switch).flows_at_start), (None, None));
+        let table =
+            |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
+        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))]);
+        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)]);
+        let status = status(&switch);
+        assert_eq!(
+            (status.n_tables, status.table_size, status.flows_at_start),
+            (2, Some(1000), Some(7))
+        );
     }
 }

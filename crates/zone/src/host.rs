@@ -5,19 +5,21 @@ use sdk::abi::host::Host;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
+use crate::control::Numbers;
+
 /// The zone's side of the app ABI.
 #[derive(Debug)]
 pub struct ZoneHost {
     app: String,
-    band: (u16, u16),
+    numbers: Numbers,
     /// None until the kernel has given rings.
     pub messages: Option<DownWriter>,
 }
 
 impl ZoneHost {
-    /// For the application with this name and these priorities, without rings.
-    pub fn new(app: String, band: (u16, u16)) -> Self {
-        Self { app, band, messages: None }
+    /// For the application with this name and these numbers, without rings.
+    pub fn new(app: String, numbers: Numbers) -> Self {
+        Self { app, numbers, messages: None }
     }
 }
 
@@ -35,7 +37,15 @@ impl Host for ZoneHost {
     }
 
     fn band(&self) -> (u16, u16) {
-        self.band
+        self.numbers.band
+    }
+
+    fn groups(&self) -> (u32, u32) {
+        self.numbers.groups
+    }
+
+    fn meters(&self) -> (u32, u32) {
+        self.numbers.meters
     }
 
     fn stop(&mut self, number: usize) {

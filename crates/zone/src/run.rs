@@ -102,7 +102,7 @@ enum Turn {
 
 fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
     let (request, fds) = next(monitor)?;
-    let Request::Load { name, run_as, band } = request else {
+    let Request::Load { name, run_as, numbers } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
@@ -112,7 +112,7 @@ fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
     };
     confined.map_err(ZoneError::Confine)?;
     let object = Object::load(object).map_err(ZoneError::Load)?;
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), band))?;
+    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;

@@ -28,6 +28,7 @@ mod ping;
 pub mod processes;
 mod programs;
 mod rosemary;
+mod user;
 
 use std::cell::{Cell, OnceCell};
 use std::env;
@@ -47,6 +48,7 @@ pub use host::{Host, Watch};
 pub use ovs::{Of, Switch};
 pub use ping::{PingReport, Pinging, Reply};
 pub use rosemary::{Rosemary, Stopped};
+pub use user::become_root;
 
 use ovs::OpenVSwitch;
 
@@ -83,7 +85,7 @@ impl Lab {
     /// Moves the calling thread into a new lab that has nothing but `lo`.
     ///
     /// # Errors
-    /// [`LabError::NotRoot`], [`LabError::Missing`], [`LabError::Namespace`].
+    /// [`LabError::NotRoot`] (see [`become_root`]), [`LabError::Missing`], [`LabError::Namespace`].
     pub fn enter() -> Result<Self, LabError> {
         Self::enter_until(Interrupt::default())
     }
@@ -97,7 +99,7 @@ impl Lab {
             return Err(LabError::NotRoot { command: this_command() });
         }
         programs::check()?;
-        sys::namespace::enter_private(&COVERED.map(Path::new))?;
+        sys::namespace::enter_private(&COVERED.map(Path::new)).map_err(user::enter_error)?;
         fs::create_dir_all(FILES).map_err(LabError::io(format!("make {FILES}")))?;
         let lab = Self {
             ovs: OnceCell::new(),

@@ -35,7 +35,7 @@ pub enum Of {
 
 impl Of {
     /// Its name in `ovs-vsctl` and `ovs-ofctl`.
-    fn ovs_name(self) -> &'static str {
+    pub(crate) fn ovs_name(self) -> &'static str {
         match self {
             Self::V1_0 => "OpenFlow10",
             Self::V1_3 => "OpenFlow13",
@@ -50,6 +50,16 @@ impl fmt::Display for Of {
             Self::V1_3 => "1.3",
         })
     }
+}
+
+/// Which device makes the interfaces that a bridge has for the machine it is on.
+const TUN: &str = "/dev/net/tun";
+
+/// The datapath in user space, where each bridge has such an interface, or where none can be made (in a
+/// container, or where the device is root's) the one that has none: Open vSwitch's own tests use it.
+fn datapath_type() -> &'static str {
+    let tun = std::fs::OpenOptions::new().read(true).write(true).open(TUN);
+    if tun.is_ok() { "netdev" } else { "dummy" }
 }
 
 /// The two daemons. Fields are dropped in order: the switches before their database.
@@ -76,7 +86,7 @@ impl OpenVSwitch {
         vsctl(lab, &["--no-wait", "init"])?;
 
         let mut command = lab.command("ovs-vswitchd");
-        command.args(["--no-chdir", &format!("unix:{FILES}/{SOCKET}")]);
+        command.args(["--no-chdir", "--enable-dummy", &format!("unix:{FILES}/{SOCKET}")]);
         let mut vswitchd = lab.start("ovs-vswitchd", command)?;
         let control = format!("{FILES}/ovs-vswitchd.{}.ctl", vswitchd.pid());
         lab.wait_for("ovs-vswitchd is ready", Duration::from_secs(10), |_| {
@@ -111,7 +121,8 @@ impl<'lab> Switch<'lab> {
         let datapath_id = format!("other-config:datapath-id={dpid:016x}");
         // In-band rules would be flows in front of the controller's; loopback needs none.
         let band = "other-config:disable-in-band=true";
-        let bridge = ["datapath_type=netdev", "fail_mode=secure", &protocols, &datapath_id, band];
+        let datapath = format!("datapath_type={}", datapath_type());
+        let bridge = [&*datapath, "fail_mode=secure", &protocols, &datapath_id, band];
         let add = ["add-br", name, "--", "set", "bridge", name];
         // It tries again after 1, 2, 4, ... seconds up to this, and 1 s is the least it takes.
         let controller = ["--", "set-controller", name, "tcp:127.0.0.1:6653"];

@@ -17,10 +17,12 @@
 //! The rule that keeps it right: **no record about a switch before that switch is told**
 //! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
 
+mod answers;
 mod backlog;
 mod counts;
 mod fullness;
 mod hosted;
+mod packets;
 mod spent;
 mod tracked;
 
@@ -35,7 +37,6 @@ use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::AppId;
-use crate::frame::is_vital;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
@@ -73,6 +74,12 @@ pub(crate) struct Link {
     /// Whether switches wait to be told.
     to_announce: bool,
     capacity: u32,
+    /// Which instance of the app has the rings, counted from 1.
+    pub(crate) life: u32,
+    /// What did not reach the app and was not told to be lost.
+    lost: u64,
+    /// A packet-in of its own flow, with its own cookie.
+    own_packet: Vec<u8>,
 }
 
 /// Where the app is.
@@ -129,6 +136,9 @@ impl Link {
             backlog: Backlog::default(),
             to_announce: true,
             capacity,
+            life: 0,
+            lost: 0,
+            own_packet: Vec::new(),
         }
     }
 
@@ -140,6 +150,7 @@ impl Link {
         let (up_bell, hears) = Ringer::new()?;
         let (down_bell, rings) = Doorbell::new()?;
         self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false });
+        self.life = self.life.wrapping_add(1);
         self.begin_snapshot();
         Ok([fds.up, fds.down, hears, rings])
     }
@@ -189,41 +200,6 @@ impl Link {
     /// Whether it was full when [`fill`](Self::fill) was last asked.
     pub(crate) fn is_full(&self) -> bool {
         self.fullness.is_full()
-    }
-
-    /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
-    /// room.
-    ///
-    /// What the app says of it will come with `ticket`.
-    pub(crate) fn packet_in(
-        &mut self,
-        switch: &mut Switch,
-        record: &Record,
-        body: &[u8],
-        ticket: Ticket,
-    ) -> bool {
-        let words = record.words();
-        if record.buffer_id != u32::MAX {
-            self.given.note(record.dpid, record.epoch, record.buffer_id);
-        }
-        let frame = body.get(record.data_offset.into()..).unwrap_or_default();
-        let told = self.phase != Phase::Live || self.announce(switch);
-        let taken = told
-            && (!self.is_full() && self.put(&words, body, Room::Ordinary, ticket)
-                || is_vital(frame)
-                    && switch.vital.spend()
-                    && self.put(&words, body, Room::AllButReserve, ticket));
-        self.counts.packet_in(taken);
-        taken
-    }
-
-    /// Writes a packet-in where it belongs now.
-    fn put(&mut self, words: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
-        if self.phase == Phase::Live {
-            self.push_ticket(words, body, room, ticket)
-        } else {
-            self.backlog.push(words, body, room, ticket, self.capacity)
-        }
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -294,7 +270,7 @@ impl Link {
 
     /// Whether [`pump`](Self::pump) has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay || self.has_lost())
     }
 
     /// Does what could not be done before: goes on with announcements, then with the backlog.
@@ -310,6 +286,7 @@ impl Link {
         if self.phase == Phase::Replay {
             self.replay(is_current);
         }
+        self.tell_lost();
     }
 
     fn begin_snapshot(&mut self) {
@@ -364,12 +341,16 @@ impl Link {
             if rings.in_flight {
                 return;
             }
+            let kind = split(&record).map(|(words, _)| words[0] >> 32 & 0xffff);
             let current = split(&record)
-                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
+                .filter(|_| kind == Some(RecordKind::PacketIn as u64))
                 .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
                 // Other events are told by the snapshot; packets of past connections are moot.
-                None => self.backlog.drop_oldest(),
+                None => {
+                    self.lost += u64::from(kind == Some(RecordKind::FlowRemoved as u64));
+                    self.backlog.drop_oldest();
+                }
                 Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                     if rings.ring.outstanding() > 0 {

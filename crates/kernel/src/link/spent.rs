@@ -13,11 +13,12 @@ pub(crate) struct Spent {
     began: Instant,
     flow_mods: u32,
     packet_outs: u32,
+    requests: u32,
 }
 
 impl Spent {
     pub(super) fn new(now: Instant) -> Self {
-        Self { began: now, flow_mods: 0, packet_outs: 0 }
+        Self { began: now, flow_mods: 0, packet_outs: 0, requests: 0 }
     }
 
     /// Counts a message. `false` if it is above the quota.
@@ -26,8 +27,11 @@ impl Spent {
             *self = Self::new(now);
         }
         let (spent, most) = match what {
-            Allowed::FlowMod { .. } | Allowed::GroupMod => (&mut self.flow_mods, quota.flow_mods),
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                (&mut self.flow_mods, quota.flow_mods)
+            }
             Allowed::PacketOut => (&mut self.packet_outs, quota.packet_outs),
+            Allowed::Request(_) | Allowed::Experimenter => (&mut self.requests, quota.requests),
         };
         let within = *spent < most;
         *spent += u32::from(within);
@@ -61,17 +65,25 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
+    use openflow::Kind;
+
     use super::*;
+    use crate::check::Expects;
 
     #[test]
     fn quota_is_full_after_its_messages_and_new_in_the_next_second() {
-        let (now, quota) = (Instant::now(), Quota { flow_mods: 2, packet_outs: 1 });
+        let (now, quota) = (Instant::now(), Quota { flow_mods: 2, packet_outs: 1, requests: 1 });
         let mut spent = Spent::new(now);
         let flow_mod = Allowed::FlowMod { sweeps: false };
         let said: Vec<bool> = (0..3).map(|_| spent.spend(flow_mod, quota, now)).collect();
         assert_eq!(said, [true, true, false]);
         assert!(!spent.spend(Allowed::GroupMod, quota, now));
+        assert!(!spent.spend(Allowed::MeterMod, quota, now));
+        assert!(!spent.spend(Allowed::Config, quota, now));
         assert!(spent.spend(Allowed::PacketOut, quota, now));
+        assert!(spent.spend(Allowed::Experimenter, quota, now));
+        let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
+        assert!(!spent.spend(barrier, quota, now));
         assert!(spent.spend(flow_mod, quota, now + SECOND));
     }
 

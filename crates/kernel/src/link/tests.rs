@@ -6,6 +6,8 @@ use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
 
+mod answers;
+
 const CAPACITY: u32 = 4096;
 
 /// A link, the zone that holds its rings, if any, and the switches of its worker.

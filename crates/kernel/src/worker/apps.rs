@@ -10,12 +10,14 @@ use tracing::{debug, warn};
 
 use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
+use crate::asked::Sender;
 use crate::check::{Allowed, Rights};
 use crate::control::AppId;
 use crate::link::Link;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
+use crate::rewrite;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
@@ -78,19 +80,38 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         let was_given = |buffer| link.given.has(dpid, epoch, buffer);
         let allowed = link.rights.check(version, message, was_given)?;
-        if full {
-            return Err(Refusal::Full);
-        }
-        if !link.spent.spend(allowed, link.policy.quota, now) {
-            return Err(Refusal::Quota);
+        let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
+        let asks = match allowed {
+            Allowed::Request(expects) => Some(expects),
+            _ => None,
+        };
+        let why_not = if full {
+            Some(Refusal::Full)
+        } else if asks.is_some() && !connection.asked.has_room(sender) {
+            Some(Refusal::Unanswered)
+        } else if !link.spent.spend(allowed, link.policy.quota, now) {
+            Some(Refusal::Quota)
+        } else {
+            None
+        };
+        if let Some(why_not) = why_not {
+            rewrite::own_words(version, message); // as the app wrote it
+            return Err(why_not);
         }
         match allowed {
-            Allowed::FlowMod { .. } | Allowed::GroupMod => switch.counters.flow_mods += 1,
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                switch.counters.flow_mods += 1;
+            }
             Allowed::PacketOut => switch.counters.packet_outs += 1,
+            Allowed::Request(_) | Allowed::Experimenter => {}
         }
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
-        message[4..8].copy_from_slice(&xid.to_be_bytes());
+        rewrite::set_xid(message, xid);
+        connection.asked.sent(xid, sender);
+        if let Some(expects) = asks {
+            connection.asked.asks(xid, sender, expects, now);
+        }
         connection.out.extend_from_slice(message);
         if allowed == (Allowed::FlowMod { sweeps: true }) {
             let xid = connection.session.xid();

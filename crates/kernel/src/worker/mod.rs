@@ -8,7 +8,9 @@
 //! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
 //! the monitor must know ([`Wires`]).
 
+mod answers;
 mod apps;
+mod flows;
 mod hosted;
 mod pausing;
 mod switches;
@@ -39,6 +41,7 @@ use crate::tls::Entrance;
 
 use self::pausing::Paused;
 
+pub use crate::flows::Part;
 pub(crate) use hosted::note;
 pub use wires::{Command, Notice, Wires};
 
@@ -349,7 +352,7 @@ impl Worker {
         match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
-                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
                 }
             }
@@ -378,6 +381,9 @@ impl Worker {
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
+        }
+        for question in connection.asked.questions() {
+            self.failed(question, format!("the switch was disconnected: {why}"));
         }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
@@ -437,6 +443,7 @@ impl Worker {
         for (key, why) in over {
             self.close(key, &why, now);
         }
+        self.give_up(now);
         self.settle_claims(now);
         self.tell_drops(now);
         self.flush(now);
@@ -467,6 +474,7 @@ impl Worker {
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
                 }
+                Command::Flows { dpid, question } => self.ask_flows(dpid, question, now),
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());
                 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use sys::doorbell::{Doorbell, Ringer};
 
 use crate::control::AppId;
+use crate::flows::Part;
 use crate::policy::Policy;
 use crate::query::{AppCounters, SwitchStatus};
 
@@ -37,6 +38,13 @@ pub enum Command {
         after: Option<u64>,
         /// Where to.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
+    },
+    /// Ask a switch for its flows; answered by [`Notice::Flows`].
+    Flows {
+        /// Which switch.
+        dpid: u64,
+        /// What the answer is to name.
+        question: u64,
     },
     /// Tell what became of the packet-ins for apps, and of their messages.
     Apps {
@@ -80,6 +88,13 @@ pub enum Notice {
         app: AppId,
         /// How.
         why: String,
+    },
+    /// Something about the flows that were asked for.
+    Flows {
+        /// What was asked.
+        question: u64,
+        /// What there is to say.
+        part: Part,
     },
     /// The worker is over, one way or another.
     Ended,
