@@ -5,6 +5,7 @@
 mod answers;
 mod app_killed;
 mod attacks;
+mod calls;
 mod claims;
 mod configuration;
 mod deaths;

@@ -172,7 +172,8 @@ impl Worker {
 
     /// Moves packets on whose apps have spoken, or have been silent for too long.
     pub(super) fn move_on(&mut self, now: Instant) {
-        for key in self.dispatch.moved(now) {
+        self.dispatch.expire(now);
+        while let Some(key) = self.dispatch.next_moved() {
             let connection = self.connections.get_mut(key);
             if let Some(switch) = connection.and_then(|connection| connection.switch.as_mut()) {
                 self.dispatch.advance(switch, now);
