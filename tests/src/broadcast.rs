@@ -4,10 +4,7 @@
 //! at the other host when the app has flooded it. So the time on the way is the app's answer time, and
 //! that of the switch on top.
 
-use std::fs::File;
-use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -15,7 +12,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::Host;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::sockets::socket_on;
+
+/// Any address of a host.
+const ANY: &str = "0.0.0.0";
 
 /// Every host of a lab hears what is sent there.
 const EVERYBODY: &str = "10.0.0.255";
@@ -62,7 +63,7 @@ pub fn time(
     count: u32,
     interval: Duration,
 ) -> anyhow::Result<Times> {
-    let receiver = socket_on(to, port)?;
+    let receiver = socket_on(to, ANY, port)?;
     receiver.set_read_timeout(Some(LAST))?;
     let sender = sender_on(from, port)?;
     let start = Instant::now();
@@ -141,20 +142,8 @@ impl Drop for Load {
 }
 
 fn sender_on(host: &Host<'_>, port: u16) -> anyhow::Result<UdpSocket> {
-    let sender = socket_on(host, 0)?;
+    let sender = socket_on(host, ANY, 0)?;
     sender.set_broadcast(true)?;
     sender.connect((EVERYBODY, port))?;
     Ok(sender)
-}
-
-/// A socket of the host, made by a thread that goes there.
-fn socket_on(host: &Host<'_>, port: u16) -> anyhow::Result<UdpSocket> {
-    let place = format!("/run/netns/{}", host.name());
-    let made = thread::spawn(move || -> io::Result<UdpSocket> {
-        let network = File::open(place)?;
-        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
-        UdpSocket::bind(("0.0.0.0", port))
-    });
-    let made = made.join().ok().context("the thread does not panic")?;
-    made.with_context(|| format!("no socket on {}", host.name()))
 }

@@ -1,4 +1,5 @@
-//! A switch without a datapath, which answers what a controller asks and says what a test wants.
+//! A switch without a datapath, without a thread of its own: it reads and answers when a test lets it, says
+//! what a test wants, and keeps all that it was told. [`crate::emulated`] is one that lives by itself.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;

@@ -17,6 +17,7 @@ pub mod mark;
 pub mod net;
 pub mod pki;
 pub mod random;
+mod sockets;
 pub mod stream;
 pub mod traces;
 

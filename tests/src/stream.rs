@@ -3,7 +3,6 @@
 //! UDP over IPv6, because then an app can have these packets to itself by their ethertype, and the
 //! rest of a test's traffic, which is ARP and IPv4, goes elsewhere.
 
-use std::fs::File;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,9 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use cli::lab::Host;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::mark::{Mark, Tally, Task};
+use crate::sockets::socket_on;
 
 /// The ethertype that carries it, for `rosemary.toml`.
 pub const ETHERTYPE: &str = "0x86dd";
@@ -71,11 +70,11 @@ impl Stream {
         let (whom, mac) = (address(to), to.mac());
         let known = ["lladdr", &mac, "dev", "eth0", "nud", "permanent"];
         from.run("ip", &[&["neighbour", "replace", &whom][..], &known].concat())?;
-        let receiver = socket_on(to.name(), PORT)?;
+        let receiver = socket_on(to, "::", PORT)?;
         receiver.set_read_timeout(Some(LOOK))?;
         // What waited for an app comes all at once, and must not be lost here.
         set_socket_recv_buffer_size_force(&receiver, BUFFER)?;
-        let socket = socket_on(from.name(), 0)?;
+        let socket = socket_on(from, "::", 0)?;
         socket.connect((whom.as_str(), PORT))?;
 
         let shared = Arc::<Shared>::default();
@@ -173,21 +172,6 @@ impl Drop for Stream {
 fn address(host: &Host<'_>) -> String {
     // 10.0.0.N has the same N.
     format!("fd00::{}", host.address().rsplit('.').next().unwrap_or("1"))
-}
-
-/// A socket of the host of that name, made by a thread that goes there.
-fn socket_on(host: &str, port: u16) -> anyhow::Result<UdpSocket> {
-    let place = format!("/run/netns/{host}");
-    let made = thread::spawn(move || -> io::Result<UdpSocket> {
-        let network = File::open(place)?;
-        move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&network),
-            Some(LinkNameSpaceType::Network),
-        )?;
-        UdpSocket::bind(("::", port))
-    });
-    let made = made.join().ok().context("the thread does not panic")?;
-    made.with_context(|| format!("no socket on {host}"))
 }
 
 fn send(socket: &UdpSocket, shared: &Shared, interval: Duration) {

@@ -5,6 +5,7 @@
 mod answers;
 mod app_killed;
 mod attacks;
+mod calls;
 mod claims;
 mod configuration;
 mod deaths;
@@ -24,3 +25,4 @@ mod stopping;
 mod switching;
 mod tls;
 mod wire;
+mod workers;

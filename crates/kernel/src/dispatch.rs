@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use openflow::{PacketIn, PortReason, PortStatus};
-use sdk::abi::MAX_BATCH;
 
 use crate::held::{Deliver, Held, Holds, Ticket};
 use crate::link::{Fill, Link, Verdict};
@@ -153,7 +152,7 @@ impl Dispatch {
             }
             return;
         }
-        let held = Held::Packet(record, message.to_vec());
+        let held = Held::Packet(record, self.holds.copy(message));
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;
             for link in wanted.guards.with(wanted.controls).iter() {
@@ -250,23 +249,22 @@ impl Dispatch {
         }
     }
 
-    /// Whether a whole batch waits for some app in this process.
-    pub(crate) fn a_batch_waits(&self) -> bool {
-        self.links.iter().any(|link| link.waiting_here() >= MAX_BATCH)
-    }
-
     /// When somebody will have been silent for too long.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.holds.next_deadline()
     }
 
-    /// Passes over apps that were silent for too long. Returns the switches whose queues may
-    /// move on, to be handed to [`advance`](Self::advance).
-    pub(crate) fn moved(&mut self, now: Instant) -> Vec<usize> {
+    /// Passes over apps that were silent for too long.
+    pub(crate) fn expire(&mut self, now: Instant) {
         self.holds.expire(now, &self.plan, &mut self.moved);
         self.moved.sort_unstable();
         self.moved.dedup();
-        std::mem::take(&mut self.moved)
+    }
+
+    /// A switch whose queue may move on, to be handed to [`advance`](Self::advance): each once after
+    /// an [`expire`](Self::expire).
+    pub(crate) fn next_moved(&mut self) -> Option<usize> {
+        self.moved.pop()
     }
 
     /// Moves what waits of a switch on, as far as it goes.
@@ -289,13 +287,15 @@ mod tests {
 
     use super::*;
     use crate::control::AppId;
+    use crate::crew::idle;
     use crate::policy::{Policy, Stage};
 
     /// Apps that are away, so that their packet-ins wait in their backlogs.
     fn dispatch(policies: Vec<Policy>) -> Dispatch {
         let mut dispatch = Dispatch::default();
         for (slot, policy) in policies.into_iter().enumerate() {
-            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY);
+            let purse = idle(1).purse(AppId(1));
+            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY, purse);
             link.policy = policy;
             dispatch.links.push(link);
         }
@@ -369,10 +369,13 @@ mod tests {
         assert_eq!(dispatch.pressure(&two, now).full, Full::None);
         assert!(!dispatch.room_came(now));
 
-        assert_eq!(dispatch.moved(now), [0], "once, however many packets came");
+        dispatch.expire(now);
+        assert_eq!(dispatch.next_moved(), Some(0));
+        assert_eq!(dispatch.next_moved(), None, "once, however many packets came");
         dispatch.advance(&mut one, now); // to the first
         let later = now + crate::held::PATIENCE;
-        assert_eq!(dispatch.moved(later), [0]);
+        dispatch.expire(later);
+        assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(0), None));
         dispatch.advance(&mut one, later);
         assert!(dispatch.room_came(later));
         assert_eq!((one.queue.len(), one.counters.dropped), (0, 0));

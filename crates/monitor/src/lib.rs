@@ -122,7 +122,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
-    let entrance = Entrance { listeners, plain, keys };
+    let workers = options.workers(&config);
+    let entrance = Entrance { listeners, plain, keys, workers };
     let wall = (!options.unconfined).then_some(config.require);
     let mut house = House::new(places, apps, entrance, reception, signals, wall)?;
     house.tell_users();

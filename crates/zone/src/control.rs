@@ -42,8 +42,8 @@ pub enum Request {
         /// The wall to put up.
         wall: Wall,
     },
-    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up memory, down
-    /// memory, up doorbell, down doorbell.
+    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up doorbell; then, for
+    /// each of the kernel's workers: up memory, down memory, down doorbell.
     Rings {
         /// Bytes of records that each ring holds.
         capacity: u32,

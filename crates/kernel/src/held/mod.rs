@@ -43,6 +43,11 @@ const LEAST: usize = 64;
 /// message, if that carries a whole frame.
 const AT_ONCE: usize = DEFAULT_CAPACITY as usize * 5 / 16;
 
+/// Most buffers that are kept for the next copies, and the longest of them in bytes: with a whole frame
+/// in it a message is shorter.
+const SPARE: usize = 512;
+const SPARE_SIZE: usize = 2048;
+
 /// Names an entry to the link that was given it; 0 is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) u64);
@@ -92,9 +97,19 @@ pub(crate) struct Holds {
     next: u64,
     /// When which entry has waited long enough, soonest first: all wait equally long.
     deadlines: VecDeque<(Instant, Ticket)>,
+    /// What copies of messages were in that are gone: the next are put there, so that holding a packet
+    /// allocates nothing.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Holds {
+    /// A copy of a message, to be held.
+    pub(crate) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(message);
+        copy
+    }
+
     /// Takes in a packet that has been given to `asked` guards, or something that must queue
     /// behind such. The ticket is to be the guards'; `None` if there is no room.
     pub(crate) fn hold(
@@ -230,8 +245,14 @@ impl Holds {
     }
 
     fn remove(&mut self, place: usize) {
-        if let Some(entry) = self.entries.try_remove(place) {
-            self.bytes -= entry.held.size();
+        let Some(entry) = self.entries.try_remove(place) else { return };
+        self.bytes -= entry.held.size();
+        if let Held::Packet(_, mut message) = entry.held
+            && message.capacity() <= SPARE_SIZE
+            && self.spare.len() < SPARE
+        {
+            message.clear();
+            self.spare.push(message);
         }
     }
 
