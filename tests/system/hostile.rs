@@ -118,8 +118,10 @@ fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
         let log = rosemary.log();
         let numbers = |word: &str| -> BTreeSet<i64> {
             let lines = log.lines().filter_map(|line| line.split_once(&format!("probe: {word} ")));
-            let numbers = lines.flat_map(|(_, rest)| rest.split(' '));
-            numbers.map_while(|number| number.parse().ok()).collect()
+            let numbers = |(_, rest): (_, &'_ str)| {
+                rest.split(' ').map_while(|number| number.parse().ok()).collect::<Vec<i64>>()
+            };
+            lines.flat_map(numbers).collect()
         };
         let (made, left) = (numbers("MADE"), numbers("LEFT"));
         // What the arguments decide was asked with the wrong ones; a file to be written may be in

@@ -11,9 +11,16 @@
 
 #define MOST 700
 
-/* The process or thread ends, or waits for ever, whatever the arguments. */
+/* The process or thread ends, or goes on with what it did long ago (a poll into memory that is something
+ * else by now), whatever the arguments. */
 static int ends(long number) {
-    return number == SYS_exit || number == SYS_exit_group || number == SYS_rt_sigreturn;
+#if defined(__x86_64__)
+    /* uretprobe and uprobe: Linux lets them past every filter, and kills who was not told to make them. */
+    if (number == 335 || number == 336)
+        return 1;
+#endif
+    return number == SYS_exit || number == SYS_exit_group || number == SYS_rt_sigreturn ||
+           number == SYS_restart_syscall;
 }
 
 /* Whether the call was let through: what the kernel itself says to these arguments is another error. */
@@ -30,7 +37,9 @@ static int try_all(long number) {
     case SYS_rt_sigaction:
         return is_made(number, 0, 0, 0);
     case SYS_umask: {
-        mode_t mask = umask(077);
+        mode_t mask;
+        errno = 0;
+        mask = umask(077);
         umask(mask);
         return errno != EPERM;
     }

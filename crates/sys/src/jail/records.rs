@@ -103,7 +103,7 @@ impl Listener {
             let name = call.map_or("unknown", |it| it.name);
             let about = look(&told, name).filter(|_| self.is_valid(told.id));
             let goes_on = self.has_tmp
-                && ["open", "openat", "creat"].contains(&name)
+                && ["open", "openat"].contains(&name)
                 && about.as_ref().is_none_or(|path| {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
                 });

@@ -12,7 +12,7 @@
 
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
 use super::lists::{ABSENT, Kind, Test, WATCHED};
@@ -43,7 +43,13 @@ pub(super) struct Own {
 
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
 pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
-    let refuse = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    let refuse = match kind {
+        Kind::Zone | Kind::Kernel => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
+        // What it starts has this filter and one of its own, and of two answers the system takes the
+        // stricter one. An error is stricter than telling the monitor; this is not. Without a tracer,
+        // the call fails with ENOSYS.
+        Kind::Monitor => SECCOMP_RET_TRACE,
+    };
     let watched = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
