@@ -52,13 +52,17 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
     } else {
         let mut text = String::from("The wall around an app, if you started Rosemary now:\n");
+        let mut advice = None;
         for it in &told {
+            let state =
+                if it.state == "missing" { "MISSING".to_owned() } else { it.state.to_owned() };
             // A String takes everything.
-            let _ = writeln!(text, "  {:<11} {}", it.state, it.mechanism);
+            let _ = writeln!(text, "  {state:<11} {}", it.mechanism);
             if let Some(why) = it.why {
                 let _ = writeln!(text, "              {why}");
             }
-            if let Some(what) = it.what_to_do {
+            // One piece of advice is good for several, and said once.
+            if let Some(what) = it.what_to_do.filter(|what| advice.replace(*what) != Some(*what)) {
                 let _ = writeln!(text, "              -> {what}");
             }
         }
@@ -84,7 +88,7 @@ fn tell(report: &Report) -> Vec<Told<'_>> {
         let is_gap = gaps.iter().any(|(gap, _)| *gap == mechanism);
         let state = match why {
             None => "on",
-            Some(_) if is_gap => "MISSING",
+            Some(_) if is_gap => "missing",
             Some(_) => "not needed",
         };
         Told { mechanism, state, why, what_to_do: is_gap.then(|| what_to_do(mechanism)) }
@@ -136,6 +140,6 @@ mod tests {
         let report = Report::default();
         let told = tell(&report);
         assert_eq!(told.len(), Mechanism::ALL.len());
-        assert!(told.iter().all(|it| it.state == "MISSING" && it.what_to_do.is_some()));
+        assert!(told.iter().all(|it| it.state == "missing" && it.what_to_do.is_some()));
     }
 }

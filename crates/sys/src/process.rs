@@ -27,7 +27,7 @@ use rustix::process::{
 use rustix::thread::{Gid, Uid};
 
 pub use self::init::{can_set_apart, split_off_init};
-pub(crate) use self::init::{made_user_namespace, set_apart};
+pub(crate) use self::init::{made_user_namespace, set_apart, try_first};
 use crate::channel::Channel;
 
 /// Has the child killed when the thread that starts it ends, however that ends.

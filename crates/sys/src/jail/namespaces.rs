@@ -51,6 +51,10 @@ pub(super) fn enter_if_needed(proc: &Proc) -> io::Result<Entered> {
 
 /// Enters a user namespace in which there is this process's user and no other.
 pub(super) fn enter(proc: &Proc) -> io::Result<Entered> {
+    crate::process::try_first(|| enter_now(proc))?
+}
+
+fn enter_now(proc: &Proc) -> io::Result<Entered> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(UnshareFlags::NEWUSER)?;
     // Who has changed its user, or cannot be dumped, does not own its own entry in /proc.

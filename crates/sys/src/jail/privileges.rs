@@ -10,13 +10,14 @@ use rustix::thread::{
 };
 
 /// What the monitor needs, and what needs it.
-const OF_MONITOR: [CapabilitySet; 12] = [
+const OF_MONITOR: [CapabilitySet; 13] = [
     CapabilitySet::CHOWN,            // the admin socket's group
     CapabilitySet::DAC_OVERRIDE,     // objects and configurations in directories of others
     CapabilitySet::DAC_READ_SEARCH,  // the same
     CapabilitySet::FOWNER,           // the same
     CapabilitySet::KILL,             // ending children, which have other users
     CapabilitySet::NET_BIND_SERVICE, // listening on ports below 1024
+    CapabilitySet::SETFCAP,          // user namespaces of children who are root in ours
     CapabilitySet::SETGID,           // users of children
     CapabilitySet::SETPCAP,          // children take capabilities from what they could gain
     CapabilitySet::SETUID,           // users of children

@@ -38,6 +38,9 @@ pub(super) const REPORT: &str = "ROSEMARY_INIT_REPORT";
 /// The process may not make one, or what `spawn` says.
 pub(super) fn in_new_namespace<T>(spawn: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let ours = File::open("/proc/thread-self/ns/pid")?;
+    // Whether there is a way back, before there is need of it: in a user namespace, who may make a new
+    // one need not be allowed into that where it is.
+    move_into_link_name_space(ours.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     // SAFETY: the flag concerns the children of this thread alone; no descriptor changes.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?;
     let spawned = spawn();
@@ -81,7 +84,8 @@ pub fn split_off_init() -> io::Result<()> {
     if rustix::process::getpid().is_init() {
         let _ = APART.set(Apart::ByParent);
     } else {
-        if let Err(error) = crate::jail::enter_with_processes() {
+        let entered = try_first(crate::jail::enter_with_processes)?;
+        if let Err(error) = entered {
             let _ = APART.set(Apart::No(error));
             return Ok(());
         }
@@ -115,6 +119,36 @@ pub(crate) fn set_apart() -> io::Result<()> {
 /// Whether this process made itself a user namespace when it was set apart.
 pub(crate) fn made_user_namespace() -> bool {
     matches!(APART.get(), Some(Apart::ByItself))
+}
+
+/// Does what `enter` says if it can be done: from some namespaces there is no way back when only a part
+/// of it worked, so it is tried in a child before. To be called while there is one thread.
+///
+/// # Errors
+/// The outer one: the system is out of processes. The inner one: what `enter` says.
+pub(crate) fn try_first<T>(enter: impl Fn() -> io::Result<T>) -> io::Result<io::Result<T>> {
+    let Some(child) = fork()? else {
+        let code = match enter() {
+            Ok(_) => 0,
+            Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        // SAFETY: it ends the child at once; there is nothing to clean up.
+        unsafe { libc::_exit(code) }
+    };
+    let child = rustix::process::Pid::from_raw(child);
+    loop {
+        match waitpid(child, WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                return Ok(match status.exit_status() {
+                    Some(0) => enter(),
+                    Some(code) => Err(io::Error::from_raw_os_error(code)),
+                    None => Err(io::Error::other("trying it ended the child that tried")),
+                });
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The child's number, or `None` in the child.

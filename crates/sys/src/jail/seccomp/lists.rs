@@ -64,6 +64,9 @@ pub enum Test {
     Bits(u8, u32, u32),
     /// The argument, a pointer, is null.
     Null(u8),
+    /// The argument is one of the first list, or, where there is no root directory of its own and an
+    /// object is loaded by way of `/proc`, one of the second.
+    OneOfOrWithProc(u8, &'static [u32], &'static [u32]),
     /// The argument is the process's own number.
     OwnProcess(u8),
     /// The argument is the control socket.
@@ -92,6 +95,12 @@ const PRCTL: &[u32] = &[
     15,          // PR_SET_NAME
     16,          // PR_GET_NAME
     0x5356_4d41, // PR_SET_VMA
+];
+
+/// What else, where objects are loaded by way of `/proc`: who cannot be dumped has nothing there.
+const DUMPABLE: &[u32] = &[
+    3, // PR_GET_DUMPABLE
+    4, // PR_SET_DUMPABLE
 ];
 
 /// Flags of `clone` that make a thread, and those that must not be there.
@@ -171,7 +180,7 @@ const PROGRAM: &[Entry] = &[
     always("sysinfo", libc::SYS_sysinfo), // C: qsort() asks how much memory there is
     always("getrusage", libc::SYS_getrusage), // apps that measure themselves
     when("prlimit64", libc::SYS_prlimit64, Test::Null(2)), // reading limits, not setting them
-    when("prctl", libc::SYS_prctl, Test::OneOf(0, PRCTL)), // names of threads and of memory
+    when("prctl", libc::SYS_prctl, Test::OneOfOrWithProc(0, PRCTL, DUMPABLE)), // names of threads and of memory
 ];
 
 /// The same, of x86-64.

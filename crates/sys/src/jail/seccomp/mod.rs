@@ -24,6 +24,7 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
     let own = Own {
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
         control: jail.control.as_raw_fd().unsigned_abs(),
+        has_proc: !report.is_on(Mechanism::Root),
     };
     let told = program::of(jail.kind, own, true);
     match install(&told, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
@@ -45,7 +46,7 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
 /// As [`restrict`], for the monitor: nobody is there whom refused calls could be told, and what it
 /// starts is still to confine itself.
 pub(super) fn restrict_monitor() -> io::Result<()> {
-    let program = program::of(Kind::Monitor, Own { pid: 0, control: 0 }, false);
+    let program = program::of(Kind::Monitor, Own { pid: 0, control: 0, has_proc: true }, false);
     install(&program, 0).map(drop)
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Own {
     pub(super) pid: u32,
     /// Its control socket.
     pub(super) control: u32,
+    /// Whether it has no root directory of its own, and so the machine's `/proc`.
+    pub(super) has_proc: bool,
 }
 
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
@@ -95,7 +97,12 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
     };
     match test {
         Test::Always => body.push(return_value(SECCOMP_RET_ALLOW)),
-        Test::OneOf(index, values) => one_of(index, values),
+        Test::OneOfOrWithProc(index, values, more) if own.has_proc => {
+            one_of(index, &[values, more].concat());
+        }
+        Test::OneOf(index, values) | Test::OneOfOrWithProc(index, values, _) => {
+            one_of(index, values);
+        }
         Test::OwnProcess(index) => one_of(index, &[own.pid]),
         Test::ControlSocket(index) => one_of(index, &[own.control]),
         Test::Bits(index, mask, value) => {
