@@ -138,6 +138,9 @@ impl Dispatch {
             switch.counters.dropped += 1;
             return;
         };
+        if let Some(buffer) = packet_in.buffer_id {
+            switch.given.kept(buffer);
+        }
         let wanted = self.plan.wanted(switch.dpid.0, packet_in.data);
         for observer in wanted.observers.iter() {
             let taken = self.links[observer].packet_in(switch, &record, message, Ticket::NONE);

@@ -52,7 +52,7 @@ use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
 use self::part::Role;
-use self::spent::{Given, Spent};
+use self::spent::Spent;
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
 
@@ -67,7 +67,6 @@ pub(crate) struct Link {
     pub(crate) policy: Policy,
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
-    pub(crate) given: Given,
     pub(crate) counts: Counts,
     fullness: Fullness,
     /// Place in [`Switch::told`].
@@ -142,7 +141,6 @@ impl Link {
             rights: Rights::of(app, &policy),
             policy,
             spent: Spent::new(purse),
-            given: Given::default(),
             counts: Counts::default(),
             fullness: Fullness::default(),
             slot,
