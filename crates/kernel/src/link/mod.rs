@@ -46,6 +46,8 @@ use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+#[cfg(test)]
+pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, News};
 pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
