@@ -152,12 +152,12 @@ fn message_that_is_cut_is_refused() {
 
 #[test]
 fn kind_that_is_the_kernels_is_refused() {
-    let barrier = Order::to_say(|out| Kind::BarrierRequest.encode_empty(OF, 1, out));
+    let hello = Order::to_say(|out| Kind::Hello.encode_empty(OF, 1, out));
     // OFPT_ROLE_REQUEST for OFPCR_ROLE_SLAVE (OpenFlow 1.3.5 §7.3.9)
     let mut role = vec![4, 24, 0, 24, 0, 0, 0, 1, 0, 0, 0, 3];
     role.resize(24, 0);
     let role = Order { message: role, ..Order::flow_mod(&allowed()) };
-    for order in [barrier, role] {
+    for order in [hello, role] {
         refused(order, 4, "of a kind that applications may not send");
     }
 }
