@@ -149,6 +149,7 @@ impl Rig {
             apps: apps.clone(),
             plain: Plain::Loopback,
             tls: false,
+            workers: Some(1),
         };
         monitor.send(&start, &[listener.as_fd()]).unwrap();
         assert_eq!(receive(&monitor).0, Answer::Ready);
@@ -158,7 +159,7 @@ impl Rig {
             let (Answer::Attached { capacity, .. }, fds) = receive(&monitor) else {
                 panic!("the kernel made no rings");
             };
-            let [up, down, hears, rings] = fds.try_into().unwrap();
+            let [hears, up, down, rings] = fds.try_into().unwrap();
             let end = ZoneEnd::map(&RingFds { up, down }, capacity).unwrap();
             let (hears, rings) = (Doorbell::from_fd(hears), Ringer::from_fd(rings));
             ours(move || serve(end, &hears, &rings, answers));

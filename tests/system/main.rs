@@ -24,3 +24,4 @@ mod stopping;
 mod switching;
 mod tls;
 mod wire;
+mod workers;

@@ -151,13 +151,29 @@ fn message_that_is_cut_is_refused() {
 }
 
 #[test]
+fn request_is_refused_while_too_many_wait_for_the_switch() {
+    in_a_lab(|lab| {
+        let mut court = Court::open(lab, OF, POLICY, "")?;
+        let barrier = Order::to_say(|out| Kind::BarrierRequest.encode_empty(OF, 1, out));
+        for _ in 0..64 {
+            court.fake.packet_in(&barrier.frame())?; // it never answers
+        }
+        let came = court.received().into_iter().filter(|kind| *kind == Kind::BarrierRequest);
+        assert_eq!(came.count(), 64, "as many as may wait");
+        court.refuses(&barrier, 14, "too many requests wait for the switch's answer")?;
+        assert!(!court.received().contains(&Kind::BarrierRequest));
+        Ok(())
+    });
+}
+
+#[test]
 fn kind_that_is_the_kernels_is_refused() {
-    let hello = Order::to_say(|out| Kind::Hello.encode_empty(OF, 1, out));
+    let features = Order::to_say(|out| Kind::FeaturesRequest.encode_empty(OF, 1, out));
     // OFPT_ROLE_REQUEST for OFPCR_ROLE_SLAVE (OpenFlow 1.3.5 §7.3.9)
     let mut role = vec![4, 24, 0, 24, 0, 0, 0, 1, 0, 0, 0, 3];
     role.resize(24, 0);
     let role = Order { message: role, ..Order::flow_mod(&allowed()) };
-    for order in [hello, role] {
+    for order in [features, role] {
         refused(order, 4, "of a kind that applications may not send");
     }
 }

@@ -11,13 +11,14 @@
 mod hosts;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use rosemary_sdk::{
     Action, App, Batch, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port, PortChange,
     PortNo, SendError, Switch, export_app,
 };
 
-use self::hosts::Hosts;
+use self::hosts::{Hosts, Secret};
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
@@ -26,14 +27,15 @@ const IDLE_TIMEOUT: u16 = 60;
 const PRIORITY: u16 = 1;
 
 /// See the description above.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LearningSwitch {
     tables: HashMap<Dpid, Hosts>,
+    secret: Rc<Secret>,
 }
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self::default()
+        Self { tables: HashMap::new(), secret: Secret::new() }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
@@ -83,7 +85,8 @@ impl LearningSwitch {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-        let hosts = self.tables.entry(switch.dpid).or_default();
+        let hosts = self.tables.entry(switch.dpid);
+        let hosts = hosts.or_insert_with(|| Hosts::new(Rc::clone(&self.secret)));
         if !is_group(eth_src) && hosts.learn(eth_src, in_port).is_some() {
             // It moved: flows towards it lead to where it was.
             network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;

@@ -18,7 +18,7 @@
 //! stays in the app's own band; one that is not strict could touch anybody's flow.
 
 use openflow::{
-    Action, Actions, Field, FlowMod, FlowModCommand as Command, GroupMod, Header, Kind, Match,
+    Action, Actions, Field, FlowModCommand as Command, FlowModView, GroupMod, Header, Kind,
     PacketOut, Version, v1_3,
 };
 use sdk::Refusal;
@@ -156,7 +156,7 @@ impl Rights {
         message: &mut [u8],
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
-        let flow_mod = FlowMod::decode(message).map_err(|_| Refusal::Shape)?;
+        let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.flow_write, Refusal::Capability)?;
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let (adds, by_priority) = match flow_mod.command {
@@ -173,7 +173,8 @@ impl Rights {
             allow(!(exact && adds) || self.band.highest == u16::MAX, Refusal::Priority)?;
             allow(by_priority || self.flow_write_any || self.alone, Refusal::Foreign)?;
         }
-        self.match_fields(&flow_mod.match_)?;
+        // Whose field it is does not always stand in it, so one grant stands for all.
+        allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         let instructions = &flow_mod.instructions;
         self.actions(instructions.apply)?;
@@ -188,7 +189,8 @@ impl Rights {
             };
             allow(granted, Refusal::Action)?;
         }
-        let sweeps = !adds && version > Version::V1_0 && self.flow_write_any;
+        let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
+        let sweeps = !adds && others;
         let (cookie, mask) = (flow_mod.cookie | self.mark(), flow_mod.cookie_mask | !OWN_BITS);
         if version == Version::V1_0 {
             put(message, COOKIE_1_0, cookie);
@@ -226,12 +228,6 @@ impl Rights {
             }
         }
         Ok(Allowed::GroupMod)
-    }
-
-    fn match_fields(&self, match_: &Match) -> Result<(), Refusal> {
-        let opaque = match_.fields().any(|field| matches!(field, Field::Opaque(_)));
-        // Whose field it is does not always stand in it, so one grant stands for all.
-        allow(!opaque || !self.experimenters.is_empty(), Refusal::Action)
     }
 
     fn actions(&self, actions: Actions<'_>) -> Result<(), Refusal> {

@@ -16,6 +16,7 @@ use openflow::Dpid;
 use thiserror::Error;
 
 use crate::asked::Asked;
+use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
 use crate::pause::Pause;
 use crate::switch::Switch;
@@ -82,6 +83,10 @@ pub(crate) struct Connection {
     pub(crate) pause: Pause,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
+    /// Its place with the worker that has it.
+    pub(crate) seat: Option<Seat>,
+    /// Where the datapath lives that it claims to be; set with its claim.
+    pub(crate) home: Option<Home>,
     wire: Wire,
     /// Whether anything was ever received.
     spoke: bool,
@@ -129,6 +134,8 @@ impl Connection {
             asked: Asked::default(),
             pause: Pause::default(),
             ticket: None,
+            seat: None,
+            home: None,
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
             spoke: false,
             partial: Vec::new(),
@@ -272,6 +279,13 @@ impl Connection {
             self.partial = Vec::new(); // thousands of idle switches need not keep theirs
         }
         self.partial.extend_from_slice(rest);
+    }
+
+    /// It is with another worker now: forgets what the one before had noted. Returns the claim that
+    /// is to be decided there, and what was read and not handled.
+    pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
+        (self.dirty, self.blocked) = (false, None);
+        (self.claim.take(), std::mem::take(&mut self.partial))
     }
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.

@@ -132,6 +132,9 @@ pub enum Request {
         plain: Plain,
         /// Whether there are keys, so that switches may speak TLS.
         tls: bool,
+        /// How many threads serve switches, at most
+        /// [`MAX_WORKERS`](crate::crew::MAX_WORKERS); `None` for one per CPU.
+        workers: Option<u16>,
     },
     /// A zone's app is loaded and wants to be connected; answered by [`Answer::Attached`].
     Attach {
@@ -159,7 +162,8 @@ pub enum Request {
 pub enum Answer {
     /// Switches are being served.
     Ready,
-    /// New rings. Descriptors for the zone: up memory, down memory, up doorbell, down doorbell.
+    /// New rings. Descriptors for the zone: up doorbell; then, for each worker: up memory, down
+    /// memory, down doorbell.
     Attached {
         /// Which app.
         app: AppId,

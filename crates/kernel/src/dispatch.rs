@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use openflow::{PacketIn, PortReason, PortStatus};
-use sdk::abi::MAX_BATCH;
 
 use crate::held::{Deliver, Held, Holds, Ticket};
 use crate::link::{Fill, Link, Verdict};
@@ -250,11 +249,6 @@ impl Dispatch {
         }
     }
 
-    /// Whether a whole batch waits for some app in this process.
-    pub(crate) fn a_batch_waits(&self) -> bool {
-        self.links.iter().any(|link| link.waiting_here() >= MAX_BATCH)
-    }
-
     /// When somebody will have been silent for too long.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.holds.next_deadline()
@@ -293,13 +287,15 @@ mod tests {
 
     use super::*;
     use crate::control::AppId;
+    use crate::crew::idle;
     use crate::policy::{Policy, Stage};
 
     /// Apps that are away, so that their packet-ins wait in their backlogs.
     fn dispatch(policies: Vec<Policy>) -> Dispatch {
         let mut dispatch = Dispatch::default();
         for (slot, policy) in policies.into_iter().enumerate() {
-            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY);
+            let purse = idle(1).purse(AppId(1));
+            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY, purse);
             link.policy = policy;
             dispatch.links.push(link);
         }

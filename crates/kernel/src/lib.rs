@@ -8,13 +8,14 @@
 //! | [`query`] | what an operator asks and is told |
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
+//! | [`crew`] | what the workers share |
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
 //! | `door` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
 //! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
-//! | `link` | an app's rings: snapshot, replay after a death, live |
+//! | [`link`] | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
 //! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
@@ -32,12 +33,13 @@ mod asked;
 mod check;
 mod connection;
 pub mod control;
+pub mod crew;
 mod dispatch;
 mod door;
 mod flows;
 mod frame;
 mod held;
-mod link;
+pub mod link;
 mod pause;
 mod plan;
 pub mod policy;

@@ -119,7 +119,7 @@ pub struct SwitchStatus {
     pub address: String,
     /// What OpenFlow is carried over: `tcp`, or TLS with its version, as `tls 1.3`.
     pub transport: String,
-    /// Which connection of this datapath it is, counted by this kernel from 1.
+    /// Which connection it is: a number that this kernel gives to no other.
     pub epoch: u32,
     /// Ports it has, without the local one.
     pub ports: usize,

@@ -67,6 +67,8 @@ pub(crate) struct Entrance {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) plain: Plain,
     pub(crate) keys: Option<SealedKeys>,
+    /// How many threads serve them; `None` for one per CPU.
+    pub(crate) workers: Option<u16>,
 }
 
 impl Entrance {
@@ -80,7 +82,8 @@ impl Entrance {
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
         let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        (Request::Start { listeners, run_as, apps, plain: self.plain, tls }, fds)
+        let (plain, workers) = (self.plain, self.workers);
+        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
     }
 }
 
@@ -358,9 +361,9 @@ impl House {
             Answer::Attached { app, capacity } => {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
                 let lost = "the monitor may open no more descriptors";
-                let asked = zone.is_some_and(|zone| match fds.len() {
-                    4 => zone.rings_made(capacity, fds),
-                    _ => zone.rings_not_made(lost, now),
+                let asked = zone.is_some_and(|zone| match fds {
+                    [] => zone.rings_not_made(lost, now),
+                    fds => zone.rings_made(capacity, fds),
                 });
                 if !asked {
                     self.kernel.kill("it answered with rings that nobody asked for");

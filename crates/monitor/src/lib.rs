@@ -94,7 +94,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
-    let entrance = Entrance { listeners, plain, keys };
+    let workers = options.workers(&config);
+    let entrance = Entrance { listeners, plain, keys, workers };
     let mut house = House::new(places, apps, entrance, reception, signals)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use kernel::control::{Host, Plain};
+use kernel::crew::MAX_WORKERS;
 
 use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;
@@ -41,6 +42,13 @@ pub struct Options {
     /// Where the keys for TLS are.
     #[command(flatten)]
     pub tls: TlsDir,
+    /// Threads that serve switches, 1 to 16 [default: one for each CPU, 16 at most]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
+    )]
+    pub workers: Option<u16>,
     /// App to run, in this order, instead of those of the configuration; may be given several times
     ///
     /// What the configuration says about an app of that name holds for it. Behind the colon stands
@@ -168,6 +176,9 @@ impl Options {
         if let Some(dir) = &self.tls.tls_dir {
             args.extend(["--tls-dir".into(), dir.into()]);
         }
+        if let Some(workers) = self.workers {
+            args.extend(["--workers".into(), workers.to_string().into()]);
+        }
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
@@ -193,6 +204,11 @@ impl Options {
     /// From where switches may speak plain TCP.
     pub fn plain(&self, config: &Config) -> Plain {
         self.plain.or(config.plain).unwrap_or_default()
+    }
+
+    /// How many threads serve switches; `None` for one for each CPU.
+    pub fn workers(&self, config: &Config) -> Option<u16> {
+        self.workers.or(config.workers)
     }
 
     /// The directory of what outlives a run, as an absolute path.
@@ -288,18 +304,19 @@ mod tests {
     #[test]
     fn command_line_goes_before_the_configuration() {
         let text = "controller = { listen = [\"127.0.0.1:1\"], runtime-dir = \"r\", \
-                    state-dir = \"/s\", plain = \"any\", tls-dir = \"k\" }";
+                    state-dir = \"/s\", plain = \"any\", tls-dir = \"k\", workers = 3 }";
         let config = Config::parse("/etc/x/rosemary.toml".into(), text.into()).unwrap();
         let options = parse(&[]).unwrap();
         assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
         assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s"));
         assert_eq!(options.plain(&config), Plain::Any);
+        assert_eq!(options.workers(&config), Some(3));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/etc/x/k"));
-        let args =
-            "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2";
+        let args = "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2 --workers 1";
         let options = parse(&args.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(options.plain(&config), Plain::Loopback);
+        assert_eq!(options.workers(&config), Some(1));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
         assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/r2"));
@@ -320,7 +337,7 @@ mod tests {
     #[test]
     fn arguments_survive_being_passed_on() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
         assert_eq!(options.plain, Some(Plain::Never));

@@ -35,7 +35,7 @@ extern "C" {
 /* What a record is about. Kinds that an application does not know are to be ignored. */
 enum {
     /* Forget all that you knew of switches and ports: what follows is all there is.
-     * The first record of every start, and again after events were lost. */
+     * The first record of every start, and of every kernel. */
     ROSEMARY_SNAPSHOT_BEGIN = 1,
     /* The snapshot is complete. */
     ROSEMARY_SNAPSHOT_END = 2,
@@ -50,7 +50,8 @@ enum {
     /* A message of this application was not sent; `reason` is ROSEMARY_REFUSED_*,
      * body: its first bytes, at most 64. */
     ROSEMARY_REFUSED = 7,
-    /* 8 is for the host. */
+    /* The snapshot goes on: what one of the kernel's threads knows has been told. For the host. */
+    ROSEMARY_SNAPSHOT_PART = 8,
     /* A switch answered a request of this application, or a part of an answer came; body: the
      * OpenFlow message (multipart, barrier, configuration or queue configuration reply, or an
      * experimenter's message) with the request's transaction id. Of flows, groups and meters

@@ -24,7 +24,7 @@ pub struct Switch {
 #[non_exhaustive]
 pub enum Event<'a> {
     /// Forget all that you knew of switches and ports: what follows is all there is. The first
-    /// event of every start, and again after events were lost.
+    /// event of every start, and of every kernel.
     SnapshotBegin,
     /// The snapshot is complete.
     SnapshotEnd,

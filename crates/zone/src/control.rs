@@ -29,8 +29,8 @@ pub enum Request {
         /// What is the app's on switches.
         numbers: Numbers,
     },
-    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up memory, down
-    /// memory, up doorbell, down doorbell.
+    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up doorbell; then, for
+    /// each of the kernel's workers: up memory, down memory, down doorbell.
     Rings {
         /// Bytes of records that each ring holds.
         capacity: u32,

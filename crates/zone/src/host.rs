@@ -12,28 +12,34 @@ use crate::control::Numbers;
 pub struct ZoneHost {
     app: String,
     numbers: Numbers,
-    /// None until the kernel has given rings.
-    pub messages: Option<DownWriter>,
+    /// Where messages go, for each ring; none until the kernel has given rings.
+    pub messages: Vec<DownWriter>,
+    /// By which ring the batch in hand came, and its messages go.
+    pub ring: usize,
 }
 
 impl ZoneHost {
     /// For the application with this name and these numbers, without rings.
     pub fn new(app: String, numbers: Numbers) -> Self {
-        Self { app, numbers, messages: None }
+        Self { app, numbers, messages: Vec::new(), ring: 0 }
+    }
+
+    fn messages(&mut self) -> Option<&mut DownWriter> {
+        self.messages.get_mut(self.ring)
     }
 }
 
 impl Host for ZoneHost {
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        self.messages.as_mut()?.reserve(size)
+        self.messages()?.reserve(size)
     }
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        self.messages.as_mut().is_some_and(|messages| messages.commit(dpid, epoch, size))
+        self.messages().is_some_and(|messages| messages.commit(dpid, epoch, size))
     }
 
     fn room(&self) -> usize {
-        self.messages.as_ref().map_or(0, DownWriter::free)
+        self.messages.get(self.ring).map_or(0, DownWriter::free)
     }
 
     fn band(&self) -> (u16, u16) {
@@ -49,7 +55,7 @@ impl Host for ZoneHost {
     }
 
     fn stop(&mut self, number: usize) {
-        if let Some(messages) = &mut self.messages {
+        if let Some(messages) = self.messages() {
             messages.stop(number);
         }
     }

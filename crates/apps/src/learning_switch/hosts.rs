@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line h(address):    | entry | entry | entry | entry | entry | entry | entry | entry |   64 bytes
-//! line h(address)+1:  | ...                       for what finds no room in the first   |
+//! line h(address)+1:  | ...                 the next three, for what finds no room there |
 //!
 //! entry: 63          16 15     14              0
 //!        +-------------+--------+---------------+
@@ -14,11 +14,12 @@
 //! The lines double until there are [`MOST_LINES`]. Then a host that is new takes the place of
 //! one that has not spoken since its line was last searched for such (CLOCK).
 //!
-//! The hash is multiply-shift with 128 bits of secret (Dietzfelbinger, "Universal hashing and k-wise
-//! independent random variables via integer arithmetic without primes", STACS 1996): any two addresses
-//! chosen by who does not know the secret meet in a line as seldom as two random ones.
+//! The hash is simple tabulation ([`Secret`]; Pătraşcu and Thorup, "The power of simple tabulation
+//! hashing", STOC 2011): whatever addresses are chosen by who does not know the secret, the lines fill
+//! as with random ones.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::rc::Rc;
 
 use rosemary_sdk::{MacAddr, PortNo};
 
@@ -33,38 +34,55 @@ const PLACE: u64 = (1 << 15) - 1;
 const RECENT: u64 = 1 << 15;
 const ADDRESS_SHIFT: u32 = 16;
 
+/// Lines in which a host may be: its own, and those behind it, if there was no room. With 100,000 hosts
+/// one in seventy lines is full.
+const NEAR: usize = 4;
+
 type Line = [u64; WAYS];
+
+/// A random number for each value of each byte of an address: 6 KiB, for all switches.
+#[derive(Debug)]
+pub(crate) struct Secret([[u32; 256]; 6]);
+
+impl Secret {
+    /// One that nobody knows.
+    pub(crate) fn new() -> Rc<Self> {
+        let random = RandomState::new();
+        let number = |byte, value| {
+            let [a, b, c, d, ..] = random.hash_one((byte, value)).to_ne_bytes();
+            u32::from_ne_bytes([a, b, c, d])
+        };
+        Rc::new(Self(std::array::from_fn(|byte| std::array::from_fn(|value| number(byte, value)))))
+    }
+
+    fn hash(&self, host: MacAddr) -> u32 {
+        let numbers = self.0.iter().zip(host.0).map(|(numbers, byte)| numbers[usize::from(byte)]);
+        numbers.fold(0, |hash, number| hash ^ number)
+    }
+}
 
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// A power of two of them, and one more behind the last.
+    /// A power of two of them, and those behind the last.
     lines: Vec<Line>,
-    multiplier: u128,
-    addend: u128,
+    secret: Rc<Secret>,
     /// An entry's place counts from 1.
     ports: Vec<PortNo>,
 }
 
-impl Default for Hosts {
-    fn default() -> Self {
-        let secret = || u128::from(RandomState::new().hash_one(0_u8));
-        Self {
-            lines: vec![[0; WAYS]; LEAST_LINES + 1],
-            multiplier: secret() << 64 | secret() | 1,
-            addend: secret() << 64 | secret(),
-            ports: Vec::new(),
-        }
-    }
-}
-
 impl Hosts {
+    /// An empty table.
+    pub(crate) fn new(secret: Rc<Secret>) -> Self {
+        Self { lines: vec![[0; WAYS]; LEAST_LINES + NEAR - 1], secret, ports: Vec::new() }
+    }
+
     /// Remembers a host; the port that it was behind before, if that was another.
     pub(crate) fn learn(&mut self, host: MacAddr, port: PortNo) -> Option<PortNo> {
         let place = self.place_of(port)?;
         let entry = bits(host) << ADDRESS_SHIFT | RECENT | place;
         let first = self.line_of(host);
-        let mut known = self.lines[first..first + 2].iter_mut().flatten();
+        let mut known = self.lines[first..first + NEAR].iter_mut().flatten();
         let Some(known) = known.find(|known| is_of(**known, host)) else {
             self.insert(entry);
             return None;
@@ -79,7 +97,7 @@ impl Hosts {
     /// The port that a host is behind.
     pub(crate) fn port_of(&self, host: MacAddr) -> Option<PortNo> {
         let first = self.line_of(host);
-        let mut known = self.lines[first..first + 2].iter().flatten();
+        let mut known = self.lines[first..first + NEAR].iter().flatten();
         known.find(|known| is_of(**known, host)).map(|known| self.port(*known))
     }
 
@@ -98,14 +116,14 @@ impl Hosts {
 
     fn insert(&mut self, entry: u64) {
         loop {
-            let first = self.line_of_entry(entry);
-            for line in &mut self.lines[first..first + 2] {
+            let first = self.line_of(address(entry));
+            for line in &mut self.lines[first..first + NEAR] {
                 if let Some(empty) = line.iter_mut().find(|entry| **entry == 0) {
                     *empty = entry;
                     return;
                 }
             }
-            if self.lines.len() > MOST_LINES {
+            if self.lines.len() >= MOST_LINES {
                 let line = &mut self.lines[first];
                 let silent = line.iter().position(|entry| entry & RECENT == 0);
                 for entry in line.iter_mut() {
@@ -119,7 +137,7 @@ impl Hosts {
     }
 
     fn double(&mut self) {
-        let lines = 2 * (self.lines.len() - 1) + 1;
+        let lines = 2 * (self.lines.len() - (NEAR - 1)) + NEAR - 1;
         let before = std::mem::replace(&mut self.lines, vec![[0; WAYS]; lines]);
         for entry in before.into_iter().flatten().filter(|entry| *entry != 0) {
             self.insert(entry);
@@ -127,14 +145,7 @@ impl Hosts {
     }
 
     fn line_of(&self, host: MacAddr) -> usize {
-        self.line_of_entry(bits(host) << ADDRESS_SHIFT)
-    }
-
-    fn line_of_entry(&self, entry: u64) -> usize {
-        let address = u128::from(entry >> ADDRESS_SHIFT);
-        let hash = address.wrapping_mul(self.multiplier).wrapping_add(self.addend);
-        let lines = self.lines.len() - 1;
-        usize::try_from(hash >> (u128::BITS - lines.trailing_zeros())).expect("below their number")
+        self.secret.hash(host) as usize & (self.lines.len() - NEAR)
     }
 
     /// The place of a port, which gets one; `None` if there are too many ports.
@@ -171,6 +182,11 @@ fn bits(host: MacAddr) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+fn address(entry: u64) -> MacAddr {
+    let [host @ .., _, _] = entry.to_be_bytes();
+    MacAddr(host)
+}
+
 fn is_of(entry: u64, host: MacAddr) -> bool {
     entry != 0 && entry >> ADDRESS_SHIFT == bits(host)
 }
@@ -194,7 +210,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "safe code, and takes many minutes there")]
     fn hundred_thousand_hosts_are_all_known_however_their_addresses_are_chosen() {
         for step in [1, 2, 0x100, 0x1_0000, 0x100_0001, 0x9e37_79b9_7f4b] {
-            let (mut hosts, mut model) = (Hosts::default(), HashMap::new());
+            let (mut hosts, mut model) = (Hosts::new(Secret::new()), HashMap::new());
             for number in 0..100_000_u64 {
                 let host = host(number.wrapping_mul(step) & 0xffff_ffff_ffff);
                 let before = model.insert(host, port(number));
@@ -208,7 +224,7 @@ mod tests {
 
     #[test]
     fn host_that_moves_and_port_that_goes() {
-        let mut hosts = Hosts::default();
+        let mut hosts = Hosts::new(Secret::new());
         assert_eq!(hosts.learn(host(0), PortNo(7)), None, "the address of zeros is one too");
         assert_eq!(hosts.learn(host(0), PortNo(7)), None);
         assert_eq!(hosts.learn(host(0), PortNo(8)), Some(PortNo(7)));
@@ -222,15 +238,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "safe code, and takes many minutes there")]
     fn flood_of_invented_addresses_stays_within_the_bound_and_keeps_who_speaks() {
-        let mut hosts = Hosts::default();
+        let mut hosts = Hosts::new(Secret::new());
         let residents: Vec<MacAddr> = (0..1000).map(|number| host(1 << 40 | number)).collect();
-        for number in 0..2_000_000_u64 {
+        for number in 0..600_000_u64 {
             hosts.learn(host(number), PortNo(1));
             // Each resident speaks once while a thousand strangers do.
             let resident = residents[usize::try_from(number % 1000).unwrap()];
             hosts.learn(resident, PortNo(2));
         }
-        assert_eq!(hosts.lines.len(), MOST_LINES + 1);
+        assert_eq!(hosts.lines.len(), MOST_LINES + NEAR - 1);
         let kept = residents.iter().filter(|host| hosts.port_of(**host) == Some(PortNo(2)));
         assert!(kept.count() > 990);
     }

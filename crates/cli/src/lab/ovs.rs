@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,7 +82,8 @@ impl OpenVSwitch {
         let mut database = lab.start("ovsdb-server", command)?;
         lab.wait_for("Open vSwitch's database listens", Duration::from_secs(10), |_| {
             database.must_run()?;
-            Ok(Path::new(FILES).join(SOCKET).exists().then_some(()))
+            // The socket has its name a moment before it listens.
+            Ok(UnixStream::connect(Path::new(FILES).join(SOCKET)).is_ok().then_some(()))
         })?;
         vsctl(lab, &["--no-wait", "init"])?;
 

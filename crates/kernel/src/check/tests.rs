@@ -1,6 +1,8 @@
 //! One test per rule.
 
-use openflow::{Bucket, FlowModCommand, GroupKind, GroupModCommand, PortNo, append};
+use openflow::{
+    Bucket, FlowMod, FlowModCommand, GroupKind, GroupModCommand, Match, PortNo, append,
+};
 
 use super::*;
 use crate::policy::Stage;

@@ -55,6 +55,11 @@ impl Backlog {
         }
     }
 
+    /// Whether there are records that a dead zone may have seen.
+    pub(super) fn has_seen(&self) -> bool {
+        self.rings.iter().any(|waiting| waiting.maybe_seen > 0)
+    }
+
     /// The oldest record, whole, into `out`: its ticket, and whether a dead zone may have seen
     /// it.
     pub(super) fn oldest(&mut self, out: &mut Vec<u8>) -> Option<(Ticket, bool)> {

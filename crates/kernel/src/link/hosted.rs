@@ -185,6 +185,12 @@ impl Hosted {
         self.records.len()
     }
 
+    /// Whether there are as many as it can be called with, or so long ones that there will soon be
+    /// no room.
+    pub(super) fn batch_waits(&self) -> bool {
+        self.records.len() >= MAX_BATCH || self.records.size() >= self.capacity as usize / 4
+    }
+
     /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
     pub(super) fn wake_at_ns(&self) -> Option<u64> {
         self.wake_at_ns
@@ -290,6 +296,14 @@ impl Link {
         match &self.place {
             Place::Here(hosted) => hosted.waiting(),
             Place::Nowhere | Place::Zone(_) => 0,
+        }
+    }
+
+    /// Whether the app in this process is to be called before more is written for it.
+    pub(crate) fn batch_waits(&self) -> bool {
+        match &self.place {
+            Place::Here(hosted) => hosted.batch_waits(),
+            Place::Nowhere | Place::Zone(_) => false,
         }
     }
 

@@ -3,9 +3,8 @@
 //! ```text
 //!            attach                 all told             backlog empty
 //!   Down ------------> Snapshot --------------> Replay ---------------> Live
-//!     ^                  |  ^                      |                    |  |
-//!     |                  |  \----- a switch went, and the ring was full /  |
-//!     \--- the zone dies +-------------------------+-----------------------/
+//!     ^                  |                         |                     |
+//!     \--- the zone dies +-------------------------+---------------------/
 //!          and its up ring becomes the front of the backlog
 //! ```
 //!
@@ -15,7 +14,8 @@
 //! queued.
 //!
 //! The rule that keeps it right: **no record about a switch before that switch is told**
-//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
+//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`], `Link::gone`) instead of
+//! queued.
 
 mod answers;
 mod backlog;
@@ -23,11 +23,13 @@ mod counts;
 mod fullness;
 mod hosted;
 mod packets;
+pub mod part;
+mod replay;
 mod spent;
 mod tracked;
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sdk::Refusal;
@@ -37,6 +39,7 @@ use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::AppId;
+use crate::crew::Purse;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
@@ -48,6 +51,7 @@ pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
+use self::part::Role;
 use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
@@ -73,6 +77,9 @@ pub(crate) struct Link {
     backlog: Backlog,
     /// Whether switches wait to be told.
     to_announce: bool,
+    /// Connections that the app was told of and that are gone, which is still to be told. At most
+    /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
+    gone: VecDeque<Record>,
     capacity: u32,
     /// Which instance of the app has the rings, counted from 1.
     pub(crate) life: u32,
@@ -103,13 +110,15 @@ struct Rings {
     down_bell: Doorbell,
     /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
     in_flight: bool,
+    role: Role,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The app is nowhere.
     Down,
-    /// Switches are being told; `begun` once the snapshot's first record is in the ring.
+    /// Switches are being told; `begun` once the snapshot's first record, if it is for this worker
+    /// to say, is in the ring.
     Snapshot { begun: bool },
     /// The backlog is being delivered.
     Replay,
@@ -119,14 +128,20 @@ enum Phase {
 
 impl Link {
     /// An app that was never attached.
-    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> Self {
+    pub(crate) fn new(
+        app: AppId,
+        name: String,
+        slot: usize,
+        capacity: u32,
+        purse: Arc<Purse>,
+    ) -> Self {
         let policy = Policy::default();
         Self {
             app,
             name,
             rights: Rights::of(app, &policy),
             policy,
-            spent: Spent::new(Instant::now()),
+            spent: Spent::new(purse),
             given: Given::default(),
             counts: Counts::default(),
             fullness: Fullness::default(),
@@ -135,24 +150,12 @@ impl Link {
             place: Place::Nowhere,
             backlog: Backlog::default(),
             to_announce: true,
+            gone: VecDeque::new(),
             capacity,
             life: 0,
             lost: 0,
             own_packet: Vec::new(),
         }
-    }
-
-    /// Makes rings for a new incarnation of the app's zone; the one before was detached. Returns
-    /// the zone's descriptors, in the order of
-    /// [`Answer::Attached`](crate::control::Answer::Attached).
-    pub(crate) fn attach(&mut self) -> io::Result<[OwnedFd; 4]> {
-        let (ring, fds) = Tracked::create(self.capacity)?;
-        let (up_bell, hears) = Ringer::new()?;
-        let (down_bell, rings) = Doorbell::new()?;
-        self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false });
-        self.life = self.life.wrapping_add(1);
-        self.begin_snapshot();
-        Ok([fds.up, fds.down, hears, rings])
     }
 
     /// The doorbell by which the zone wakes us, while there is one.
@@ -212,7 +215,12 @@ impl Link {
         if told == Told::All {
             return true;
         }
-        if !self.is_attached() || self.phase == (Phase::Snapshot { begun: false }) {
+        if !self.has_begun() {
+            return false;
+        }
+        if !self.tell_gone() {
+            // Else its past connection would seem to go after this one came.
+            self.to_announce = true;
             return false;
         }
         if matches!(told, Told::Nothing | Told::Stale) {
@@ -243,6 +251,9 @@ impl Link {
             Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
             _ => return, // it will be told as it is then
         }
+        if !self.has_begun() {
+            return; // what it was told is void
+        }
         let (record, body) = port_record(switch, reason, port);
         if !self.push(&record.words(), &body, Room::All) {
             switch.told[self.slot] = Told::Stale;
@@ -255,10 +266,26 @@ impl Link {
         if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
             return; // it never heard of this connection
         }
-        let record = switch_record(RecordKind::SwitchDown, switch);
-        if self.is_attached() && !self.push(&record.words(), &[], Room::All) {
-            self.begin_snapshot(); // what is gone is not in it
+        if self.has_begun() {
+            self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
+            self.to_announce |= !self.tell_gone();
         }
+    }
+
+    /// Tells the app which switches are gone, as far as there is room; `true` once all are told.
+    fn tell_gone(&mut self) -> bool {
+        while let Some(record) = self.gone.pop_front() {
+            if !self.push(&record.words(), &[], Room::All) {
+                self.gone.push_front(record);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the app's snapshot has begun: before, it is told nothing.
+    fn has_begun(&self) -> bool {
+        !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
     }
 
     /// Tells the app that a message of its was refused, if there is room for it.
@@ -291,16 +318,21 @@ impl Link {
 
     fn begin_snapshot(&mut self) {
         self.phase = Phase::Snapshot { begun: false };
+        self.gone.clear();
         self.to_announce = true;
     }
 
     fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
         let anew = self.phase == (Phase::Snapshot { begun: false });
         if anew {
-            if !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
+            let begins = self.role().is_none_or(Role::begins);
+            if begins && !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Snapshot { begun: true };
+        }
+        if !self.tell_gone() {
+            return;
         }
         let snapshot = self.phase == (Phase::Snapshot { begun: true });
         let (mut complete, mut stale) = (true, false);
@@ -319,54 +351,13 @@ impl Link {
             return;
         }
         if snapshot {
-            if !self.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {
+            let end = self.role().map_or(RecordKind::SnapshotEnd, Role::end);
+            if !self.push(&bare(end), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Replay;
         }
         self.to_announce = stale;
-    }
-
-    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
-    /// that ends the app is known, and the rest as it fits.
-    fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
-        let mut record = Vec::new();
-        loop {
-            let Some((ticket, seen)) = self.backlog.oldest(&mut record) else {
-                self.phase = Phase::Live;
-                return;
-            };
-            // What an app in this process leaves behind goes to a zone, never the other way.
-            let Place::Zone(rings) = &mut self.place else { return };
-            if rings.in_flight {
-                return;
-            }
-            let kind = split(&record).map(|(words, _)| words[0] >> 32 & 0xffff);
-            let current = split(&record)
-                .filter(|_| kind == Some(RecordKind::PacketIn as u64))
-                .filter(|(words, _)| is_current(words[1], low_half(words[2])));
-            match current {
-                // Other events are told by the snapshot; packets of past connections are moot.
-                None => {
-                    self.lost += u64::from(kind == Some(RecordKind::FlowRemoved as u64));
-                    self.backlog.drop_oldest();
-                }
-                Some((mut words, body)) if seen => {
-                    words[0] |= u64::from(abi::REPEATED) << 56;
-                    if rings.ring.outstanding() > 0 {
-                        return; // alone
-                    }
-                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
-                    return;
-                }
-                Some((words, body)) => {
-                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
-                        return;
-                    }
-                    self.backlog.drop_oldest();
-                }
-            }
-        }
     }
 
     /// Takes the next thing that the zone said; what it has now said about tickets is appended

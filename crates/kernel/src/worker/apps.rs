@@ -14,6 +14,7 @@ use crate::asked::Sender;
 use crate::check::{Allowed, Rights};
 use crate::control::AppId;
 use crate::link::Link;
+use crate::link::part::Part;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
@@ -69,7 +70,9 @@ impl Worker {
         message: &mut [u8],
         now: Instant,
     ) -> Result<(), Refusal> {
-        let (key, _) = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
+        let Some((key, _)) = self.by_dpid.get(&dpid).copied() else {
+            return self.forward(index, dpid, epoch, message);
+        };
         let connection = &mut self.connections[key];
         let full = connection.is_full();
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
@@ -178,7 +181,8 @@ impl Worker {
         }
     }
 
-    /// Goes on with snapshots and replays, and shows the zones what was written.
+    /// Goes on with snapshots and replays, and shows the zones and the other workers what was
+    /// written.
     pub(super) fn pump(&mut self) {
         for index in 0..self.dispatch.links.len() {
             let link = &mut self.dispatch.links[index];
@@ -192,25 +196,24 @@ impl Worker {
             }
             link.publish();
         }
+        self.ring_posted();
     }
 
-    /// Makes rings for an app.
+    /// Uses these rings for an app.
     pub(super) fn attach(
         &mut self,
         app: AppId,
         name: String,
         policy: Policy,
+        part: Part,
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
         let index = self.know(app, name, policy)?;
         let link = &mut self.dispatch.links[index];
-        let fds = link.attach()?;
-        if let Some(bell) = link.down_bell() {
-            let data = EventData::new_u64(LINK | index as u64);
-            epoll::add(&self.epoll, bell, data, EventFlags::IN)?;
-        }
-        self.notify(Notice::Attached { app, capacity: DEFAULT_CAPACITY, fds });
+        let data = EventData::new_u64(LINK | index as u64);
+        epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
+        link.attach(part);
         Ok(())
     }
 
@@ -223,7 +226,8 @@ impl Worker {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
         }
         if known.is_none() {
-            links.push(Link::new(app, name, index, DEFAULT_CAPACITY));
+            let purse = self.wires.crew.purse(app);
+            links.push(Link::new(app, name, index, DEFAULT_CAPACITY, purse));
         }
         links[index].rights = Rights::of(app, &policy);
         links[index].policy = policy;
@@ -257,6 +261,7 @@ impl Worker {
         if let Err(fault) = self.hear(index, RING_FULL, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
+        self.ring_posted();
         self.cut_off(index);
     }
 }

@@ -6,8 +6,10 @@
 //! and nothing is allocated for a message once the buffers have grown.
 //!
 //! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
-//! the monitor must know ([`Wires`]).
+//! the monitor must know ([`Wires`]). There may be several workers, each with switches of its own
+//! (`adopt`); what they share is in [`crew`](crate::crew).
 
+mod adopt;
 mod answers;
 mod apps;
 mod flows;
@@ -19,7 +21,7 @@ mod wires;
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,21 +31,23 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 use sys::flight::Seat;
 use sys::object::Object;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
 use crate::control::App;
+use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
 use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
 
+use self::adopt::most_connections;
 use self::pausing::Paused;
 
 pub use crate::flows::Part;
 pub(crate) use hosted::note;
-pub use wires::{Command, Notice, Wires};
+pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
 const BUFFER: usize = 256 * 1024;
@@ -51,11 +55,8 @@ const BUFFER: usize = 256 * 1024;
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Most connections, handshaking ones included.
-const MAX_CONNECTIONS: usize = 16 * 1024;
-
-/// Descriptors that connections leave to the rest of the kernel: rings, doorbells, operators.
-const OTHER_DESCRIPTORS: u64 = 512;
+/// How much later they are asked at most while more is to be read than a turn can.
+const CROWDED: Duration = Duration::from_secs(1);
 
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
@@ -107,11 +108,14 @@ pub struct Worker {
     handshakes: u32,
     /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
     by_dpid: HashMap<u64, (usize, u32)>,
-    /// That of the connection which last became a switch.
+    /// Of the next connection that becomes a switch.
     epoch: u32,
     dispatch: Dispatch,
-    /// As many as the descriptors allow.
+    /// As many for each worker as the descriptors allow.
     most_connections: usize,
+    /// A bit for each worker for whom something was posted.
+    posted: u32,
+    mail: Mail,
     paused: Paused,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
@@ -139,8 +143,9 @@ struct Rates {
 }
 
 impl Worker {
-    /// A worker that accepts switches on `listeners`, for these apps; those with an object run
-    /// in this process, and in the thread that calls this.
+    /// A worker that accepts connections on `listeners`, for itself and for the others of its
+    /// crew, and serves its switches for these apps; those with an object run in this process, and
+    /// in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -161,17 +166,18 @@ impl Worker {
         let rate = || Rate::new(now);
         let mut worker = Self {
             epoll,
-            wires,
             listeners,
             entrance,
             listeners_paused: false,
             connections: Slab::new(),
-            door: Door::default(),
+            door: Door::new(wires.crew.workers()),
             handshakes: HANDSHAKES,
             by_dpid: HashMap::new(),
-            epoch: 0,
+            epoch: wires.crew.first_epoch(wires.me),
             dispatch: Dispatch::default(),
-            most_connections: most_connections(),
+            most_connections: most_connections(wires.crew.workers()),
+            posted: 0,
+            mail: Mail::default(),
             paused: Paused::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
@@ -190,6 +196,7 @@ impl Worker {
                 errors: rate(),
                 malformed: rate(),
             },
+            wires,
         };
         for Known { app: App { app, name, policy, .. }, object } in apps.apps {
             worker.know(app, name, policy)?;
@@ -240,13 +247,15 @@ impl Worker {
             }
             self.hear_apps(now);
             self.move_on(now); // also to apps that are now called
-            self.call_apps(0, now);
+            self.call_apps(now);
             self.move_on(now);
             self.pump();
             self.resume(now);
             self.flush(now);
-            // A long absence of ours must not count as silence of those who are still to be read.
-            if now >= self.next_tick && !crowded {
+            // A long absence of ours must not count as silence of those who are still to be read;
+            // but a crowd that stays is read in turns.
+            let due = if crowded { self.next_tick + CROWDED } else { self.next_tick };
+            if now >= due {
                 self.tick(now);
             }
         }
@@ -285,13 +294,14 @@ impl Worker {
                     return;
                 }
             };
+            let (to, load) = self.wires.crew.least_busy();
             let plain = self.entrance.plain.allows(address.ip());
             let why_not = if !plain && self.entrance.tls.is_none() {
                 "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
-            } else if self.connections.len() >= self.most_connections {
+            } else if load >= self.most_connections {
                 "there are too many connections"
             } else {
-                match self.admit(socket, address, now) {
+                match self.admit(to, socket, address, now) {
                     Ok(()) => continue,
                     Err(_) => "the system refused to watch it",
                 }
@@ -300,22 +310,6 @@ impl Worker {
                 warn!(%address, why = why_not, suppressed, "connection refused");
             }
         }
-    }
-
-    fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
-        socket.set_nonblocking(true)?;
-        socket.set_nodelay(true)?;
-        if let Some(other) = self.door.who_gives_way(address.ip()) {
-            self.close(other, "too many connections that were no switches yet; it gave way", now);
-        }
-        let entry = self.connections.vacant_entry();
-        let data = EventData::new_u64(CONNECTION | entry.key() as u64);
-        epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
-        debug!(%address, "connection accepted");
-        let mut connection = Connection::new(socket, address, &self.entrance, now);
-        connection.ticket = Some(self.door.enter(address.ip(), entry.key()));
-        entry.insert(connection);
-        Ok(())
     }
 
     /// A connection is readable or writable.
@@ -354,6 +348,8 @@ impl Worker {
                 connection.session.heard(now);
                 if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
+                } else if let Some(home) = self.leads_away(key) {
+                    self.hand_over(key, home);
                 }
             }
             Ok(Input::Nothing) => {}
@@ -461,14 +457,16 @@ impl Worker {
     /// Carries out commands. `false` when told to stop.
     fn obey(&mut self, now: Instant) -> bool {
         self.wires.commands_bell.silence();
+        self.take_mail(now);
         while let Ok(command) = self.wires.commands.try_recv() {
             match command {
-                Command::Attach { app, name, policy } => {
-                    if let Err(error) = self.attach(app, name, policy, now) {
-                        let why = format!("could not make its rings: {error}");
-                        self.notify(Notice::NotAttached { app, why });
-                    }
+                Command::Attach { attempt, app, name, policy, part } => {
+                    let attached = self.attach(app, name, policy, *part, now);
+                    let why = |error| format!("could not use its rings: {error}");
+                    let result = attached.map_err(why);
+                    self.notify(Notice::Attached { attempt, result });
                 }
+                Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
                 Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
@@ -491,9 +489,5 @@ impl Worker {
     }
 }
 
-/// As many connections as descriptors allow, half of them if they are few.
-fn most_connections() -> usize {
-    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
-    let for_connections = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2);
-    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
-}
+#[cfg(test)]
+mod tests;

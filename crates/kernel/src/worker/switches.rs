@@ -37,6 +37,9 @@ impl Worker {
             bytes = rest;
             self.message(key, message, now)?;
             self.call_full(now);
+            if self.leads_away(key).is_some() {
+                break; // the rest is handled there
+            }
         }
         self.connections[key].keep(bytes);
         Ok(())
@@ -101,9 +104,24 @@ impl Worker {
     }
 
     /// A switch has completed the handshake.
-    fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
+    pub(super) fn switch_up(
+        &mut self,
+        key: usize,
+        info: SwitchInfo,
+        now: Instant,
+    ) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
-        self.connections[key].check_claim(dpid)?;
+        let connection = &mut self.connections[key];
+        connection.check_claim(dpid)?;
+        if connection.home.is_none() {
+            let home = self.wires.crew.home(dpid.0, self.wires.me);
+            let here = home.worker() == self.wires.me;
+            connection.home = Some(home);
+            if !here {
+                connection.claim = Some((info, now));
+                return Ok(());
+            }
+        }
         if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
             // Either two switches have one name, or the connection that we know is dead and nobody
             // has noticed: ask it.
@@ -114,12 +132,10 @@ impl Worker {
             return Ok(());
         }
         let connection = &mut self.connections[key];
-        if version >= Version::V1_3 {
-            let xid = connection.session.xid();
-            table_miss(version, xid, &mut connection.out);
-        }
-        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        let xid = connection.session.xid();
+        table_miss(version, xid, &mut connection.out);
         let epoch = self.epoch;
+        self.epoch = self.wires.crew.next_epoch(epoch);
         let ports = info.ports.len();
         let address = connection.address;
         let mut switch = Switch::new(info, epoch);
@@ -191,7 +207,8 @@ impl Worker {
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
-/// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
+/// (OpenFlow 1.3.5 §5.4). In 1.0 a switch does that by itself (OpenFlow 1.0.2 §3.4), but Open vSwitch may
+/// go on to drop what it dropped while it had no controller, until its flows change.
 pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let cookie = u64::from(KERNEL.0) << APP_SHIFT;

@@ -17,6 +17,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use kernel::control::Plain;
+use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
@@ -43,7 +44,8 @@ pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 pub const TOP_KEYS: [&str; 2] = ["controller", "app"];
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 5] = ["listen", "plain", "tls-dir", "runtime-dir", "state-dir"];
+pub const CONTROLLER_KEYS: [&str; 6] =
+    ["listen", "plain", "tls-dir", "workers", "runtime-dir", "state-dir"];
 
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
@@ -59,6 +61,8 @@ pub struct Config {
     pub plain: Option<Plain>,
     /// The directory of the keys for TLS.
     pub tls_dir: Option<PathBuf>,
+    /// How many threads serve switches.
+    pub workers: Option<u16>,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
     /// The directory of what outlives a run.
@@ -124,6 +128,11 @@ impl Config {
             let plain = r#""loopback" (from this machine), "any" (from everywhere) or "never""#;
             config.plain = controller.read("plain", plain, |it| it.text()?.parse().ok())?;
             config.tls_dir = dir("tls-dir")?.map(below);
+            let count = format!("a number from 1 to {MAX_WORKERS}");
+            config.workers = controller.read("workers", &count, |it| {
+                let workers = u16::try_from(it.number()?).ok()?;
+                (1..=MAX_WORKERS).contains(&workers).then_some(workers)
+            })?;
             config.runtime_dir = dir("runtime-dir")?.map(below);
             config.state_dir = dir("state-dir")?.map(below);
         }

@@ -43,6 +43,7 @@ fn every_key_arrives_where_it_belongs() {
         listen = ["0.0.0.0:6653", "[::1]:6633"]
         plain = "never"
         tls-dir = "keys"
+        workers = 3
         runtime-dir = "/run/r"
         state-dir = "s"
 
@@ -66,6 +67,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!(config.listen.len(), 2);
     assert_eq!(config.plain, Some(Plain::Never));
     assert_eq!(config.tls_dir.as_deref(), Some(Path::new("/etc/rosemary/keys")));
+    assert_eq!(config.workers, Some(3));
     assert_eq!(config.runtime_dir.as_deref(), Some(Path::new("/run/r")));
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/etc/rosemary/s")));
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
@@ -104,13 +106,16 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
             "[controller]\nport = 1".into(),
             2,
             "port",
-            "listen, plain, tls-dir, runtime-dir, state-dir",
+            "listen, plain, tls-dir, workers, runtime-dir, state-dir",
         ),
         ("controller = 7".into(), 1, "controller is 7", "[controller]"),
         ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),
         ("[controller]\nlisten = [\n\"[::]:1\",\n6653]".into(), 4, "listen is 6653", "[::1]:6653"),
         ("[controller]\nplain = \"all\"".into(), 2, "plain is \"all\"", "\"never\""),
         ("[controller]\nplain = true".into(), 2, "plain is true", "\"loopback\""),
+        ("[controller]\nworkers = 0".into(), 2, "workers is 0", "from 1 to 16"),
+        ("[controller]\nworkers = 17".into(), 2, "workers is 17", "from 1 to 16"),
+        ("[controller]\nworkers = \"2\"".into(), 2, "workers is \"2\"", "from 1 to 16"),
         ("[controller]\ntls-dir = 1".into(), 2, "tls-dir is 1", "the path of a directory"),
         ("[controller]\nruntime-dir = \"\"".into(), 2, "\"\"", "the path of a directory"),
         ("[app]\nname = \"a\"".into(), 1, "app is a table", "[[app]]"),

@@ -53,6 +53,7 @@ pub enum RecordKind {
     Port = 5,
     PacketIn = 6,
     Refused = 7,
+    SnapshotPart = 8,
     Reply = 9,
     Error = 10,
     FlowRemoved = 11,

@@ -7,6 +7,7 @@ use sdk::{App, Event, Network, PacketIn};
 
 use super::*;
 use crate::control::AppId;
+use crate::crew::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
 
@@ -42,7 +43,7 @@ struct Bench {
 
 impl Bench {
     fn live() -> Self {
-        let mut link = Link::new(AppId(1), "echo".into(), 0, 64 * 1024);
+        let mut link = Link::new(AppId(1), "echo".into(), 0, 64 * 1024, idle(1).purse(AppId(1)));
         link.host_by(HostedApp::linked::<Echo>).unwrap();
         let info = SwitchInfo {
             version: Version::V1_3,

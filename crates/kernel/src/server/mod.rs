@@ -1,39 +1,39 @@
 //! The main thread: serves the monitor's control socket and operators' questions.
 //!
-//! It owns no switch. The monitor asks, the worker acts, the monitor is told; an operator asks,
-//! the worker answers between two turns. If the monitor goes away, so does the kernel.
+//! It owns no switch. The monitor asks, the workers act, the monitor is told; an operator asks,
+//! the workers answer between two turns. If the monitor goes away, so does the kernel.
 
+mod questions;
+mod rings;
+mod workers;
+
+use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::{Doorbell, Ringer};
 use sys::flight::{Recorder, SEATS};
 use sys::object::Object;
+use sys::ring::DEFAULT_CAPACITY;
 use thiserror::Error;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
+use self::questions::Operator;
+use self::rings::{Answered, Attempts};
+use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request};
-use crate::flows::{Flows, Names, Part};
-use crate::query::{Query, Reply};
+use crate::flows::{Names, Part};
 use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
 };
-use crate::worker::{Apps, Command, Known, Notice, Wires, Worker, note};
+use crate::worker::{Command, Known, Notice, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
-
-/// How long a worker may take to answer an operator.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why the kernel cannot go on.
 #[derive(Debug, Error)]
@@ -71,29 +71,14 @@ pub enum ServerError {
 struct Server {
     monitor: Channel,
     operators: Vec<Operator>,
-    worker: Link,
+    workers: Workers,
+    attempts: Attempts,
+    /// For each app in this process: on how many workers it runs, until one says that it failed.
+    hosted: HashMap<AppId, usize>,
     /// For what operators are told.
     names: Names,
     /// How many questions workers were asked for operators.
     questions: u64,
-}
-
-/// Somebody whom the monitor has authenticated.
-#[derive(Debug)]
-struct Operator {
-    channel: Channel,
-    /// What they asked for and was not told wholly.
-    flows: Option<Flows>,
-}
-
-/// The server's ends of the wires to the worker.
-#[derive(Debug)]
-struct Link {
-    commands: Sender<Command>,
-    commands_bell: Ringer,
-    notices: Receiver<Notice>,
-    notices_bell: Doorbell,
-    thread: JoinHandle<io::Result<()>>,
 }
 
 /// Serves until the monitor says stop.
@@ -102,7 +87,7 @@ struct Link {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = wait_for(&monitor)?;
-    let Request::Start { listeners, run_as, apps, plain, tls } = request else {
+    let Request::Start { listeners, run_as, apps, plain, tls, workers } = request else {
         return Err(ServerError::NotStarted);
     };
     let confined = match run_as {
@@ -126,16 +111,17 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     };
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
-    let apps = Apps { apps, seat: recorder.map(|recorder| recorder.seat(0)) };
-    let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
+    let workers = Workers::start(workers, sockets, &apps, recorder.as_ref(), &entrance);
+    let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
-    info!(listen = addresses.join(" "), "kernel started");
+    info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
     for (app, why) in not_loaded {
         let why = format!("its object could not be loaded: {why}");
         monitor.send(&Answer::Demoted { app, why }, &[])?;
     }
-    Server { monitor, operators: Vec::new(), worker, names, questions: 0 }.serve()
+    let (operators, attempts, hosted) = (Vec::new(), Attempts::default(), HashMap::new());
+    Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
 /// Loads the objects of those that run in this process. The second list is of those that could not
@@ -188,48 +174,12 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
     }
 }
 
-impl Link {
-    fn start(listeners: Vec<TcpListener>, apps: Apps, entrance: Entrance) -> io::Result<Self> {
-        let (commands, to_obey) = channel();
-        let (to_tell, notices) = channel();
-        let (commands_bell, hears) = Ringer::new()?;
-        let (notices_bell, rings) = Doorbell::new()?;
-        let ended = (to_tell.clone(), Ringer::from_fd(rings.try_clone()?));
-        let wires = Wires {
-            commands: to_obey,
-            commands_bell: Doorbell::from_fd(hears),
-            notices: to_tell,
-            notices_bell: Ringer::from_fd(rings),
-        };
-        let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
-            // Made in its own thread: instances of apps never leave the thread that made them.
-            let work = || Worker::new(listeners, apps, entrance, wires).and_then(Worker::run);
-            // A panic is one of ours; the server ends the process over it.
-            let result = catch_unwind(AssertUnwindSafe(work));
-            if let Ok(Err(error)) = &result {
-                error!(%error, "a worker ended");
-            }
-            let (notices, bell) = ended;
-            let _ = notices.send(Notice::Ended);
-            bell.ring();
-            result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
-        })?;
-        Ok(Self { commands, commands_bell, notices, notices_bell, thread })
-    }
-
-    fn command(&self, command: Command) {
-        // A worker that ended is noticed by its bell.
-        let _ = self.commands.send(command);
-        self.commands_bell.ring();
-    }
-}
-
 impl Server {
     fn serve(mut self) -> Result<(), ServerError> {
         loop {
             self.wait();
-            self.worker.notices_bell.silence();
-            while let Ok(notice) = self.worker.notices.try_recv() {
+            self.workers.notices_bell.silence();
+            while let Ok(notice) = self.workers.notices.try_recv() {
                 self.tell(notice)?;
             }
             loop {
@@ -242,8 +192,9 @@ impl Server {
                     Err(error) => warn!(%error, "left out a request of the monitor"),
                 }
             }
-            let Self { operators, worker, names, questions, .. } = &mut self;
-            operators.retain_mut(|operator| operator.hear(worker, names, questions));
+            self.answer_attempts()?;
+            let Self { operators, workers, names, questions, .. } = &mut self;
+            operators.retain_mut(|operator| operator.hear(workers, names, questions));
         }
     }
 
@@ -251,11 +202,9 @@ impl Server {
     fn wait(&self) {
         let mut fds = vec![
             PollFd::new(&self.monitor, PollFlags::IN),
-            PollFd::new(&self.worker.notices_bell, PollFlags::IN),
+            PollFd::new(&self.workers.notices_bell, PollFlags::IN),
         ];
-        fds.extend(
-            self.operators.iter().map(|operator| PollFd::new(&operator.channel, PollFlags::IN)),
-        );
+        fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
         let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
     }
 
@@ -263,16 +212,15 @@ impl Server {
         match request {
             Request::Attach { app, name, policy } => {
                 self.names.insert(app, name.clone());
-                self.worker.command(Command::Attach { app, name, policy });
+                self.attempts.begin(&self.workers, app, &name, &policy);
             }
-            Request::Detach { app } => self.worker.command(Command::Detach { app }),
+            Request::Detach { app } => self.workers.command(|| Command::Detach { app }),
             Request::Operator => {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
                 }
                 let channels = fds.into_iter().take(1).map(Channel::from_fd);
-                let operator = |channel| Operator { channel, flows: None };
-                self.operators.extend(channels.map(operator));
+                self.operators.extend(channels.map(Operator::new));
             }
             Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
         }
@@ -280,22 +228,26 @@ impl Server {
 
     fn tell(&mut self, notice: Notice) -> Result<(), ServerError> {
         match notice {
-            Notice::Attached { app, capacity, fds } => {
-                let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+            Notice::Attached { attempt, result } => {
+                self.attempts.heard(attempt, result);
+                self.answer_attempts()?;
             }
             Notice::Hosted { app, version } => {
-                self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                let count = self.hosted.entry(app).or_default();
+                *count = count.saturating_add(1);
+                if *count == self.workers.count() {
+                    self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                }
             }
             Notice::Demoted { app, why } => {
-                self.worker.command(Command::Disable { app });
-                self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                // Of several workers the first counts: later a zone may have taken over.
+                if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
+                    self.workers.command(|| Command::Disable { app });
+                    self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                }
             }
             Notice::Flows { question, part } => self.flows(question, part),
             Notice::Ended => return Err(ServerError::Worker),
-            Notice::NotAttached { app, why } => {
-                self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
-            }
             Notice::Fault { app, fault } => {
                 self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;
             }
@@ -314,22 +266,35 @@ impl Server {
 
     /// Takes in what a worker said to a question; whoever asked it may have gone.
     fn flows(&mut self, question: u64, part: Part) {
-        let asked = |operator: &&mut Operator| {
-            operator.flows.as_ref().is_some_and(|flows| flows.is_about(question))
-        };
-        let Some(operator) = self.operators.iter_mut().find(asked) else { return };
-        let reply = operator.flows.as_mut().and_then(|flows| flows.take(part, &self.names));
-        if let Some(reply) = reply {
-            operator.tell(&reply); // one that cannot be told is noticed when it is heard
+        let asked = |operator: &&mut Operator| operator.asked(question);
+        if let Some(operator) = self.operators.iter_mut().find(asked) {
+            operator.take(part, &self.names);
         }
     }
 
-    fn stop(self) -> Result<(), ServerError> {
-        self.worker.command(Command::Stop);
-        match self.worker.thread.join() {
-            Ok(result) => result.map_err(system("the worker"))?,
-            Err(_) => return Err(ServerError::Worker),
+    /// Tells the monitor what came of the attempts to make rings that are decided.
+    fn answer_attempts(&mut self) -> Result<(), ServerError> {
+        while let Some(Answered { app, rings, last }) = self.attempts.next_answered() {
+            match rings {
+                Ok(fds) => {
+                    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+                    let capacity = DEFAULT_CAPACITY;
+                    self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+                }
+                Err(why) => {
+                    if last {
+                        // Some workers may use their parts of what is no whole.
+                        self.workers.command(|| Command::Detach { app });
+                    }
+                    self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    fn stop(self) -> Result<(), ServerError> {
+        self.workers.stop().map_err(system("a worker"))?;
         info!("kernel stopped");
         Ok(())
     }
@@ -342,51 +307,4 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("a string takes everything");
     }
     text
-}
-
-impl Operator {
-    /// Answers questions. `false` when the operator is to be forgotten.
-    fn hear(&mut self, worker: &Link, names: &Names, questions: &mut u64) -> bool {
-        match self.channel.receive() {
-            Ok((Query::Switches { after }, _)) => {
-                let (reply, answer) = channel();
-                worker.command(Command::Switches { after, reply });
-                let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
-                self.tell(&Reply::Switches { switches, more })
-            }
-            Ok((Query::Apps, _)) => {
-                let (reply, answer) = channel();
-                worker.command(Command::Apps { reply });
-                let Ok(apps) = answer.recv_timeout(PATIENCE) else { return false };
-                self.tell(&Reply::Apps(apps))
-            }
-            Ok((Query::Flows { dpid }, _)) => {
-                *questions += 1;
-                let question = *questions;
-                self.flows = Some(Flows::new(question, 1));
-                worker.command(Command::Flows { dpid, question });
-                true
-            }
-            Ok((Query::MoreFlows, _)) => match &mut self.flows {
-                Some(flows) if flows.is_complete() => {
-                    let page = flows.page(names);
-                    self.tell(&page)
-                }
-                _ => false, // there is nothing more, and it was told so
-            },
-            Err(ChannelError::WouldBlock) => true,
-            Err(_) => false,
-        }
-    }
-
-    /// Answers. `false` if that cannot be done.
-    fn tell(&mut self, reply: &Reply) -> bool {
-        if matches!(
-            reply,
-            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
-        ) {
-            self.flows = None;
-        }
-        self.channel.send(reply, &[]).is_ok()
-    }
 }
