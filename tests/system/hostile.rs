@@ -64,6 +64,27 @@ fn hostile_apps_behind_a_wall_without_root_get_nothing_and_are_told_of() {
 }
 
 #[test]
+fn app_that_floods_its_control_socket_with_descriptors_is_killed_and_costs_nobody_any() {
+    in_a_lab(|lab| {
+        let apps = build_all_of(lab, "hostile/flood")?;
+        fs::write(CONFIG, config(&apps))?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let before = rosemary.status()?.context("it answers")?;
+        let words = ["killed it", "control-flood", "it spoke on after it had failed"];
+        println!("{}", rosemary.wait_for_log(&words, SOON)?);
+        let after = rosemary.wait_for("it is waited with", SOON, |status| {
+            let app = status.app("control-flood")?;
+            (app.restarts > 1).then(|| status.clone())
+        })?;
+        assert_eq!(before.programs.kernel, after.programs.kernel);
+        let held = fs::read_dir(format!("/proc/{}/fd", after.programs.monitor.pid))?.count();
+        println!("the monitor holds {held} descriptors");
+        assert!(held < 40, "{held}");
+        Ok(())
+    });
+}
+
+#[test]
 fn where_there_are_no_namespaces_what_is_left_is_on_and_what_is_missing_is_said() {
     in_a_lab(|lab| {
         // A user namespace in which there can be no other, and no capability.
