@@ -11,6 +11,7 @@
 //! | `house.rs` | the loop, and what each event does to the others |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `object.rs` | an app's object, read again when its file has changed |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
@@ -34,6 +35,7 @@ mod house;
 pub mod keys;
 mod listen;
 mod numbers;
+mod object;
 pub mod options;
 mod output;
 pub mod places;

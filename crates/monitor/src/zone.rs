@@ -4,7 +4,6 @@
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
-use std::fs::File;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -15,15 +14,14 @@ use kernel::policy::{Band, Policy};
 use sys::process::Apart;
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
-use zone::wall::sha256;
 
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::App;
 use crate::config::{NO_BAND, host_name, stage_name};
 use crate::hosting::Hosting;
+use crate::object::ObjectFile;
 use crate::output::Voice;
-use crate::places::read_object;
 use crate::program::{Program, harmless, shortened};
 use crate::supervise::State;
 use crate::users::Users;
@@ -36,7 +34,7 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) program: Program,
     hosting: Hosting,
-    object: PathBuf,
+    object: ObjectFile,
     run_as: Option<u32>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
@@ -48,8 +46,6 @@ pub(crate) struct Zone {
     failed: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
-    /// The object for a kernel that is being started, if the kernel is to host it.
-    given: Option<OwnedFd>,
     /// The digest of the object that the zone or the kernel was given.
     sha256: Option<String>,
 }
@@ -82,13 +78,12 @@ impl Zone {
             refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
             hosting: Hosting::new(of.host),
-            object: of.object,
+            object: ObjectFile::new(of.object),
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
-            given: None,
             version: None,
             sha256: None,
         }
@@ -96,52 +91,41 @@ impl Zone {
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
-        match self.take_object() {
-            Ok((object, sha256)) => {
-                self.failed = false;
-                self.refusals.over();
-                self.program.start(now);
-                let wall = self.wall.map(|require| Wall {
-                    run_as: self.run_as,
-                    full: require == Require::Full,
-                    read: Vec::new(),
-                });
-                let load = Request::Load {
-                    name: self.name.clone(),
-                    wall,
-                    sha256,
-                    numbers: self.numbers(),
-                };
-                self.program.tell(&load, &[object.as_fd()]);
-            }
-            Err(why) => self.program.not_started(now, &why),
-        }
+        let sha256 = match self.take_object() {
+            Ok(sha256) => sha256,
+            Err(why) => return self.program.not_started(now, &why),
+        };
+        self.failed = false;
+        self.refusals.over();
+        self.program.start(now);
+        let wall = self.wall.map(|require| Wall {
+            run_as: self.run_as,
+            full: require == Require::Full,
+            read: Vec::new(),
+        });
+        let (name, numbers) = (self.name.clone(), self.numbers());
+        let load = Request::Load { name, wall, sha256, numbers };
+        self.program.tell(&load, self.object.taken().as_slice());
     }
 
-    /// The object, as it is in its file now, and its digest, or why it cannot be had.
-    fn take_object(&mut self) -> Result<(OwnedFd, String), String> {
-        (self.version, self.given, self.sha256) = (None, None, None);
-        let object = read_object(&self.object)
-            .and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes))
-            .map(File::from)
-            .and_then(|object| Ok((sha256(&object)?, object)));
-        let (sha256, object) =
-            object.map_err(|error| format!("could not read {}: {error}", self.object.display()))?;
+    /// Takes the object as it is in its file now. Its digest, or why it cannot be had.
+    fn take_object(&mut self) -> Result<String, String> {
+        (self.version, self.sha256) = (None, None);
+        let sha256 = self.object.take(&self.name).map(ToOwned::to_owned);
+        let why = |error| format!("could not read {}: {error}", self.object.path().display());
+        let sha256 = sha256.map_err(why)?;
         self.sha256 = Some(sha256.clone());
-        Ok((object.into(), sha256))
+        Ok(sha256)
     }
 
     /// Gets its object ready for a kernel that is about to be started, if the kernel is to host it.
     ///
     /// What cannot be had now cannot be brought to that kernel later: then a zone waits for it.
     pub(crate) fn prepare(&mut self, now: Instant) {
-        if self.is_for_kernel() {
-            match self.take_object() {
-                Ok((object, _)) => self.given = Some(object),
-                Err(why) => {
-                    self.demote(&why, now);
-                }
-            }
+        if self.is_for_kernel()
+            && let Err(why) = self.take_object()
+        {
+            self.demote(&why, now);
         }
     }
 
@@ -159,7 +143,7 @@ impl Zone {
 
     /// The object for the kernel that is being started.
     pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
-        self.given.as_ref().filter(|_| self.is_for_kernel()).map(AsFd::as_fd)
+        self.object.taken().filter(|_| self.is_for_kernel())
     }
 
     /// The kernel says that it runs in the kernel. Says whether the kernel was to host it.
@@ -181,7 +165,7 @@ impl Zone {
                 app = self.name,
                 why, "app was taken out of the kernel; it gets a zone of its own"
             );
-            (self.version, self.given, self.sha256) = (None, None, None);
+            (self.version, self.sha256) = (None, None);
             self.program.want(now);
         }
         self.hosting.demoted().is_some()
@@ -229,7 +213,7 @@ impl Zone {
                 }
             }
             Answer::Failed { why } => {
-                let (object, why) = (self.object.display(), shortened(&why, 400));
+                let (object, why) = (self.object.path().display(), shortened(&why, 400));
                 error!(app = self.name, %object, why, "app failed");
                 self.failed = true;
                 self.program.ending(now);
