@@ -1,10 +1,11 @@
 # One command each. They install with apt-get what is missing, and say so before (.ci/need).
-# What needs root (namespaces, interfaces) runs through sudo, where you are not root.
+# What needs root (namespaces, interfaces) runs through sudo, where you are not root. The demo does so
+# only where the system forbids ordinary users namespaces of their own.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test miri man
+.PHONY: help build demo check loom test soak miri man
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -20,9 +21,10 @@ build: ## compile the programs and the apps that ship, into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
 
-demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3)
+demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)
-	@$(SUDO) target/debug/rosemary demo --of $(OF)
+	@unshare --user --map-root-user --net --mount true 2>/dev/null && root= || root="$(SUDO)"; \
+	 $$root target/debug/rosemary demo --of $(OF) $(if $(KEEP),--keep)
 
 man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
 	@target/debug/rosemary man target/man
@@ -63,9 +65,18 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl ovs-pki tshark
+	@.ci/need $(LAB) setpriv openssl ovs-pki tshark mn strace
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo
 	@echo "Passed: format, lints, unit tests, and system tests:"
 	@sed -n 's/^test result: ok. \([1-9][0-9]* passed\).*finished in \(.*\)/  \1 in \2/p' $(SYSTEM_LOG)
+
+# What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
+SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
+
+soak: build ## the long runs: apps die 100 times each way under traffic: minutes
+	@.ci/need $(LAB) tshark
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
+	  cargo test --package rosemary-tests -- --show-output \
+	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log

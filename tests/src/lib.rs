@@ -7,9 +7,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apps;
+pub mod broadcast;
+pub mod capture;
 pub mod controller;
+pub mod emulated;
+pub mod fake;
+pub mod mark;
 pub mod net;
 pub mod pki;
+pub mod random;
+mod sockets;
+pub mod stream;
 pub mod traces;
 
 use std::env;
@@ -21,10 +30,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use capture::Capture;
 use cli::lab::{Interrupt, Lab, LabError};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// After this long a system test fails, whatever it waits for.
+/// After this long a system test fails, whatever it waits for, unless it says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a system test in a lab of its own.
@@ -32,21 +42,32 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 /// # Panics
 /// If the test fails or takes longer than [`LIMIT`], or if it cannot run and all must.
 pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
+    in_a_lab_for(LIMIT, test);
+}
+
+/// As [`in_a_lab`], for a test that takes longer or must not take as long.
+///
+/// # Panics
+/// As [`in_a_lab`], with `limit`.
+pub fn in_a_lab_for(
+    limit: Duration,
+    test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static,
+) {
     let interrupt = Interrupt::default();
     let inner = interrupt.clone();
     let (sender, receiver) = mpsc::channel();
     // A thread of its own: it never leaves the lab's namespaces, and its end is the lab's end.
     let thread = thread::spawn(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| match Lab::enter_until(inner) {
-            Ok(lab) => test(&lab),
+            Ok(lab) => captured(&lab, test),
             Err(error) => Err(error.into()),
         }));
         let _ = sender.send(outcome); // fails only after the timeout, when nobody listens
     });
-    let outcome = receiver.recv_timeout(LIMIT);
+    let outcome = receiver.recv_timeout(limit);
     if matches!(outcome, Err(RecvTimeoutError::Timeout)) {
         interrupt.store(true, Ordering::Relaxed);
-        panic!("not finished after {LIMIT:?}");
+        panic!("not finished after {limit:?}");
     }
     let _ = thread.join(); // every process of the lab has ended when this returns
     match outcome {
@@ -58,6 +79,13 @@ pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) 
         Ok(Err(panicked)) => panic::resume_unwind(panicked),
         Err(_) => unreachable!("the thread sends before it ends, and a timeout is above"),
     }
+}
+
+/// Runs a test while what the controller says is captured, and has that checked.
+fn captured(lab: &Lab, test: impl FnOnce(&Lab) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let capture = Capture::start(lab, capture::PORT)?;
+    test(lab)?;
+    capture.check(lab)
 }
 
 /// Says that a test cannot run here, or cannot check all.

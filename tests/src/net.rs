@@ -53,11 +53,24 @@ impl<'lab> Net<'lab> {
     /// # Errors
     /// What did not work.
     pub fn start_over(lab: &'lab Lab, of: Of, over: Over) -> Result<Self, LabError> {
+        Self::start_over_with(lab, of, over, &[])
+    }
+
+    /// As [`start_over`](Self::start_over), with more arguments for `rosemary up`.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn start_over_with(
+        lab: &'lab Lab,
+        of: Of,
+        over: Over,
+        args: &[&str],
+    ) -> Result<Self, LabError> {
         match over {
-            Over::Tcp => Self::start_with(lab, of, &[]),
+            Over::Tcp => Self::start_with(lab, of, args),
             Over::Tls => {
                 let pki = Pki::init(lab, "pki")?;
-                let args = ["--tls-dir", pki.dir(), "--plain", "never"];
+                let args = [args, &["--tls-dir", pki.dir(), "--plain", "never"]].concat();
                 let rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
                 let s1 = lab.switch("s1", of)?;
                 pki.switch("s1", &["--dpid", &s1.dpid()])?.give_to(&s1)?;

@@ -1,11 +1,14 @@
 //! `rosemary.toml`: several apps at once, and numbers that outlive a run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use monitor::admin::AppStatus;
+use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use rustix::process::Signal;
@@ -63,6 +66,26 @@ fn numbers_of_apps_survive_a_restart_in_another_order() {
     });
 }
 
+#[test]
+fn configuration_alone_forbids_plain_tcp_and_says_where_keys_are_made_and_used() {
+    in_a_lab(|lab| {
+        fs::write(CONFIG, "[controller]\nplain = \"never\"\ntls-dir = \"keys\"\n")?;
+        let rosemary = rosemary_binary().display().to_string();
+        let refused = lab.run(&rosemary, &["up"]).expect_err("named, they must be there");
+        assert!(refused.to_string().contains("/etc/rosemary/keys"), "{refused}");
+        lab.run(&rosemary, &["pki", "init"])?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["TLS was set up", "/etc/rosemary/keys"], SOON)?;
+        let mut plain = TcpStream::connect("127.0.0.1:6653")?;
+        plain.set_read_timeout(Some(SOON))?;
+        plain.write_all(&[4, 0, 0, 8, 0, 0, 0, 1])?; // a hello
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer); // closed, or reset as the hello was not read
+        assert_eq!(answer, [0; 0], "not even a hello");
+        Ok(())
+    });
+}
+
 fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
     fs::write(CONFIG, [SWITCH, &watcher(lab)?].concat())?;
     let mut net = Net::start(lab, of)?;
@@ -103,11 +126,5 @@ fn object(lab: &Lab) -> PathBuf {
 
 /// Builds the app that looks on; returns its part of a configuration.
 fn watcher(lab: &Lab) -> anyhow::Result<String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (source, headers) = (here.join("system/watcher.c"), here.join("../crates/sdk/c"));
-    let object = object(lab).display().to_string();
-    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
-    let paths = [&headers.display().to_string(), "-o", &object, &source.display().to_string()];
-    lab.run("cc", &[&flags[..], &paths].concat())?;
-    Ok(format!("[[app]]\nname = \"watcher\"\nobject = \"{object}\"\nstage = \"observe\"\n"))
+    Ok(in_c(lab, "watcher", "apps/watcher.c", "stage = \"observe\"")?)
 }

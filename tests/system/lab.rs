@@ -1,11 +1,14 @@
 //! The lab itself, without Rosemary: when these fail, look at the machine first.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use cli::lab::Of;
 use cli::lab::processes;
-use rosemary_tests::in_a_lab;
+use rosemary_tests::capture::{Capture, is_installed};
+use rosemary_tests::{in_a_lab, skip};
 
 #[test]
 fn hosts_behind_a_switch_that_stands_alone_reach_each_other() {
@@ -50,12 +53,37 @@ fn lab_that_ends_leaves_no_process_and_no_namespace() {
         let mut found = processes::all();
         found.retain(|process| process.namespace("net").is_some_and(|n| networks.contains(&n)));
         let mut names: Vec<_> = found.iter().map(|process| process.name.as_str()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["ovs-vswitchd", "ovsdb-server", "ping", "tcpdump"]);
+        names.sort_unstable(); // the second tcpdump is that of every test
+        assert_eq!(names, ["ovs-vswitchd", "ovsdb-server", "ping", "tcpdump", "tcpdump"]);
         sender.send(found)?;
         Ok(())
     });
     let Ok(found) = receiver.recv() else { return };
     let left = processes::wait_until_gone(&found, Duration::from_secs(5));
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn message_of_a_controller_that_is_malformed_is_found_by_tshark() {
+    in_a_lab(|lab| {
+        if !is_installed("tshark") {
+            skip(&anyhow::anyhow!("tshark is not installed"));
+            return Ok(());
+        }
+        let hello = b"\x04\0\0\x08\0\0\0\x01";
+        // A flow-mod that ends in the middle of its match (OpenFlow 1.3.5 §7.3.4.1).
+        let mut cut = [0; 56];
+        cut[..4].copy_from_slice(&[4, 14, 0, 56]);
+        cut[48..].copy_from_slice(&[0, 1, 0, 32, 0x80, 0, 0, 4]);
+        for (messages, is_fine) in [(hello.to_vec(), true), ([&hello[..], &cut].concat(), false)] {
+            let capture = Capture::start(lab, 6654)?;
+            let controller = TcpListener::bind("127.0.0.1:6654")?;
+            let _switch = TcpStream::connect("127.0.0.1:6654")?;
+            controller.accept()?.0.write_all(&messages)?;
+            let checked = capture.check(lab);
+            assert_eq!(checked.is_ok(), is_fine, "{checked:?}");
+            assert!(is_fine || format!("{checked:?}").contains("Malformed Packet"), "{checked:?}");
+        }
+        Ok(())
+    });
 }

@@ -2,15 +2,26 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
 
+mod answers;
 mod app_killed;
+mod attacks;
+mod calls;
 mod claims;
 mod configuration;
+mod deaths;
+mod demo;
 mod garbage;
+mod guards;
+mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod mininet;
+mod offences;
+mod pausing;
 mod refusals;
 mod scaffold;
 mod stopping;
 mod switching;
 mod tls;
 mod wire;
+mod workers;

@@ -63,7 +63,7 @@ fn mistake_in_the_configuration_is_told_with_its_line() {
         for (more, said) in [
             ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
             ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
-            ("host = \"kernel\"", "apps inside the kernel are not there yet"),
+            ("host = \"wasm\"", "host is \"wasm\"; expected \"user\" or \"kernel\""),
         ] {
             let error = up(&format!("{app}{more}\n"))?;
             assert!(error.contains("/etc/rosemary/rosemary.toml:3: "), "{error}");
@@ -119,11 +119,16 @@ fn demo_without_open_vswitch_names_the_package() {
 }
 
 #[test]
-fn demo_without_root_says_what_to_type() {
+fn demo_without_root_where_only_root_makes_namespaces_says_why_and_what_to_type() {
     in_a_lab(|lab| {
         let traces = Traces::look();
-        let error = refused(as_nobody(lab)?.arg("demo"))?;
-        assert!(error.contains("needs root") && error.contains("sudo"), "{error}");
+        // In a namespace of users in which there may be no more of them. Its root is nobody, too.
+        let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" demo";
+        let mut command = lab.command("setpriv");
+        command.args(NOBODY).args(["unshare", "--user", "--keep-caps", "sh", "-c", forbid]);
+        let error = refused(command.arg(programs(lab)?.join("rosemary")))?;
+        assert!(error.contains("(user.max_user_namespaces is 0); type: sudo /"), "{error}");
+        assert!(error.contains("/rosemary demo"), "{error}");
         assert_eq!(traces.new_since(), [""; 0]);
         Ok(())
     });
@@ -167,15 +172,21 @@ fn refused(command: &mut Command) -> anyhow::Result<String> {
 
 /// `rosemary` as a user that owns nothing, from a place that this user can reach.
 fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
-    let binary = rosemary_binary();
-    let programs = lab.files().join("programs");
-    fs::create_dir(&programs)?;
-    rustix::mount::mount_bind(binary.parent().unwrap_or(Path::new("/")), &programs)?;
+    let programs = programs(lab)?;
     let mut command = lab.command("setpriv");
     // It does not die with this thread, as it changes its user.
     command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Ok(command)
+}
+
+/// Our programs, in a place that everybody can reach.
+fn programs(lab: &Lab) -> anyhow::Result<PathBuf> {
+    let binary = rosemary_binary();
+    let programs = lab.files().join("programs");
+    fs::create_dir(&programs)?;
+    rustix::mount::mount_bind(binary.parent().unwrap_or(Path::new("/")), &programs)?;
+    Ok(programs)
 }
 
 /// A directory with every program that a lab needs, those of Open vSwitch aside.

@@ -2,8 +2,10 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use kernel::query::AppCounters;
 use monitor::admin::AppStatus;
 use monitor::options::Place;
+use serde::Serialize;
 
 use crate::ask::Monitor;
 use crate::say;
@@ -12,8 +14,14 @@ use crate::table::Table;
 /// Digits of a digest that are shown to people; `--json` has all.
 const DIGITS: usize = 12;
 
+const AFTER_HELP: &str = "\
+DELIVERED and DROPPED count packet-ins, REFUSED messages of the app, all since the kernel started. While \
+it is being started again they are not known: then they are a dash, in JSON null, and the exit code is \
+still 0.";
+
 /// The options of `rosemary apps`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct AppsArgs {
     /// Print JSON, for programs: a list, an object per app
     #[arg(long)]
@@ -28,7 +36,13 @@ pub struct AppsArgs {
 /// # Errors
 /// Nothing runs, or it does not answer; what it said cannot be written.
 pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
-    let apps = Monitor::connect(&args.place)?.status()?.apps;
+    let monitor = Monitor::connect(&args.place)?;
+    let status = monitor.status()?.apps;
+    let counters = monitor.kernel().and_then(|kernel| kernel.apps()).unwrap_or_else(|error| {
+        say::error(&anyhow::Error::from(error).context("the packet-ins are not known"));
+        Vec::new()
+    });
+    let apps: Vec<Line> = status.into_iter().map(|app| Line::of(app, &counters)).collect();
     if args.json {
         let json = serde_json::to_string(&apps).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
@@ -40,7 +54,29 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
     }
 }
 
-fn table(apps: &[AppStatus]) -> String {
+/// An app, as the monitor and the kernel know it; its JSON is a promise to programs.
+#[derive(Debug, Clone, Serialize)]
+struct Line {
+    #[serde(flatten)]
+    app: AppStatus,
+    delivered: Option<u64>,
+    dropped: Option<u64>,
+    refused: Option<u64>,
+}
+
+impl Line {
+    fn of(app: AppStatus, counters: &[AppCounters]) -> Self {
+        let counters = counters.iter().find(|it| it.name == app.name);
+        Self {
+            delivered: counters.map(|it| it.delivered),
+            dropped: counters.map(|it| it.dropped),
+            refused: counters.map(|it| it.refused),
+            app,
+        }
+    }
+}
+
+fn table(apps: &[Line]) -> String {
     let mut table = Table::new([
         "APP",
         "NUMBER",
@@ -51,29 +87,44 @@ fn table(apps: &[AppStatus]) -> String {
         "PID",
         "USER",
         "RESTARTS",
+        "DELIVERED",
+        "DROPPED",
+        "REFUSED",
         "VERSION",
         "SHA-256",
         "LAST EXIT",
     ]);
-    for app in apps {
+    for Line { app, delivered, dropped, refused } in apps {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        let number = |number: &Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
         let band = app.band.map(|[lowest, highest]| format!("{lowest}-{highest}"));
         table.row([
             &app.name,
             &app.number.to_string(),
             &app.stage,
             &or_none(band.as_deref()),
-            &app.host,
+            &host(app),
             &app.state.to_string(),
             &or_none(app.pid.map(|pid| pid.to_string()).as_deref()),
             &app.uid.to_string(),
             &app.restarts.to_string(),
+            &number(delivered),
+            &number(dropped),
+            &number(refused),
             &or_none(app.version.as_deref()),
             &or_none(app.sha256.as_deref().map(|it| it.get(..DIGITS).unwrap_or(it))),
             &or_none(app.last_exit.as_deref()),
         ]);
     }
     table.text()
+}
+
+/// What hosts it, and why no longer the kernel, if it was to.
+pub(crate) fn host(app: &AppStatus) -> String {
+    match &app.demoted {
+        Some(why) => format!("{} (was kernel: {why})", app.host),
+        None => app.host.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +140,8 @@ mod tests {
             number: 7,
             stage: "guard".into(),
             band: Some([63_488, 65_535]),
-            host: "user".into(),
+            host: "kernel".into(),
+            demoted: None,
             version: Some("0.1.0".into()),
             sha256: Some("0123456789abcdef".repeat(4)),
             pid: Some(42),
@@ -103,6 +155,8 @@ mod tests {
             number: 1,
             stage: "observe".into(),
             band: None,
+            host: "user".into(),
+            demoted: Some("it panicked".into()),
             version: None,
             sha256: None,
             pid: None,
@@ -111,13 +165,22 @@ mod tests {
             last_exit: Some("killed by SIGSEGV".into()),
             ..firewall.clone()
         };
+        let counters =
+            AppCounters { name: "firewall".into(), delivered: 1234, dropped: 5, refused: 0 };
+        let lines = [firewall, observer].map(|app| Line::of(app, std::slice::from_ref(&counters)));
         assert_eq!(
-            table(&[firewall, observer]),
+            table(&lines),
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST  STATE    PID  USER        RESTARTS  VERSION  SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  user  running  42   1879048199  0         0.1.0    0123456789ab  -
-observer  1       observe  -            user  waiting  -    1879048199  3         -        -             killed by SIGSEGV
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0.1.0    0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -        -             killed by SIGSEGV
 "
+        );
+        let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
+        assert!(known.ends_with(r#","delivered":1234,"dropped":5,"refused":0}"#), "{known}");
+        assert!(
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null}"#),
+            "{unknown}"
         );
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel::query::{Query, Reply, SwitchStatus};
+use kernel::query::{AppCounters, FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
 use monitor::admin::{Ask, Status, Tell};
 use monitor::config::{Config, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
@@ -46,11 +46,16 @@ pub enum AskError {
         source: ChannelError,
     },
     /// It hangs, or the machine does.
-    #[error("{whom} did not answer within {} s", PATIENCE.as_secs())]
+    #[error("{whom} did not answer within {} s", .patience.as_secs())]
     Late {
         /// Who was asked.
         whom: &'static str,
+        /// How long it had.
+        patience: Duration,
     },
+    /// The kernel could not find it out.
+    #[error("{0}")]
+    NotKnown(String),
     /// It refused.
     #[error("the monitor refused: {0}")]
     Refused(String),
@@ -118,7 +123,7 @@ impl Monitor {
     }
 
     fn ask(&self, ask: Ask) -> Result<(Tell, Option<OwnedFd>), AskError> {
-        let (tell, fds) = exchange(&self.0, &ask, "the monitor")?;
+        let (tell, fds) = exchange(&self.0, &ask, "the monitor", PATIENCE)?;
         Ok((tell, fds.into_iter().next()))
     }
 }
@@ -128,21 +133,34 @@ impl Monitor {
 pub struct Kernel(Channel);
 
 impl Kernel {
+    const WHOM: &str = "the kernel";
+
+    /// What became of the packet-ins for the apps, and of their messages.
+    ///
+    /// # Errors
+    /// It did not answer.
+    pub fn apps(&self) -> Result<Vec<AppCounters>, AskError> {
+        match exchange(&self.0, &Query::Apps, Self::WHOM, PATIENCE)? {
+            (Reply::Apps(apps), _) => Ok(apps),
+            _ => Err(AskError::Unexpected { whom: Self::WHOM }),
+        }
+    }
+
     /// The switches that are connected, in the order of their DPIDs.
     ///
     /// # Errors
     /// It did not answer.
     pub fn switches(&self) -> Result<Vec<SwitchStatus>, AskError> {
-        const WHOM: &str = "the kernel";
-        let unexpected = || AskError::Unexpected { whom: WHOM };
+        let unexpected = || AskError::Unexpected { whom: Self::WHOM };
         let mut all: Vec<SwitchStatus> = Vec::new();
         loop {
             let after = match all.last() {
                 Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
                 None => None,
             };
-            let (reply, _) = exchange(&self.0, &Query::Switches { after }, WHOM)?;
-            let Reply::Switches { switches, more } = reply;
+            let query = Query::Switches { after };
+            let (reply, _) = exchange(&self.0, &query, Self::WHOM, PATIENCE)?;
+            let Reply::Switches { switches, more } = reply else { return Err(unexpected()) };
             if more && switches.is_empty() {
                 return Err(unexpected()); // would be asked for ever
             }
@@ -150,6 +168,37 @@ impl Kernel {
             if !more {
                 return Ok(all);
             }
+        }
+    }
+}
+
+impl Kernel {
+    /// The flows that a switch has, in its order; `None` if no such switch is connected.
+    ///
+    /// # Errors
+    /// [`AskError::NotKnown`] if the switch does not tell; the kernel did not answer.
+    pub fn flows(&self, dpid: u64) -> Result<Option<Vec<FlowStatus>>, AskError> {
+        let mut all = Vec::new();
+        let mut query = Query::Flows { dpid };
+        loop {
+            let (reply, _) = exchange(&self.0, &query, Self::WHOM, FLOWS_PATIENCE)?;
+            match reply {
+                Reply::NoSwitch => return Ok(None),
+                Reply::Failed { why } => return Err(AskError::NotKnown(why)),
+                Reply::Flows { flows, more } => {
+                    if more && flows.is_empty() {
+                        return Err(AskError::Unexpected { whom: Self::WHOM });
+                    }
+                    all.extend(flows);
+                    if !more {
+                        return Ok(Some(all));
+                    }
+                }
+                Reply::Switches { .. } | Reply::Apps(_) => {
+                    return Err(AskError::Unexpected { whom: Self::WHOM });
+                }
+            }
+            query = Query::MoreFlows;
         }
     }
 }
@@ -226,10 +275,11 @@ fn exchange<Q: Serialize, A: DeserializeOwned>(
     channel: &Channel,
     question: &Q,
     whom: &'static str,
+    patience: Duration,
 ) -> Result<(A, Vec<OwnedFd>), AskError> {
     let silent = |source| AskError::Silent { whom, source };
     channel.send(question, &[]).map_err(silent)?;
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + patience;
     loop {
         match channel.receive() {
             Err(ChannelError::WouldBlock) => {}
@@ -237,9 +287,9 @@ fn exchange<Q: Serialize, A: DeserializeOwned>(
         }
         let rest = give_up.saturating_duration_since(Instant::now());
         if rest.is_zero() {
-            return Err(AskError::Late { whom });
+            return Err(AskError::Late { whom, patience });
         }
-        let rest = Timespec::try_from(rest).map_err(|_| AskError::Late { whom })?;
+        let rest = Timespec::try_from(rest).map_err(|_| AskError::Late { whom, patience })?;
         match poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&rest)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(silent(ChannelError::System(error.into()))),
@@ -263,8 +313,12 @@ mod tests {
             transport: "tcp".into(),
             epoch: 1,
             ports: 2,
+            n_tables: 1,
+            table_size: None,
+            flows_at_start: None,
             packet_ins: 0,
             dropped: 0,
+            pauses: 0,
             guarded: 0,
             flow_mods: 0,
             packet_outs: 0,
@@ -296,6 +350,45 @@ mod tests {
             let numbers: Vec<_> = switches.iter().map(|it| dpid(&it.dpid).unwrap()).collect();
             assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn flows_are_asked_for_page_by_page_and_what_is_not_known_is_told_as_such() {
+        let flow = |number: u16| FlowStatus {
+            table: 0,
+            priority: number,
+            owner: "kernel".into(),
+            cookie: "0x0".into(),
+            match_: String::new(),
+            actions: String::new(),
+            packets: None,
+            bytes: None,
+            duration_ms: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+        };
+        let (ours, theirs) = Channel::pair().unwrap();
+        std::thread::spawn(move || {
+            let page = |flows: std::ops::Range<u16>, more| Reply::Flows {
+                flows: flows.map(flow).collect(),
+                more,
+            };
+            let why = "the switch does not answer".to_owned();
+            let replies =
+                [page(0..2, true), page(2..3, false), Reply::NoSwitch, Reply::Failed { why }];
+            for (number, reply) in replies.into_iter().enumerate() {
+                poll(&mut [PollFd::new(&theirs, PollFlags::IN)], None).unwrap();
+                let expected =
+                    if number == 1 { Query::MoreFlows } else { Query::Flows { dpid: 7 } };
+                assert_eq!(theirs.receive::<Query>().unwrap().0, expected);
+                theirs.send(&reply, &[]).unwrap();
+            }
+        });
+        let kernel = Kernel(ours);
+        let flows = kernel.flows(7).unwrap().unwrap();
+        assert!(flows.iter().map(|flow| flow.priority).eq(0..3));
+        assert!(kernel.flows(7).unwrap().is_none());
+        assert_eq!(kernel.flows(7).unwrap_err().to_string(), "the switch does not answer");
     }
 
     #[test]

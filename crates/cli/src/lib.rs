@@ -6,6 +6,7 @@
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
 //! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
+//! | [`flows`] | `rosemary flows`: what is in a switch's tables |
 //! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
@@ -23,6 +24,7 @@
 pub mod apps;
 pub mod ask;
 pub mod demo;
+pub mod flows;
 pub mod lab;
 pub mod ofp;
 pub mod pki;

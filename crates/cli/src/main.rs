@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
+use rosemary_cli::flows::{self, FlowsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::scaffold::{self, AppCommand};
@@ -59,6 +60,8 @@ enum Command {
     Pki(PkiArgs),
     /// Show the connected switches and what was counted for each
     Switches(SwitchesArgs),
+    /// Show the flows of a switch, and whose they are
+    Flows(FlowsArgs),
     /// Show the apps, their rights and how they fare
     Apps(AppsArgs),
     /// Make apps
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args).map(|()| ExitCode::SUCCESS),
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::App(command) => scaffold::run(command).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(args),

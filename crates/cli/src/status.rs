@@ -10,6 +10,7 @@ use monitor::admin::{AppStatus, Status};
 use monitor::options::Place;
 use serde::{Deserialize, Serialize};
 
+use crate::apps;
 use crate::ask::Monitor;
 use crate::say;
 use crate::switches;
@@ -100,10 +101,12 @@ fn text(report: &Report) -> String {
         kernel.listen.join(" and ")
     );
 
-    let mut programs = Table::new(["PROGRAM", "STATE", "PID", "USER", "RESTARTS", "LAST EXIT"]);
-    programs.row(["monitor", "running", &status.monitor.pid.to_string(), "", "", ""]);
+    let mut programs =
+        Table::new(["PROGRAM", "HOST", "STATE", "PID", "USER", "RESTARTS", "LAST EXIT"]);
+    programs.row(["monitor", "", "running", &status.monitor.pid.to_string(), "", "", ""]);
     programs.row([
         "kernel",
+        "",
         &kernel.state.to_string(),
         &pid(kernel.pid),
         "",
@@ -113,6 +116,7 @@ fn text(report: &Report) -> String {
     for app in &status.apps {
         programs.row([
             &format!("app {}", app.name),
+            &apps::host(app),
             &app.state.to_string(),
             &pid(app.pid),
             &app.uid.to_string(),
@@ -172,6 +176,7 @@ mod tests {
                     stage: "control".into(),
                     band: Some([1, 65_535]),
                     host: "user".into(),
+                    demoted: None,
                     version: None,
                     sha256: None,
                     pid: None,
@@ -188,8 +193,12 @@ mod tests {
                 transport: "tls 1.3".into(),
                 epoch: 1,
                 ports: 2,
+                n_tables: 254,
+                table_size: Some(1_000_000),
+                flows_at_start: Some(0),
                 packet_ins: 5,
                 dropped: 0,
+                pauses: 0,
                 guarded: 0,
                 flow_mods: 2,
                 packet_outs: 4,
@@ -207,11 +216,12 @@ mod tests {
             r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
             r#""listen":["127.0.0.1:6653"]},"#,
             r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
-            r#""host":"user","version":null,"sha256":null,"pid":null,"uid":1879048193,"#,
+            r#""host":"user","demoted":null,"version":null,"sha256":null,"pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
-            r#""packet_ins":5,"dropped":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
+            r#""n_tables":254,"table_size":1000000,"flows_at_start":0,"#,
+            r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"errors":0}],"switches_error":null}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
@@ -233,10 +243,10 @@ mod tests {
             "\
 Rosemary 0.1.0, up for 3.2 s, listens on 127.0.0.1:6653
 
-PROGRAM              STATE    PID  USER        RESTARTS  LAST EXIT
-monitor              running  1
-kernel               running  2                0         -
-app learning-switch  waiting  -    1879048193  1         killed by SIGKILL
+PROGRAM              HOST  STATE    PID  USER        RESTARTS  LAST EXIT
+monitor                    running  1
+kernel                     running  2                0         -
+app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
 SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
 00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0

@@ -12,11 +12,13 @@
 //! +-----------------+---------------------------------------------------------------+
 //! ```
 //!
+//! What it may ask, and what else it may change, stands in `check/asks.rs`.
+//!
 //! OpenFlow 1.0 has no cookie masks. There, a strict modify or delete names a priority, and so
 //! stays in the app's own band; one that is not strict could touch anybody's flow.
 
 use openflow::{
-    Action, Actions, Field, FlowMod, FlowModCommand as Command, GroupMod, Header, Kind, Match,
+    Action, Actions, Field, FlowModCommand as Command, FlowModView, GroupMod, Header, Kind,
     PacketOut, Version, v1_3,
 };
 use sdk::Refusal;
@@ -25,6 +27,10 @@ use crate::control::AppId;
 use crate::frame::ethertype;
 use crate::policy::{Band, Capability, Policy};
 
+mod asks;
+
+pub(crate) use asks::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
+
 /// The ethertype of LLDP (IEEE 802.1AB-2016 §7.5).
 const LLDP: u16 = 0x88cc;
 
@@ -32,15 +38,12 @@ const LLDP: u16 = 0x88cc;
 pub(crate) const APP_SHIFT: u32 = 48;
 
 /// The bits of a cookie that are the app's own.
-const OWN_BITS: u64 = (1 << APP_SHIFT) - 1;
-
-/// Where the app's number begins in a group's, in bits.
-const GROUP_SHIFT: u32 = 16;
+pub(crate) const OWN_BITS: u64 = (1 << APP_SHIFT) - 1;
 
 /// Where cookie and cookie mask are in a 1.3 flow-mod, and the cookie in a 1.0 one, in bytes.
-const COOKIE_1_3: usize = 8;
-const MASK_1_3: usize = 16;
-const COOKIE_1_0: usize = 48;
+pub(crate) const COOKIE_1_3: usize = 8;
+pub(crate) const MASK_1_3: usize = 16;
+pub(crate) const COOKIE_1_0: usize = 48;
 
 /// A message that may go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,20 +55,33 @@ pub(crate) enum Allowed {
     },
     /// A group-mod.
     GroupMod,
+    /// A meter-mod.
+    MeterMod,
+    /// A port-mod or a table-mod.
+    Config,
     /// A packet-out.
     PacketOut,
+    /// Something that will be answered.
+    Request(Expects),
+    /// An experimenter's message, which may be answered.
+    Experimenter,
 }
 
 /// What one app may do, made from its policy.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a capability, granted or not")]
 pub(crate) struct Rights {
-    app: AppId,
+    pub(crate) app: AppId,
     band: Band,
     packet_out: bool,
+    /// May see others' flows, groups and meters.
+    pub(crate) flow_read: bool,
     flow_write: bool,
     flow_write_any: bool,
     group_write: bool,
+    meter_write: bool,
+    stats_read: bool,
+    switch_config: bool,
     topology_probe: bool,
     experimenters: Vec<u32>,
     /// No other app writes flows: there is nothing of others to touch.
@@ -84,9 +100,13 @@ impl Rights {
             app,
             band: policy.band,
             packet_out: has(Capability::PacketOut),
+            flow_read: has(Capability::FlowRead),
             flow_write: has(Capability::FlowWrite) || has(Capability::FlowWriteAny),
             flow_write_any: has(Capability::FlowWriteAny),
             group_write: has(Capability::GroupWrite),
+            meter_write: has(Capability::MeterWrite),
+            stats_read: has(Capability::StatsRead),
+            switch_config: has(Capability::SwitchConfig),
             topology_probe: has(Capability::TopologyProbe),
             experimenters: policy.capabilities.iter().filter_map(experimenter).collect(),
             alone: false,
@@ -118,6 +138,14 @@ impl Rights {
             Kind::FlowMod => self.flow_mod(version, message, was_given),
             Kind::PacketOut => self.packet_out(message, was_given),
             Kind::GroupMod => self.group_mod(message),
+            Kind::MeterMod => self.meter_mod(message),
+            Kind::MultipartRequest => self.multipart(version, message),
+            Kind::BarrierRequest => self.barrier(message),
+            Kind::GetConfigRequest => self.get_config(message),
+            Kind::QueueGetConfigRequest => self.queue_config(version, message),
+            Kind::PortMod => self.port_mod(message),
+            Kind::TableMod => self.table_mod(message),
+            Kind::Experimenter => self.experimenter(message),
             _ => Err(Refusal::Kind),
         }
     }
@@ -128,7 +156,7 @@ impl Rights {
         message: &mut [u8],
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
-        let flow_mod = FlowMod::decode(message).map_err(|_| Refusal::Shape)?;
+        let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.flow_write, Refusal::Capability)?;
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let (adds, by_priority) = match flow_mod.command {
@@ -145,12 +173,13 @@ impl Rights {
             allow(!(exact && adds) || self.band.highest == u16::MAX, Refusal::Priority)?;
             allow(by_priority || self.flow_write_any || self.alone, Refusal::Foreign)?;
         }
-        self.match_fields(&flow_mod.match_)?;
+        // Whose field it is does not always stand in it, so one grant stands for all.
+        allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         let instructions = &flow_mod.instructions;
         self.actions(instructions.apply)?;
         self.actions(instructions.write)?;
-        allow(instructions.meter.is_none(), Refusal::Id)?;
+        instructions.meter.map_or(Ok(()), |meter| self.meter(meter))?;
         for other in instructions.others.iter() {
             let granted = match other {
                 v1_3::Instruction::Experimenter(other) => {
@@ -160,9 +189,9 @@ impl Rights {
             };
             allow(granted, Refusal::Action)?;
         }
-        let sweeps = !adds && version > Version::V1_0 && self.flow_write_any;
-        let own = u64::from(self.app.0) << APP_SHIFT;
-        let (cookie, mask) = (flow_mod.cookie | own, flow_mod.cookie_mask | !OWN_BITS);
+        let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
+        let sweeps = !adds && others;
+        let (cookie, mask) = (flow_mod.cookie | self.mark(), flow_mod.cookie_mask | !OWN_BITS);
         if version == Version::V1_0 {
             put(message, COOKIE_1_0, cookie);
         } else if flow_mod.command == Command::Add {
@@ -199,12 +228,6 @@ impl Rights {
             }
         }
         Ok(Allowed::GroupMod)
-    }
-
-    fn match_fields(&self, match_: &Match) -> Result<(), Refusal> {
-        let opaque = match_.fields().any(|field| matches!(field, Field::Opaque(_)));
-        // Whose field it is does not always stand in it, so one grant stands for all.
-        allow(!opaque || !self.experimenters.is_empty(), Refusal::Action)
     }
 
     fn actions(&self, actions: Actions<'_>) -> Result<(), Refusal> {
@@ -244,7 +267,7 @@ impl Rights {
 
     /// Whether a group is the app's own.
     fn group(&self, group_id: u32) -> Result<(), Refusal> {
-        allow(group_id >> GROUP_SHIFT == u32::from(self.app.0), Refusal::Id)
+        allow(self.app.groups().contains(&group_id), Refusal::Id)
     }
 }
 
@@ -261,7 +284,7 @@ fn v1_0_is_exact(message: &[u8]) -> bool {
 }
 
 /// Puts a 64-bit field where the message, whose shape was checked, has it.
-fn put(message: &mut [u8], at: usize, value: u64) {
+pub(crate) fn put(message: &mut [u8], at: usize, value: u64) {
     message[at..at + 8].copy_from_slice(&value.to_be_bytes());
 }
 

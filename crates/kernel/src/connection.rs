@@ -15,7 +15,10 @@ use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::Dpid;
 use thiserror::Error;
 
+use crate::asked::Asked;
+use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
+use crate::pause::Pause;
 use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
@@ -75,8 +78,15 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
+    /// Who waits for its answers.
+    pub(crate) asked: Asked,
+    pub(crate) pause: Pause,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
+    /// Its place with the worker that has it.
+    pub(crate) seat: Option<Seat>,
+    /// Where the datapath lives that it claims to be; set with its claim.
+    pub(crate) home: Option<Home>,
     wire: Wire,
     /// Whether anything was ever received.
     spoke: bool,
@@ -121,7 +131,11 @@ impl Connection {
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
+            asked: Asked::default(),
+            pause: Pause::default(),
             ticket: None,
+            seat: None,
+            home: None,
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
             spoke: false,
             partial: Vec::new(),
@@ -134,8 +148,8 @@ impl Connection {
         }
     }
 
-    /// Reads once, as much as fits behind what is left from before.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<Input, Broken> {
+    /// Reads once, at most `most` bytes, as much as fits behind what is left from before.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], most: usize) -> Result<Input, Broken> {
         if let Some(input) = self.decide()? {
             return Ok(input);
         }
@@ -143,17 +157,21 @@ impl Connection {
         let read = match &mut self.wire {
             Wire::Tls(tls) => {
                 let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
-                match tls.take_in(&mut self.socket, scratch, &mut plain[start..])? {
+                let most = most.min(scratch.len());
+                match tls.take_in(&mut self.socket, &mut scratch[..most], &mut plain[start..])? {
                     Taken::Plaintext(size) => size,
                     Taken::Nothing => return Ok(Input::Nothing),
                     Taken::End => return Ok(Input::End),
                 }
             }
-            Wire::Undecided { .. } | Wire::Plain => match self.read_plain(&mut buffer[start..])? {
-                None => return Ok(Input::Nothing),
-                Some(0) => return Ok(Input::End),
-                Some(size) => size,
-            },
+            Wire::Undecided { .. } | Wire::Plain => {
+                let end = start.saturating_add(most).min(buffer.len());
+                match self.read_plain(&mut buffer[start..end])? {
+                    None => return Ok(Input::Nothing),
+                    Some(0) => return Ok(Input::End),
+                    Some(size) => size,
+                }
+            }
         };
         self.spoke = true;
         buffer[..start].copy_from_slice(&self.partial);
@@ -261,6 +279,13 @@ impl Connection {
             self.partial = Vec::new(); // thousands of idle switches need not keep theirs
         }
         self.partial.extend_from_slice(rest);
+    }
+
+    /// It is with another worker now: forgets what the one before had noted. Returns the claim that
+    /// is to be decided there, and what was read and not handled.
+    pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
+        (self.dirty, self.blocked) = (false, None);
+        (self.claim.take(), std::mem::take(&mut self.partial))
     }
 
     /// Writes what is there. `Ok(false)` if the socket took only a part.
@@ -376,7 +401,7 @@ mod tests {
 
     fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
         for _ in 0..1000 {
-            match connection.read(buffer).unwrap() {
+            match connection.read(buffer, usize::MAX).unwrap() {
                 Input::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 input => return input,
             }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,33 @@ use crate::policy::Policy;
 /// An application, by the number it was given (design §10); 0 and 0xffff are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AppId(pub u16);
+
+/// Groups that an app has, as a power of two: its number is in the upper half of a group's.
+const GROUP_BITS: u32 = 16;
+
+/// Meters that an app has, as a power of two.
+///
+/// Switches have few of them, and Open vSwitch numbers them up to 2^18 at most: 256 for each app
+/// reach as far as the app with the number 1023 there. A higher app's meters the switch refuses,
+/// with an error that the app is told.
+const METER_BITS: u32 = 8;
+
+impl AppId {
+    /// The groups that are the app's.
+    pub fn groups(self) -> RangeInclusive<u32> {
+        self.range(GROUP_BITS)
+    }
+
+    /// The meters that are the app's.
+    pub fn meters(self) -> RangeInclusive<u32> {
+        self.range(METER_BITS)
+    }
+
+    fn range(self, bits: u32) -> RangeInclusive<u32> {
+        let first = u32::from(self.0) << bits;
+        first..=first | ((1 << bits) - 1)
+    }
+}
 
 /// An app, before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +132,9 @@ pub enum Request {
         plain: Plain,
         /// Whether there are keys, so that switches may speak TLS.
         tls: bool,
+        /// How many threads serve switches, at most
+        /// [`MAX_WORKERS`](crate::crew::MAX_WORKERS); `None` for one per CPU.
+        workers: Option<u16>,
     },
     /// A zone's app is loaded and wants to be connected; answered by [`Answer::Attached`].
     Attach {
@@ -131,7 +162,8 @@ pub enum Request {
 pub enum Answer {
     /// Switches are being served.
     Ready,
-    /// New rings. Descriptors for the zone: up memory, down memory, up doorbell, down doorbell.
+    /// New rings. Descriptors for the zone: up doorbell; then, for each worker: up memory, down
+    /// memory, down doorbell.
     Attached {
         /// Which app.
         app: AppId,
@@ -175,4 +207,25 @@ pub enum Answer {
         /// The record, whole, as lower-case hexadecimal digits.
         record: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::MeterMod;
+
+    use super::*;
+
+    #[test]
+    fn ranges_of_apps_do_not_overlap_and_end_below_the_numbers_with_a_meaning() {
+        for number in [1, 2, 1023, 0xfffe] {
+            let (this, next) = (AppId(number), AppId(number + 1));
+            assert_eq!(this.groups().end() + 1, *next.groups().start());
+            assert_eq!(this.meters().end() + 1, *next.meters().start());
+        }
+        assert_eq!(AppId(7).groups(), 0x0007_0000..=0x0007_ffff);
+        assert_eq!(AppId(7).meters(), 0x700..=0x7ff);
+        assert!(*AppId(0xfffe).groups().end() < 0xffff_ff00, "OFPG_MAX");
+        assert!(*AppId(0xfffe).meters().end() < MeterMod::MAX_METER);
+        assert!(*AppId(1023).meters().end() < 1 << 18, "Open vSwitch");
+    }
 }

@@ -6,10 +6,10 @@
 use std::time::Instant;
 
 use openflow::{PacketIn, PortReason, PortStatus};
-use sdk::abi::MAX_BATCH;
 
 use crate::held::{Deliver, Held, Holds, Ticket};
-use crate::link::{Link, Verdict};
+use crate::link::{Fill, Link, Verdict};
+use crate::pause::{Full, PATIENCE};
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
 use crate::switch::Switch;
@@ -25,7 +25,23 @@ pub(crate) struct Dispatch {
     holds: Holds,
     /// Switches whose queues may move on.
     moved: Vec<usize>,
+    /// Whether an app that was full has got room since that was last [asked](Self::room_came).
+    room_came: bool,
+    /// Whether hardly any more packets could be held then.
+    crowded: bool,
 }
+
+/// What keeps a switch from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pressure {
+    /// Which of the apps that it feeds are full.
+    pub(crate) full: Full,
+    /// How many bytes of packet-ins the others can take.
+    pub(crate) room: usize,
+}
+
+/// Room for held packets, in bytes of messages, that is not worth filling up.
+const HARDLY_ANY: usize = 8 * 1024;
 
 /// A switch, for what is delivered about it.
 struct To<'d> {
@@ -60,6 +76,53 @@ impl Dispatch {
         }
     }
 
+    /// What speaks against reading a switch now.
+    pub(crate) fn pressure(&mut self, switch: &Switch, now: Instant) -> Pressure {
+        let feeds = self.plan.feeds(switch.dpid.0);
+        let (mut all, mut some, mut room) = (!feeds.is_empty(), false, usize::MAX);
+        for place in feeds.iter() {
+            match self.fill(place, now) {
+                // A record is at most twice as long as its message, if that carries a whole frame.
+                Fill::Room(bytes) => (all, room) = (false, room.min(bytes / 2)),
+                Fill::Full(since) => {
+                    // An app that waiting has not helped is not worth more of it.
+                    some |= now.saturating_duration_since(since) < PATIENCE;
+                }
+            }
+        }
+        if !switch.queue.is_empty() || self.plan.holds(feeds) {
+            // What cannot be held reaches no app either.
+            let held = self.holds.room(switch.queue.len());
+            (all, room) = (all || held < HARDLY_ANY, room.min(held));
+        }
+        match (all, some) {
+            (true, _) => Pressure { full: Full::All, room: usize::MAX },
+            (false, true) => Pressure { full: Full::Some, room },
+            (false, false) => Pressure { full: Full::None, room },
+        }
+    }
+
+    /// How full an app is now.
+    fn fill(&mut self, place: usize, now: Instant) -> Fill {
+        let link = &mut self.links[place];
+        let was_full = link.is_full();
+        let fill = link.fill(now);
+        self.room_came |= was_full && !link.is_full();
+        fill
+    }
+
+    /// Whether an app that was full has got room since this was last asked, or so many packets have
+    /// gone on that more can be held.
+    pub(crate) fn room_came(&mut self, now: Instant) -> bool {
+        for place in 0..self.links.len() {
+            self.fill(place, now);
+        }
+        let crowded = self.holds.room(usize::MAX) < HARDLY_ANY;
+        self.room_came |= self.crowded && !crowded;
+        self.crowded = crowded;
+        std::mem::take(&mut self.room_came)
+    }
+
     /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch
     /// is; `message` is the whole OpenFlow message that `packet_in` is a view of.
     pub(crate) fn packet_in(
@@ -89,9 +152,12 @@ impl Dispatch {
             }
             return;
         }
-        let held = Held::Packet(record, message.to_vec());
+        let held = Held::Packet(record, self.holds.copy(message));
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;
+            for link in wanted.guards.with(wanted.controls).iter() {
+                self.links[link].counts.packet_in(false);
+            }
             return;
         };
         for guard in wanted.guards.iter() {
@@ -105,7 +171,7 @@ impl Dispatch {
                 self.holds.verdict(ticket, guard, stop);
             }
         }
-        self.advance(switch, now);
+        self.will_advance(owner);
     }
 
     /// Takes in a change of a port and tells the apps: those for which packets wait, behind the
@@ -148,7 +214,17 @@ impl Dispatch {
                 link.port(switch, reason, &desc);
             }
         }
-        self.advance(switch, now);
+        if !switch.queue.is_empty() {
+            self.will_advance(owner);
+        }
+    }
+
+    /// Notes that a switch's queue may move on. It does once per loop, not once per packet: a long
+    /// queue is walked from its front each time.
+    fn will_advance(&mut self, owner: usize) {
+        if self.moved.last() != Some(&owner) {
+            self.moved.push(owner);
+        }
     }
 
     /// A switch is there: the apps are told.
@@ -173,23 +249,22 @@ impl Dispatch {
         }
     }
 
-    /// Whether a whole batch waits for some app in this process.
-    pub(crate) fn a_batch_waits(&self) -> bool {
-        self.links.iter().any(|link| link.waiting_here() >= MAX_BATCH)
-    }
-
     /// When somebody will have been silent for too long.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.holds.next_deadline()
     }
 
-    /// Passes over apps that were silent for too long. Returns the switches whose queues may
-    /// move on, to be handed to [`advance`](Self::advance).
-    pub(crate) fn moved(&mut self, now: Instant) -> Vec<usize> {
+    /// Passes over apps that were silent for too long.
+    pub(crate) fn expire(&mut self, now: Instant) {
         self.holds.expire(now, &self.plan, &mut self.moved);
         self.moved.sort_unstable();
         self.moved.dedup();
-        std::mem::take(&mut self.moved)
+    }
+
+    /// A switch whose queue may move on, to be handed to [`advance`](Self::advance): each once after
+    /// an [`expire`](Self::expire).
+    pub(crate) fn next_moved(&mut self) -> Option<usize> {
+        self.moved.pop()
     }
 
     /// Moves what waits of a switch on, as far as it goes.
@@ -201,5 +276,109 @@ impl Dispatch {
         let mut to = To { links: &mut self.links, switch };
         self.holds.advance(&mut queue, &self.plan, now, &mut to);
         to.switch.queue = queue;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dal::drivers::openflow::SwitchInfo;
+    use openflow::{Dpid, PortNo, Version, append};
+    use sys::ring::{DEFAULT_CAPACITY, Room};
+
+    use super::*;
+    use crate::control::AppId;
+    use crate::crew::idle;
+    use crate::policy::{Policy, Stage};
+
+    /// Apps that are away, so that their packet-ins wait in their backlogs.
+    fn dispatch(policies: Vec<Policy>) -> Dispatch {
+        let mut dispatch = Dispatch::default();
+        for (slot, policy) in policies.into_iter().enumerate() {
+            let purse = idle(1).purse(AppId(1));
+            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY, purse);
+            link.policy = policy;
+            dispatch.links.push(link);
+        }
+        dispatch.replan();
+        dispatch
+    }
+
+    fn switch(dpid: u64) -> Switch {
+        let (version, dpid) = (Version::V1_3, Dpid(dpid));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        Switch::new(info, 1)
+    }
+
+    /// Lets a switch send packet-ins until no app takes them.
+    fn fill(dispatch: &mut Dispatch, switch: &mut Switch, now: Instant) {
+        let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
+        append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+        while switch.counters.dropped == 0 {
+            dispatch.packet_in(0, switch, &packet_in, &message, now);
+        }
+    }
+
+    fn observer(dpids: Vec<u64>) -> Policy {
+        let mut policy = Policy { stage: Stage::Observe, ..Policy::default() };
+        policy.filter.dpids = dpids;
+        policy
+    }
+
+    #[test]
+    fn switch_without_apps_and_one_with_empty_apps_are_read() {
+        let (now, one) = (Instant::now(), switch(1));
+        let nobody = Pressure { full: Full::None, room: usize::MAX };
+        assert_eq!(dispatch(vec![]).pressure(&one, now), nobody);
+        let room = Room::Ordinary.of(DEFAULT_CAPACITY) / 2;
+        let all = Pressure { full: Full::None, room };
+        assert_eq!(dispatch(vec![observer(vec![]), Policy::default()]).pressure(&one, now), all);
+    }
+
+    #[test]
+    fn only_switches_whose_apps_are_full_wait_and_for_some_only_while_that_is_new() {
+        let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
+        let mut dispatch = dispatch(vec![observer(vec![1]), observer(vec![2])]);
+        fill(&mut dispatch, &mut one, now);
+        assert_eq!(dispatch.pressure(&one, now).full, Full::All);
+        assert_eq!(dispatch.pressure(&one, now + PATIENCE).full, Full::All);
+        assert_eq!(dispatch.pressure(&two, now).full, Full::None);
+
+        dispatch.links[1].policy = observer(vec![1]);
+        dispatch.replan();
+        let room = Room::Ordinary.of(DEFAULT_CAPACITY) / 2;
+        assert_eq!(dispatch.pressure(&one, now), Pressure { full: Full::Some, room });
+        let later = now + PATIENCE;
+        assert_eq!(dispatch.pressure(&one, later), Pressure { full: Full::None, room });
+    }
+
+    #[test]
+    fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone() {
+        let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
+        let (mut first, second) = (Policy::default(), Policy { order: 1, ..Policy::default() });
+        first.filter.dpids = vec![1];
+        let mut dispatch = dispatch(vec![first, second]);
+        let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
+        append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+        let mut sent = 0;
+        while dispatch.pressure(&one, now).full != Full::All {
+            dispatch.packet_in(0, &mut one, &packet_in, &message, now);
+            sent += 1;
+        }
+        assert!(sent > 500, "{sent}");
+        assert_eq!((one.queue.len(), one.counters.dropped), (sent, 0));
+        assert_eq!(dispatch.pressure(&two, now).full, Full::None);
+        assert!(!dispatch.room_came(now));
+
+        dispatch.expire(now);
+        assert_eq!(dispatch.next_moved(), Some(0));
+        assert_eq!(dispatch.next_moved(), None, "once, however many packets came");
+        dispatch.advance(&mut one, now); // to the first
+        let later = now + crate::held::PATIENCE;
+        dispatch.expire(later);
+        assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(0), None));
+        dispatch.advance(&mut one, later);
+        assert!(dispatch.room_came(later));
+        assert_eq!((one.queue.len(), one.counters.dropped), (0, 0));
+        assert!(dispatch.links.iter().all(|link| link.counts.delivered == sent as u64));
     }
 }

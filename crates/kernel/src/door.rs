@@ -54,9 +54,11 @@ impl Source {
     }
 }
 
-/// The connections that are not switches yet, by their keys.
-#[derive(Debug, Default)]
+/// The connections of one worker that are not switches yet, by their keys.
+#[derive(Debug)]
 pub(crate) struct Door {
+    /// How many workers share the bounds.
+    workers: usize,
     sources: HashMap<Source, BTreeSet<(Place, usize)>>,
     all: BTreeSet<(Place, usize)>,
     next: u64,
@@ -71,11 +73,17 @@ pub(crate) struct Ticket {
 }
 
 impl Door {
+    /// One of so many workers, whose bounds together are those above.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { workers, sources: HashMap::new(), all: BTreeSet::new(), next: 0 }
+    }
+
     /// Which connection must give way before another one from `address` comes in, if any.
     pub(crate) fn who_gives_way(&self, address: IpAddr) -> Option<usize> {
         let source = Source::of(address);
-        let of_source = self.sources.get(&source).filter(|it| it.len() >= source.limit());
-        let of_all = Some(&self.all).filter(|it| it.len() >= IN_ALL);
+        let of_source =
+            self.sources.get(&source).filter(|it| it.len() >= source.limit() / self.workers);
+        let of_all = Some(&self.all).filter(|it| it.len() >= IN_ALL / self.workers);
         of_source.or(of_all)?.first().map(|(_, key)| *key)
     }
 
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn switch_that_spoke_outlasts_any_number_of_silent_connections() {
-        let mut door = Door::default();
+        let mut door = Door::new(1);
         let home = address("127.0.0.1");
         let mut switch = door.enter(home, 0);
         door.advance(&mut switch, Progress::Spoke);
@@ -146,7 +154,7 @@ mod tests {
 
     #[test]
     fn oldest_gives_way_among_those_that_have_come_equally_far() {
-        let mut door = Door::default();
+        let mut door = Door::new(1);
         let there = address("192.0.2.1");
         let mut tickets: Vec<_> = (0..PER_SOURCE).map(|key| door.enter(there, key)).collect();
         assert_eq!(door.who_gives_way(there), Some(0));
@@ -159,7 +167,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one_source() {
-        let mut door = Door::default();
+        let mut door = Door::new(1);
         for key in 0..PER_SOURCE {
             door.enter(address(&format!("2001:db8::{key:x}")), key);
         }
@@ -170,7 +178,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_who_has_left() {
-        let mut door = Door::default();
+        let mut door = Door::new(1);
         let mut ticket = door.enter(address("192.0.2.1"), 7);
         door.advance(&mut ticket, Progress::Spoke);
         door.leave(&ticket);

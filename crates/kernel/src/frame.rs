@@ -1,15 +1,110 @@
 //! What dispatch and checks must know of a packet.
 
+const IPV6: u16 = 0x86dd;
+
+/// ARP (RFC 826) and LLDP (IEEE 802.1AB-2016).
+const ARP: u16 = 0x0806;
+const LLDP: u16 = 0x88cc;
+
+/// Next headers of IPv6 (RFC 8200 §4): options for every hop, and ICMPv6.
+const HOP_BY_HOP: u8 = 0;
+const ICMPV6: u8 = 58;
+
+/// The types of ICMPv6 that are neighbour discovery (RFC 4861 §4).
+const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
+
 /// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
 pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {
+    network_layer(frame).map(|(ethertype, _)| ethertype)
+}
+
+/// Whether a network cannot do without the packet: LLDP, ARP, IPv6 neighbour discovery. Of all
+/// packets these are dropped last (design §5).
+pub(crate) fn is_vital(frame: &[u8]) -> bool {
+    match network_layer(frame) {
+        Some((ARP | LLDP, _)) => true,
+        Some((IPV6, packet)) => {
+            icmpv6_type(packet).is_some_and(|kind| NEIGHBOUR_DISCOVERY.contains(&kind))
+        }
+        _ => false,
+    }
+}
+
+/// The ethertype behind any VLAN tags, and what follows it.
+fn network_layer(frame: &[u8]) -> Option<(u16, &[u8])> {
     const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
     let mut at = 12;
     loop {
-        let field = frame.get(at..at + 2)?;
-        let ethertype = u16::from_be_bytes([field[0], field[1]]);
+        let (field, rest) = frame.get(at..)?.split_first_chunk()?;
+        let ethertype = u16::from_be_bytes(*field);
         if !TAGS.contains(&ethertype) {
-            return Some(ethertype);
+            return Some((ethertype, rest));
         }
         at += 4;
+    }
+}
+
+/// The type of the ICMPv6 message in an IPv6 packet, if that is what it carries.
+///
+/// Neighbour discovery comes without extension headers, but for the hop-by-hop options that hosts
+/// may add; what hides behind others is an ordinary packet.
+fn icmpv6_type(packet: &[u8]) -> Option<u8> {
+    let mut next = *packet.get(6)?;
+    let mut at = 40;
+    if next == HOP_BY_HOP {
+        next = *packet.get(at)?;
+        at += 8 + 8 * usize::from(*packet.get(at + 1)?);
+    }
+    if next == ICMPV6 { packet.get(at).copied() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(tags: &[u16], ethertype: u16, packet: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        for tag in tags {
+            frame.extend(tag.to_be_bytes());
+            frame.extend([0, 7]);
+        }
+        frame.extend(ethertype.to_be_bytes());
+        frame.extend(packet);
+        frame
+    }
+
+    fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        packet[6] = next;
+        packet.extend(rest);
+        packet
+    }
+
+    #[test]
+    fn arp_lldp_and_neighbour_discovery_are_vital_behind_tags_too() {
+        for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
+            for (ethertype, packet, vital) in [
+                (ARP, vec![], true),
+                (LLDP, vec![2], true),
+                (0x0800, ipv6(ICMPV6, &[135]), false),
+                (IPV6, ipv6(ICMPV6, &[132]), false),
+                (IPV6, ipv6(ICMPV6, &[133]), true),
+                (IPV6, ipv6(ICMPV6, &[137]), true),
+                (IPV6, ipv6(ICMPV6, &[138]), false),
+                (IPV6, ipv6(17, &[135]), false),
+                (IPV6, ipv6(HOP_BY_HOP, &[ICMPV6, 0, 0, 0, 0, 0, 0, 0, 135]), true),
+                (IPV6, ipv6(HOP_BY_HOP, &[17, 0, 0, 0, 0, 0, 0, 0, 135]), false),
+            ] {
+                assert_eq!(is_vital(&frame(tags, ethertype, &packet)), vital, "{ethertype:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn frame_cut_anywhere_is_no_panic() {
+        let whole = frame(&[0x8100], IPV6, &ipv6(HOP_BY_HOP, &[ICMPV6, 1, 0, 0, 0, 0, 0, 0]));
+        for end in 0..whole.len() {
+            assert!(!is_vital(&whole[..end]), "{end}");
+        }
     }
 }

@@ -8,14 +8,17 @@
 //! | [`query`] | what an operator asks and is told |
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
+//! | [`crew`] | what the workers share |
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
 //! | `door` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
 //! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
-//! | `link` | an app's rings: snapshot, replay after a death, live |
+//! | [`link`] | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
+//! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
+//! | `flows` | a switch's flows, for an operator |
 //! | `rate` | how much outsiders can write into the log |
 //!
 //! The way of a packet-in through them is drawn in `docs/packet-in.md`.
@@ -26,19 +29,24 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod check;
 mod connection;
 pub mod control;
+pub mod crew;
 mod dispatch;
 mod door;
+mod flows;
 mod frame;
 mod held;
-mod link;
+pub mod link;
+mod pause;
 mod plan;
 pub mod policy;
 pub mod query;
 mod rate;
 mod record;
+mod rewrite;
 pub mod server;
 mod switch;
 pub mod tls;

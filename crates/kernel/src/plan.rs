@@ -119,6 +119,19 @@ impl Plan {
         }
     }
 
+    /// Who wants any packet of this switch.
+    pub(crate) fn feeds(&self, dpid: u64) -> Set {
+        let fits = |filter: &Filter| filter.dpids.is_empty() || filter.dpids.contains(&dpid);
+        let fed = self.filters.iter().enumerate().filter(|(_, filter)| fits(filter));
+        fed.fold(Set::EMPTY, |fed, (place, _)| fed.with(Set::of(place)))
+    }
+
+    /// Whether packets for all of these may have to wait for what one of them says.
+    pub(crate) fn holds(&self, wanted: Set) -> bool {
+        !Set(wanted.0 & self.guards.0).is_empty()
+            || !Set(wanted.0 & self.controls.0).is_at_most_one()
+    }
+
     /// The first of `controls` in the operator's order.
     pub(crate) fn first(&self, controls: Set) -> Option<usize> {
         self.order.iter().map(|(_, place)| *place).find(|place| controls.has(*place))
@@ -165,6 +178,8 @@ mod tests {
         let wanted = plan.wanted(1, &frame);
         assert_eq!((wanted.controls, wanted.observers), (Set::of(1), Set::EMPTY));
         assert_eq!(plan.wanted(1, &frame[..13]).observers, Set::EMPTY);
+        assert_eq!(plan.feeds(2), Set::of(0).with(Set::of(2)));
+        assert_eq!(plan.feeds(1), Set::of(0).with(Set::of(1)).with(Set::of(2)));
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub struct Band {
 pub enum Capability {
     /// `packet-out`: send packets.
     PacketOut,
+    /// `flow.read`: statistics of others' flows, groups and meters too.
+    FlowRead,
     /// `flow.write`: add, modify and delete flows of its own.
     FlowWrite,
     /// `flow.write.any`: modify and delete others' flows.
@@ -75,9 +77,9 @@ pub enum Capability {
     GroupWrite,
     /// `meter.write`: meters in its own range.
     MeterWrite,
-    /// `stats.read`: ask for statistics.
+    /// `stats.read`: ask for statistics, descriptions, configuration and queues.
     StatsRead,
-    /// `switch.config`: port-mod, table-mod, set-config.
+    /// `switch.config`: port-mod and table-mod.
     SwitchConfig,
     /// `topology.probe`: send LLDP.
     TopologyProbe,
@@ -88,10 +90,17 @@ pub enum Capability {
 /// Messages per second; the kernel counts them, and refuses what is above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// Flow-mods, group-mods and meter-mods.
+    /// Flow-mods, group-mods, meter-mods, port-mods and table-mods.
     pub flow_mods: u32,
     /// Packet-outs.
     pub packet_outs: u32,
+    /// What asks for an answer: statistics, barriers, and experimenters' messages, which may.
+    pub requests: u32,
+}
+
+impl Quota {
+    /// Any number of everything.
+    pub const NONE: Self = Self { flow_mods: u32::MAX, packet_outs: u32::MAX, requests: u32::MAX };
 }
 
 impl Default for Policy {
@@ -103,7 +112,7 @@ impl Default for Policy {
             filter: Filter::default(),
             band: Band { lowest: 1, highest: 65_535 },
             capabilities: vec![Capability::PacketOut, Capability::FlowWrite],
-            quota: Quota { flow_mods: u32::MAX, packet_outs: u32::MAX },
+            quota: Quota::NONE,
         }
     }
 }

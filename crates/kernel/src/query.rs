@@ -3,6 +3,8 @@
 //! Over a socket that the monitor made after it had authenticated the operator (design §2): the
 //! monitor passes the kernel's end to the kernel and the other to the operator's command.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// An operator's command to the kernel.
@@ -14,7 +16,24 @@ pub enum Query {
         /// [`PAGE`] switches, so that any number of them can be asked for.
         after: Option<u64>,
     },
+    /// Which flows has a switch? It is asked. Answered by [`Reply::Flows`], [`Reply::NoSwitch`] or
+    /// [`Reply::Failed`], at the latest after [`FLOWS_PATIENCE`].
+    Flows {
+        /// Its datapath identifier.
+        dpid: u64,
+    },
+    /// The flows behind those of the last [`Reply::Flows`], which said that there are more.
+    /// Answered as [`Query::Flows`].
+    MoreFlows,
+    /// How do the apps fare? Answered by [`Reply::Apps`].
+    Apps,
 }
+
+/// How long the answer to [`Query::Flows`] may take: the kernel gives up before.
+pub const FLOWS_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Letters of a flow's match and of its actions, at most; what is cut off ends in `...`.
+pub const LONGEST_TEXT: usize = 8 * 1024;
 
 /// Most switches in one reply.
 pub const PAGE: usize = 256;
@@ -29,6 +48,64 @@ pub enum Reply {
         /// Whether there are more after the last of these.
         more: bool,
     },
+    /// Flows of a switch in its own order.
+    Flows {
+        /// Those of this page.
+        flows: Vec<FlowStatus>,
+        /// Whether there are more, for [`Query::MoreFlows`].
+        more: bool,
+    },
+    /// No such switch is connected.
+    NoSwitch,
+    /// It could not be found out.
+    Failed {
+        /// Why, as a phrase.
+        why: String,
+    },
+    /// All apps.
+    Apps(Vec<AppCounters>),
+}
+
+/// A flow of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// Its table.
+    pub table: u8,
+    /// Its priority on the switch.
+    pub priority: u16,
+    /// The name of the app whose it is; `kernel`, or `other` for whoever else wrote it.
+    pub owner: String,
+    /// Its cookie in hexadecimal: what its owner calls it, or the whole of another's.
+    pub cookie: String,
+    /// Which packets, in words.
+    #[serde(rename = "match")]
+    pub match_: String,
+    /// What happens to them, in words.
+    pub actions: String,
+    /// Packets it matched; `None` if the switch does not count them.
+    pub packets: Option<u64>,
+    /// Bytes it matched; `None` if the switch does not count them.
+    pub bytes: Option<u64>,
+    /// How long it has been there, in milliseconds.
+    pub duration_ms: u64,
+    /// Its idle timeout in seconds; 0 is none.
+    pub idle_timeout: u16,
+    /// Its hard timeout in seconds; 0 is none.
+    pub hard_timeout: u16,
+}
+
+/// What became of the packet-ins for an app, and of its messages. Counted since the kernel started,
+/// over all incarnations of the app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppCounters {
+    /// The app's name.
+    pub name: String,
+    /// Packet-ins that it was given, or will be given when it is back.
+    pub delivered: u64,
+    /// Packet-ins that it did not get because it did not keep up.
+    pub dropped: u64,
+    /// Messages of it that were refused.
+    pub refused: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.
@@ -42,14 +119,26 @@ pub struct SwitchStatus {
     pub address: String,
     /// What OpenFlow is carried over: `tcp`, or TLS with its version, as `tls 1.3`.
     pub transport: String,
-    /// Which connection of this datapath it is, counted by this kernel from 1.
+    /// Which connection it is: a number that this kernel gives to no other.
     pub epoch: u32,
     /// Ports it has, without the local one.
     pub ports: usize,
+    /// Flow tables it has.
+    #[serde(default)]
+    pub n_tables: u8,
+    /// Flows that its first table holds at most; `None` if it does not say.
+    #[serde(default)]
+    pub table_size: Option<u32>,
+    /// Flows that it had in all its tables when it was connected; `None` if it does not say.
+    #[serde(default)]
+    pub flows_at_start: Option<u64>,
     /// Packet-ins it sent.
     pub packet_ins: u64,
-    /// Packet-ins that an app did not get because its ring was full.
+    /// Packet-ins that an app did not get because it did not keep up, for each app.
     pub dropped: u64,
+    /// How often it was left unread for a while, because apps did not keep up.
+    #[serde(default)]
+    pub pauses: u64,
     /// Packet-ins that ended because a guard was silent or away.
     #[serde(default)]
     pub guarded: u64,
@@ -61,4 +150,15 @@ pub struct SwitchStatus {
     pub refused: u64,
     /// Error messages it sent.
     pub errors: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asked::{LONGEST_ANSWER, OPERATORS_PATIENCE};
+
+    #[test]
+    fn kernel_gives_up_before_who_asked_does() {
+        assert!(LONGEST_ANSWER + OPERATORS_PATIENCE < FLOWS_PATIENCE);
+    }
 }

@@ -14,7 +14,8 @@ const REFUSED_SIZE: usize = 64;
 #[expect(clippy::cast_possible_truncation, reason = "48")]
 const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
 
-/// The head for a packet-in; `None` if it is longer than any OpenFlow message.
+/// The head for a packet-in, with the cookie that the flow has; `None` if it is longer than any
+/// OpenFlow message.
 pub(crate) fn packet_in_record(
     switch: &Switch,
     packet_in: &PacketIn<'_>,
@@ -59,6 +60,13 @@ pub(crate) fn port_record(
     .to_bytes();
     let record = Record { reason, body_size: PORT_BODY, ..switch_record(RecordKind::Port, switch) };
     (record, body)
+}
+
+/// How much did not reach an app, as head and body.
+pub(crate) fn lost_record(count: u64) -> (Record, [u8; size_of::<u64>()]) {
+    let body = count.to_le_bytes();
+    let body_size = u16::try_from(body.len()).expect("eight");
+    (Record { body_size, ..Record::new(RecordKind::Lost, 0, 0, 0) }, body)
 }
 
 /// A message that was refused, as head and body.

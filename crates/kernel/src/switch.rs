@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Instant;
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::drivers::openflow::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
+use crate::pause::PATIENCE;
 use crate::query::SwitchStatus;
 
 /// A switch that can be used.
@@ -16,11 +18,50 @@ pub(crate) struct Switch {
     pub(crate) epoch: u32,
     /// By number.
     pub(crate) ports: BTreeMap<u32, PortDesc>,
+    /// Flow tables it has.
+    pub(crate) n_tables: u8,
+    /// What it said about them when it was connected, by number.
+    pub(crate) tables: BTreeMap<u8, Table>,
     /// What each link's app was told, by the link's slot.
     pub(crate) told: Vec<Told>,
     pub(crate) counters: Counters,
     /// What of it waits for what apps say, oldest first; see [`Holds`](crate::held::Holds).
     pub(crate) queue: VecDeque<usize>,
+    pub(crate) vital: Vital,
+}
+
+/// How many of its vital packet-ins may still be put where full apps keep room for such.
+///
+/// The room is everybody's: a storm of ARP requests in one switch must not keep out those of others.
+#[derive(Debug)]
+pub(crate) struct Vital {
+    left: u32,
+    /// When it was last as many as it may be.
+    since: Instant,
+}
+
+impl Vital {
+    /// In [`PATIENCE`]: a third of what a ring has room for.
+    const MOST: u32 = 64;
+
+    /// As many as may be.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { left: Self::MOST, since: now }
+    }
+
+    /// Takes one. `false` if there is none left.
+    pub(crate) fn spend(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn refresh(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.since) >= PATIENCE {
+            *self = Self::new(now);
+        }
+    }
 }
 
 /// What an app was told of a switch's present connection.
@@ -42,6 +83,8 @@ pub(crate) enum Told {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
+    /// How often it was made to wait for apps.
+    pub(crate) pauses: u64,
     /// Packet-ins that ended because a guard was silent or away.
     pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
@@ -58,16 +101,36 @@ impl Switch {
             version: info.version,
             epoch,
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
+            n_tables: info.n_tables,
+            tables: BTreeMap::new(),
             told: Vec::new(),
             counters: Counters::default(),
             queue: VecDeque::new(),
+            vital: Vital::new(Instant::now()),
+        }
+    }
+
+    /// Takes in what it said about some of its tables.
+    pub(crate) fn tables(&mut self, tables: Vec<Table>) {
+        for table in tables {
+            let known = self.tables.entry(table.table_id).or_insert(table);
+            known.max_entries = table.max_entries.or(known.max_entries);
+            known.active_count = table.active_count.or(known.active_count);
         }
     }
 
     /// What operators are told about it.
     pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
-        let Counters { packet_ins, dropped, guarded, flow_mods, packet_outs, refused, errors } =
-            self.counters;
+        let Counters {
+            packet_ins,
+            dropped,
+            pauses,
+            guarded,
+            flow_mods,
+            packet_outs,
+            refused,
+            errors,
+        } = self.counters;
         SwitchStatus {
             dpid: self.dpid.to_string(),
             version: self.version.to_string(),
@@ -75,13 +138,49 @@ impl Switch {
             transport: transport.to_owned(),
             epoch: self.epoch,
             ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
+            n_tables: self.n_tables,
+            table_size: self.tables.get(&0).and_then(|table| table.max_entries),
+            flows_at_start: self
+                .tables
+                .values()
+                .filter_map(|table| table.active_count.map(u64::from))
+                .reduce(u64::saturating_add),
             packet_ins,
             dropped,
+            pauses,
             guarded,
             flow_mods,
             packet_outs,
             refused,
             errors,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_table_in_two_answers_is_put_together() {
+        let info = SwitchInfo {
+            version: Version::V1_3,
+            dpid: Dpid(1),
+            n_tables: 2,
+            n_buffers: 0,
+            ports: Vec::new(),
+        };
+        let mut switch = Switch::new(info, 1);
+        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp");
+        assert_eq!((status(&switch).table_size, status(&switch).flows_at_start), (None, None));
+        let table =
+            |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
+        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))]);
+        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)]);
+        let status = status(&switch);
+        assert_eq!(
+            (status.n_tables, status.table_size, status.flows_at_start),
+            (2, Some(1000), Some(7))
+        );
     }
 }

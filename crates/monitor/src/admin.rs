@@ -84,13 +84,15 @@ pub struct AppStatus {
     pub stage: String,
     /// The lowest and the highest priority of its flows; `None` if it may write none.
     pub band: Option<[u16; 2]>,
-    /// What hosts it: `user` for a zone.
+    /// What hosts it: `user` for a zone, `kernel` for the kernel.
     pub host: String,
+    /// Why it is no longer in the kernel, where it was to be, as a phrase.
+    pub demoted: Option<String>,
     /// The version that its object states, once it is loaded.
     pub version: Option<String>,
     /// SHA-256 of the object that runs, as hexadecimal digits.
     pub sha256: Option<String>,
-    /// Its process, if it runs.
+    /// Its process, if it runs; the kernel's for an app that the kernel hosts.
     pub pid: Option<u32>,
     /// The user that its process is.
     pub uid: u32,

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use kernel::control::Host;
 use kernel::policy::Policy;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, Host, MOST_APPS, NO_KERNEL_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -18,6 +19,8 @@ pub(crate) struct App {
     pub(crate) object: PathBuf,
     /// Its rights and place.
     pub(crate) policy: Policy,
+    /// What is to run it.
+    pub(crate) host: Host,
 }
 
 /// The apps that run: those on the command line, or else those of the configuration, or else the
@@ -40,7 +43,7 @@ pub(crate) fn apps(
     running
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
-            Ok(App { name: app.name, object, policy })
+            Ok(App { name: app.name, object, policy, host: app.host })
         })
         .collect()
 }
@@ -51,15 +54,13 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
     }
     let app = |(i, choice): (usize, &AppChoice)| {
         let refuse = |why| Err(StartError::App { app: choice.to_string(), why });
-        if choice.host == Some(Host::Kernel) {
-            return refuse(NO_KERNEL_APPS);
-        }
         if chosen.iter().take(i).any(|before| before.name == choice.name) {
             return refuse("it is given twice; leave one of them out");
         }
         let known = config.app(&choice.name).cloned();
         let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
         app.enabled = true; // who names it wants it
+        app.host = choice.host.unwrap_or(app.host);
         Ok(app)
     };
     chosen.iter().enumerate().map(app).collect()
@@ -67,6 +68,8 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
 
 #[cfg(test)]
 mod tests {
+    use kernel::policy::Stage;
+
     use super::*;
 
     fn chosen(text: &str, choice: &[(&str, Option<Host>)]) -> Result<Vec<AppConfig>, String> {
@@ -80,21 +83,21 @@ mod tests {
 
     #[test]
     fn command_line_names_the_apps_and_the_configuration_says_what_they_are() {
-        let text =
-            "[[app]]\nname = \"a\"\n[[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false";
-        let apps = chosen(text, &[("b", Some(Host::User)), ("c", None)]).unwrap();
+        let text = "[[app]]\nname = \"a\"\n\
+                    [[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false\nhost = \"kernel\"";
+        let apps = chosen(text, &[("b", None), ("c", None)]).unwrap();
         assert_eq!(apps.len(), 2);
-        assert_eq!(apps[0].stage, kernel::policy::Stage::Observe);
+        assert_eq!((apps[0].stage, apps[0].host), (Stage::Observe, Host::Kernel));
         assert!(apps[0].enabled);
         assert_eq!(apps[1], AppConfig::named("c"));
+        let apps = chosen(text, &[("b", Some(Host::User)), ("c", Some(Host::Kernel))]).unwrap();
+        assert_eq!([apps[0].host, apps[1].host], [Host::User, Host::Kernel]);
     }
 
     #[test]
-    fn app_given_twice_or_for_the_kernel_is_refused() {
+    fn app_given_twice_is_refused() {
         let error = chosen("", &[("a", None), ("a", Some(Host::User))]).unwrap_err();
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
-        let error = chosen("", &[("a", Some(Host::Kernel))]).unwrap_err();
-        assert!(error.contains("not there yet"), "{error}");
         let many: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), None)).collect();
         assert!(chosen("", &many).unwrap_err().contains("64 is the most"));

@@ -146,8 +146,8 @@ pub enum StartError {
     },
     /// Plain TCP is forbidden, and there is nothing to speak TLS with.
     #[error(
-        "no switch could connect: --plain never forbids plain TCP, and for TLS there are no keys; \
-         `rosemary pki init` makes some"
+        "no switch could connect: plain TCP is forbidden, as `plain` is never, and for TLS there are \
+         no keys; `rosemary pki init` makes some"
     )]
     NobodyCouldConnect,
     /// Whether the kernel and the apps can have users of their own is not known.

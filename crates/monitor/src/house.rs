@@ -8,7 +8,9 @@
 //! kernel Ready ----> start the zones, attach those that are loaded
 //! zone Loaded -----> attach it: Attach to the kernel, Attached back, Rings to the zone
 //! zone ends -------> Detach to the kernel, start it again (supervise.rs)
-//! kernel ends -----> start it again; the zones run on, and get new rings on its Ready
+//! kernel Demoted --> the app, which the kernel hosted, gets a zone (hosting.rs)
+//! kernel ends -----> start it again, without the apps it ended in; the zones run on, and get new
+//!                    rings on its Ready
 //! ```
 
 use std::io;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
+use sys::flight::Reading;
 use tracing::{debug, error, info, warn};
 
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
@@ -27,7 +30,7 @@ use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
-use crate::program::{Program, shortened};
+use crate::program::{Death, Program, shortened};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
@@ -49,6 +52,8 @@ pub(crate) struct House {
     /// Whether each zone has a namespace of processes.
     apart: bool,
     kernel: Program,
+    /// In which app the kernel is, if it hosts any.
+    recorder: Option<Reading>,
     zones: Vec<Zone>,
     reception: Reception,
     signals: Signals,
@@ -62,6 +67,8 @@ pub(crate) struct Entrance {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) plain: Plain,
     pub(crate) keys: Option<SealedKeys>,
+    /// How many threads serve them; `None` for one per CPU.
+    pub(crate) workers: Option<u16>,
 }
 
 impl Entrance {
@@ -75,7 +82,8 @@ impl Entrance {
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
         let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        (Request::Start { listeners, run_as, apps, plain: self.plain, tls }, fds)
+        let (plain, workers) = (self.plain, self.workers);
+        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
     }
 }
 
@@ -115,6 +123,7 @@ impl House {
             users,
             apart,
             kernel: Program::new(Voice::Kernel, places.kernel, false),
+            recorder: None,
             zones,
             reception,
             signals,
@@ -154,10 +163,7 @@ impl House {
 
     fn do_what_is_due(&mut self, now: Instant) {
         if self.kernel.is_start_due(now) {
-            self.kernel.start(now);
-            let apps = self.zones.iter().map(Zone::introduction).collect();
-            let (start, fds) = self.entrance.start(self.users.for_kernel(), apps);
-            self.kernel.tell(&start, &fds);
+            self.start_kernel(now);
         }
         for zone in &mut self.zones {
             if zone.program.is_start_due(now) {
@@ -170,6 +176,41 @@ impl House {
             }
         }
         self.reception.drop_silent(now);
+    }
+
+    fn start_kernel(&mut self, now: Instant) {
+        self.zones.iter_mut().for_each(|zone| zone.prepare(now));
+        let recorder = match self.zones.iter().any(Zone::is_for_kernel).then(Reading::new) {
+            None => None,
+            Some(Ok(made)) => Some(made),
+            Some(Err(error)) => {
+                let why = format!("could not make its flight recorder: {error}");
+                return self.kernel.not_started(now, &why);
+            }
+        };
+        self.kernel.start(now);
+        if self.kernel.pid().is_none() {
+            return;
+        }
+        self.zones.iter_mut().for_each(Zone::kernel_started);
+        let apps = self.zones.iter().map(Zone::introduction).collect();
+        let (start, mut fds) = self.entrance.start(self.users.for_kernel(), apps);
+        fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
+        fds.extend(recorder.iter().map(|(_, fd)| fd.as_fd()));
+        self.kernel.tell(&start, &fds);
+        self.recorder = recorder.map(|(reading, _)| reading);
+    }
+
+    /// What the kernel's end means for the apps.
+    fn kernel_ended(&mut self, death: &Death, now: Instant) {
+        let recorder = self.recorder.take();
+        let named = recorder.filter(|_| death.by_itself).map_or_else(Vec::new, |it| it.apps());
+        for zone in &mut self.zones {
+            zone.kernel_ended();
+            if named.contains(&zone.app.0) && zone.is_for_kernel() {
+                zone.demote(&format!("the kernel ended in it: {}", death.how), now);
+            }
+        }
     }
 
     /// Sleeps until something is readable or due.
@@ -245,14 +286,14 @@ impl House {
             Source::ZoneControl(i) => self.hear_zone(i, now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
-                if self.kernel.reap(now) {
-                    self.zones.iter_mut().for_each(Zone::kernel_ended);
+                if let Some(death) = self.kernel.reap(now) {
+                    self.kernel_ended(&death, now);
                 }
             }
             Source::ZoneEnd(i) => {
                 self.hear_zone(i, now);
                 let Some(zone) = self.zones.get_mut(i) else { return };
-                if zone.program.reap(now) && zone.ended() {
+                if zone.program.reap(now).is_some() && zone.ended() {
                     self.kernel.tell(&Request::Detach { app: zone.app }, &[]);
                 }
             }
@@ -311,7 +352,7 @@ impl House {
                     info!(pid = self.kernel.pid(), "kernel was ready");
                     for i in 0..self.zones.len() {
                         if let Some(zone) = self.zones.get_mut(i) {
-                            zone.program.want(now);
+                            zone.want(now);
                         }
                         self.attach(i);
                     }
@@ -320,9 +361,9 @@ impl House {
             Answer::Attached { app, capacity } => {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
                 let lost = "the monitor may open no more descriptors";
-                let asked = zone.is_some_and(|zone| match fds.len() {
-                    4 => zone.rings_made(capacity, fds),
-                    _ => zone.rings_not_made(lost, now),
+                let asked = zone.is_some_and(|zone| match fds {
+                    [] => zone.rings_not_made(lost, now),
+                    fds => zone.rings_made(capacity, fds),
                 });
                 if !asked {
                     self.kernel.kill("it answered with rings that nobody asked for");
@@ -334,13 +375,25 @@ impl House {
                     self.kernel.kill("it refused rings that nobody asked for");
                 }
             }
+            Answer::Hosted { app, version } => {
+                let kernel = self.kernel.pid();
+                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
+                if !zone.is_some_and(|zone| zone.hosted(&version, kernel)) {
+                    self.kernel.kill("it hosts an app that it was not given");
+                }
+            }
+            Answer::Demoted { app, why } => {
+                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
+                let ours =
+                    self.over_at.is_some() || zone.is_some_and(|zone| zone.demote(&why, now));
+                if !ours {
+                    self.kernel.kill("it took out an app that it was not given");
+                }
+            }
             Answer::Fault { app, why } => {
                 if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
                     zone.fault(&why);
                 }
-            }
-            Answer::Hosted { .. } | Answer::Demoted { .. } => {
-                self.kernel.kill("it spoke of an app that it was not given to run");
             }
             Answer::SetAside { app, record } => {
                 let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
@@ -384,7 +437,14 @@ impl House {
     }
 
     fn status(&mut self, now: Instant) -> Status {
-        let kernel = self.kernel.supervision();
+        let supervision = self.kernel.supervision();
+        let kernel = KernelStatus {
+            pid: self.kernel.pid(),
+            state: supervision.state(),
+            restarts: supervision.restarts(),
+            last_exit: supervision.last_exit().map(Into::into),
+            listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
+        };
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -392,14 +452,8 @@ impl House {
                 pid: std::process::id(),
                 uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
             },
-            kernel: KernelStatus {
-                pid: self.kernel.pid(),
-                state: kernel.state(),
-                restarts: kernel.restarts(),
-                last_exit: kernel.last_exit().map(Into::into),
-                listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
-            },
-            apps: self.zones.iter_mut().map(Zone::status).collect(),
+            apps: self.zones.iter_mut().map(|zone| zone.status(&kernel)).collect(),
+            kernel,
         }
     }
 
@@ -410,6 +464,10 @@ impl House {
                 "what an app forks may outlive it: the system lets us make no namespaces of \
                  processes; run as root outside of a container for that"
             );
+        }
+        for zone in self.zones.iter().filter(|zone| zone.is_for_kernel()) {
+            let app = &zone.name;
+            warn!(app, "the kernel was trusted with this app: it can do all that the kernel can");
         }
         match self.users {
             Users::Separate => {}

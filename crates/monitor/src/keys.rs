@@ -21,6 +21,7 @@ use kernel::tls::keys::{Keys, MAX_FILE, Which};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
+use crate::config::Config;
 use crate::error::StartError;
 use crate::options::TlsDir;
 
@@ -52,12 +53,12 @@ impl SealedKeys {
 /// # Errors
 /// [`StartError::Keys`]: a directory that is there must be right, as nobody would notice that
 /// switches are not served as was meant.
-pub(crate) fn load(dir: &TlsDir) -> Result<Option<SealedKeys>, StartError> {
-    let Some(path) = dir.resolve() else {
+pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, StartError> {
+    let Some(path) = dir.resolve(config) else {
         info!("TLS was off: neither XDG_CONFIG_HOME nor HOME says where keys could be");
         return Ok(None);
     };
-    if dir.tls_dir.is_none() && is_missing(&path) {
+    if dir.named(config).is_none() && is_missing(&path) {
         let dir = path.display();
         info!(%dir, "TLS was off, as there are no keys; `rosemary pki init` makes some");
         return Ok(None);
@@ -195,7 +196,8 @@ mod tests {
     }
 
     fn loaded(dir: &Path) -> Result<Option<SealedKeys>, String> {
-        load(&TlsDir { tls_dir: Some(dir.to_owned()) }).map_err(|error| error.to_string())
+        load(&TlsDir { tls_dir: Some(dir.to_owned()) }, &Config::default())
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `house.rs` | the loop, and what each event does to the others |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
@@ -27,6 +28,7 @@ mod attachment;
 mod choice;
 pub mod config;
 pub mod error;
+mod hosting;
 mod house;
 pub mod keys;
 mod listen;
@@ -74,11 +76,12 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
-    let keys = keys::load(&options.tls)?;
-    if options.plain == Plain::Never && keys.is_none() {
+    let keys = keys::load(&options.tls, &config)?;
+    let plain = options.plain(&config);
+    if plain == Plain::Never && keys.is_none() {
         return Err(StartError::NobodyCouldConnect);
     }
-    if options.plain == Plain::Any {
+    if plain == Plain::Any {
         warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
     }
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
@@ -91,7 +94,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     let apps = numbers.into_iter().zip(apps);
-    let entrance = Entrance { listeners, plain: options.plain, keys };
+    let workers = options.workers(&config);
+    let entrance = Entrance { listeners, plain, keys, workers };
     let mut house = House::new(places, apps, entrance, reception, signals)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))

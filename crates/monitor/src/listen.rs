@@ -16,6 +16,7 @@ use rustix::net::{
 
 use sys::channel::MAX_FDS;
 
+use crate::config::MOST_APPS;
 use crate::error::StartError;
 use crate::keys;
 
@@ -23,8 +24,9 @@ use crate::keys;
 /// `net.core.somaxconn`, which is 4096 since Linux 5.4.
 const BACKLOG: i32 = 1024;
 
-/// Most listening sockets: one message hands them to a kernel, with the keys.
-const MOST: usize = MAX_FDS - keys::FDS;
+/// Most listening sockets: one message hands them to a kernel, with the keys, the objects of the apps
+/// that it hosts, and the flight recorder.
+const MOST: usize = MAX_FDS - keys::FDS - MOST_APPS - 1;
 
 /// How long the sockets of an instance that was killed may take to close.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use kernel::control::Plain;
+use kernel::control::{Host, Plain};
+use kernel::crew::MAX_WORKERS;
 
-use crate::config::{Config, Host, NAME_FORM, is_name};
+use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;
 use crate::places::of_user;
 
@@ -29,22 +30,29 @@ pub struct Options {
     /// there, --plain says: by default only switches of this machine.
     #[arg(long = "listen", value_name = "ADDR:PORT", value_parser = parse_address)]
     pub listen: Vec<SocketAddr>,
-    /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all.
+    /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all
+    /// [default: loopback]
     #[arg(
         long,
         value_name = "WHO",
         value_parser = PossibleValuesParser::new(["loopback", "any", "never"])
-            .try_map(|text| text.parse::<Plain>()),
-        default_value = "loopback"
+            .try_map(|text| text.parse::<Plain>())
     )]
-    pub plain: Plain,
+    pub plain: Option<Plain>,
     /// Where the keys for TLS are.
     #[command(flatten)]
     pub tls: TlsDir,
+    /// Threads that serve switches, 1 to 16 [default: one for each CPU, 16 at most]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
+    )]
+    pub workers: Option<u16>,
     /// App to run, in this order, instead of those of the configuration; may be given several times
     ///
     /// What the configuration says about an app of that name holds for it. Behind the colon stands
-    /// what runs it: `user`, a zone of its own, or `kernel`, which is not there yet.
+    /// what runs it: `user`, a zone of its own, or `kernel`, the kernel itself, which then trusts it.
     #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
     /// The directory of what outlives a run, if it is not the default.
@@ -74,7 +82,7 @@ pub struct AppChoice {
 impl fmt::Display for AppChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host {
-            Some(host) => write!(f, "{}:{host}", self.name),
+            Some(host) => write!(f, "{}:{}", self.name, host_name(host)),
             None => f.write_str(&self.name),
         }
     }
@@ -123,10 +131,15 @@ pub struct TlsDir {
 pub const SYSTEM_TLS_DIR: &str = "/etc/rosemary/pki";
 
 impl TlsDir {
+    /// The directory that the operator names, if one is named.
+    pub fn named<'a>(&'a self, config: &'a Config) -> Option<&'a Path> {
+        self.tls_dir.as_deref().or(config.tls_dir.as_deref())
+    }
+
     /// The directory that is meant, as an absolute path; `None` if nothing says which it is.
-    pub fn resolve(&self) -> Option<PathBuf> {
-        let dir = match &self.tls_dir {
-            Some(dir) => dir.clone(),
+    pub fn resolve(&self, config: &Config) -> Option<PathBuf> {
+        let dir = match self.named(config) {
+            Some(dir) => dir.to_owned(),
             None if sys::process::is_root() => SYSTEM_TLS_DIR.into(),
             None => config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?,
         };
@@ -157,9 +170,14 @@ impl Options {
         for address in &self.listen {
             args.extend(["--listen".into(), address.to_string().into()]);
         }
-        args.extend(["--plain".into(), self.plain.to_string().into()]);
+        if let Some(plain) = self.plain {
+            args.extend(["--plain".into(), plain.to_string().into()]);
+        }
         if let Some(dir) = &self.tls.tls_dir {
             args.extend(["--tls-dir".into(), dir.into()]);
+        }
+        if let Some(workers) = self.workers {
+            args.extend(["--workers".into(), workers.to_string().into()]);
         }
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
@@ -181,6 +199,16 @@ impl Options {
     pub fn listen(&self, config: &Config) -> Vec<SocketAddr> {
         let said = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
         said.cloned().unwrap_or_else(|| vec![LISTEN])
+    }
+
+    /// From where switches may speak plain TCP.
+    pub fn plain(&self, config: &Config) -> Plain {
+        self.plain.or(config.plain).unwrap_or_default()
+    }
+
+    /// How many threads serve switches; `None` for one for each CPU.
+    pub fn workers(&self, config: &Config) -> Option<u16> {
+        self.workers.or(config.workers)
     }
 
     /// The directory of what outlives a run, as an absolute path.
@@ -240,7 +268,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_app(text: &str) -> Result<AppChoice, String> {
     let (name, host) = match text.split_once(':') {
         Some((name, host)) => {
-            (name, Some(Host::named(host).ok_or("behind the colon, say user or kernel")?))
+            (name, Some(host_named(host).ok_or("behind the colon, say user or kernel")?))
         }
         None => (text, None),
     };
@@ -275,15 +303,21 @@ mod tests {
 
     #[test]
     fn command_line_goes_before_the_configuration() {
-        let text =
-            "controller = { listen = [\"127.0.0.1:1\"], runtime-dir = \"r\", state-dir = \"/s\" }";
+        let text = "controller = { listen = [\"127.0.0.1:1\"], runtime-dir = \"r\", \
+                    state-dir = \"/s\", plain = \"any\", tls-dir = \"k\", workers = 3 }";
         let config = Config::parse("/etc/x/rosemary.toml".into(), text.into()).unwrap();
         let options = parse(&[]).unwrap();
         assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
         assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s"));
-        let args = ["--listen", "[::1]:2", "--runtime-dir", "/r2", "--state-dir", "/s2"];
-        let options = parse(&args).unwrap();
+        assert_eq!(options.plain(&config), Plain::Any);
+        assert_eq!(options.workers(&config), Some(3));
+        assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/etc/x/k"));
+        let args = "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2 --workers 1";
+        let options = parse(&args.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(options.plain(&config), Plain::Loopback);
+        assert_eq!(options.workers(&config), Some(1));
+        assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
         assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/r2"));
         assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s2"));
@@ -303,10 +337,10 @@ mod tests {
     #[test]
     fn arguments_survive_being_passed_on() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
-        assert_eq!(options.plain, Plain::Never);
+        assert_eq!(options.plain, Some(Plain::Never));
         assert_eq!((options.listen.len(), options.apps.len()), (2, 2));
         assert_eq!(options.to_args(), args);
     }
@@ -319,7 +353,8 @@ mod tests {
 
     #[test]
     fn plain_tcp_is_for_this_machine_unless_said_otherwise() {
-        assert_eq!(parse(&[]).unwrap().plain, Plain::Loopback);
+        assert_eq!(parse(&[]).unwrap().plain(&Config::default()), Plain::Loopback);
+        assert_eq!(parse(&[]).unwrap().to_args(), [""; 0]);
         assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
     }
 

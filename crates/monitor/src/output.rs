@@ -182,7 +182,7 @@ fn say(app: &str, line: &[u8]) {
 }
 
 /// `text` with what would act on a terminal, or change how the line reads, made visible.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         // The directions of the Unicode Bidirectional Algorithm, and its separators of lines.

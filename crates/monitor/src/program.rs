@@ -16,7 +16,7 @@ use sys::channel::{Channel, ChannelError};
 use sys::process::Child;
 use tracing::{error, info, warn};
 
-use crate::output::{Output, Voice};
+use crate::output::{Output, Voice, shown};
 use crate::supervise::{Due, Ended, Limits, Next, Supervision};
 
 /// What a program learns from the environment: how to log.
@@ -40,8 +40,24 @@ struct Process {
     /// `None` when the process has closed its end, which it does by ending.
     control: Option<Channel>,
     output: Output,
-    /// Whether it was killed, and said to be: once is enough.
-    killed: bool,
+    /// Why it was killed, once that was done and said: once is enough.
+    killed: Option<Killed>,
+}
+
+#[derive(Debug)]
+struct Killed {
+    why: String,
+    late: bool,
+}
+
+/// The end of a program, for who looks for its cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Death {
+    /// How it ended, or why we killed it, as a phrase.
+    pub(crate) how: String,
+    /// Whether it was its own doing: it ended, or did not do in time what it had to. If not, it was
+    /// asked to end, or killed for what it said.
+    pub(crate) by_itself: bool,
 }
 
 impl Program {
@@ -106,8 +122,8 @@ impl Program {
         match self.supervision.due(now) {
             None => return false,
             Some(Due::Start) => return true,
-            Some(Due::KillUnready) => self.kill("it was not ready in time"),
-            Some(Due::KillUnended) => self.kill("it did not end in time"),
+            Some(Due::KillUnready) => self.kill_for("it was not ready in time", true),
+            Some(Due::KillUnended) => self.kill_for("it did not end in time", true),
         }
         false
     }
@@ -142,7 +158,7 @@ impl Program {
         let spawn = if self.apart { Child::spawn_apart } else { Child::spawn };
         let (child, output) = spawn(&mut command, theirs)?;
         let output = Output::new(output, self.voice.clone(), now);
-        Ok(Process { child, control: Some(ours), output, killed: false })
+        Ok(Process { child, control: Some(ours), output, killed: None })
     }
 
     /// Sends it `request`; a process that does not listen is killed.
@@ -205,24 +221,30 @@ impl Program {
 
     /// Kills it. Its end is noticed like any other.
     pub(crate) fn kill(&mut self, why: &str) {
-        if let Some(process) = self.process.as_mut().filter(|process| !process.killed) {
-            process.killed = true;
+        self.kill_for(why, false);
+    }
+
+    /// Kills it; `late` if it is for not having done in time what it had to.
+    fn kill_for(&mut self, why: &str, late: bool) {
+        if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
+            process.killed = Some(Killed { why: why.to_owned(), late });
             warn!(program = self.name, pid = process.child.pid(), why, "killed it");
             process.child.kill();
             self.supervision.killed();
         }
     }
 
-    /// Its end was announced: finds out how. Says whether it has really ended.
-    pub(crate) fn reap(&mut self, now: Instant) -> bool {
-        let Some(process) = &mut self.process else { return false };
+    /// Its end was announced: finds out how. `None` if it has not really ended.
+    pub(crate) fn reap(&mut self, now: Instant) -> Option<Death> {
+        let process = self.process.as_mut()?;
         let exit = match process.child.try_reap() {
-            Ok(None) => return false,
+            Ok(None) => return None,
             Ok(Some(exit)) => exit.to_string(),
             Err(error) => format!("ended, and the system does not say how: {error}"),
         };
         let pid = process.child.pid();
         process.output.hear_last(now); // before it is said that it died
+        let killed = process.killed.take();
         self.process = None;
         let Ended { ran, next: then } = self.supervision.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
@@ -231,7 +253,8 @@ impl Program {
         } else {
             warn!(program, pid, exit, ran, next, "died");
         }
-        true
+        let by_itself = then != Next::Stay && killed.as_ref().is_none_or(|killed| killed.late);
+        Some(Death { how: killed.map_or(exit, |killed| killed.why), by_itself })
     }
 
     /// Lets go of a process that not even a kill has ended.
@@ -262,6 +285,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     start
 }
 
+/// As [`shortened`], for who reads it outside of the log: a terminal does nothing on it.
+pub(crate) fn harmless(text: &str, most: usize) -> String {
+    shown(&shortened(text, most))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +298,7 @@ mod tests {
     fn long_words_are_cut_for_the_log() {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened(&"x".repeat(300), 4), "xxxx...");
+        assert_eq!(harmless("a\n\u{1b}[31mb\u{9b}c", 8), r"a\n\u{1b}[31mb...");
     }
 
     #[test]

@@ -237,6 +237,11 @@ impl Supervision {
         }
     }
 
+    /// How often it was started.
+    pub fn starts(&self) -> u64 {
+        self.starts
+    }
+
     /// How often it was started again.
     pub fn restarts(&self) -> u64 {
         self.starts.saturating_sub(1)

@@ -1,4 +1,5 @@
-//! One app in its zone: from its object's file to rings that lead to the kernel.
+//! One app in its zone: from its object's file to rings that lead to the kernel. Or in the kernel: then
+//! it has no zone until it is demoted ([`Hosting`]).
 //!
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
@@ -6,41 +7,46 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kernel::control::{self, AppId};
+use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
 use sha2::{Digest as _, Sha256};
 use tracing::{error, info, warn};
-use zone::control::{Answer, Request};
+use zone::control::{Answer, Numbers, Request};
 
-use crate::admin::AppStatus;
+use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::App;
-use crate::config::{Host, NO_BAND, stage_name};
+use crate::config::{NO_BAND, host_name, stage_name};
+use crate::hosting::Hosting;
 use crate::output::Voice;
 use crate::places::read_object;
-use crate::program::{Program, shortened};
+use crate::program::{Program, harmless, shortened};
 use crate::supervise::State;
 use crate::users::Users;
 
-/// An app that runs as a user app.
+/// An app, and its zone if it has one.
 #[derive(Debug)]
 pub(crate) struct Zone {
     pub(crate) app: AppId,
     pub(crate) name: String,
     pub(crate) program: Program,
+    hosting: Hosting,
     object: PathBuf,
     run_as: Option<u32>,
+    /// The user that the kernel runs as.
+    kernel_as: Option<u32>,
     pub(crate) policy: Policy,
     attachment: Attachment,
     failed: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
-    /// The object that the process was given, until its digest is asked for: hashing it takes as
+    /// The object that the zone or the kernel was given, until its digest is asked for: hashing it takes as
     /// long as it is big, and a start has no time for that.
     given: Option<OwnedFd>,
     /// The digest of that object.
@@ -65,8 +71,10 @@ impl Zone {
             app,
             program: Program::new(Voice::Zone(of.name.clone()), host, apart),
             name: of.name,
+            hosting: Hosting::new(of.host),
             object: of.object,
             run_as: users.for_app(app.0),
+            kernel_as: users.for_kernel(),
             policy: of.policy,
             attachment: Attachment::default(),
             failed: false,
@@ -78,25 +86,100 @@ impl Zone {
 
     /// Starts the zone's process and gives it the object, as it is in its file now.
     pub(crate) fn start(&mut self, now: Instant) {
-        (self.version, self.given, self.sha256) = (None, None, None);
-        let object =
-            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
-        match object {
+        match self.take_object() {
             Ok(object) => {
                 self.failed = false;
                 self.program.start(now);
                 let load = Request::Load {
                     name: self.name.clone(),
                     run_as: self.run_as,
-                    band: (self.policy.band.lowest, self.policy.band.highest),
+                    numbers: self.numbers(),
                 };
                 self.program.tell(&load, &[object.as_fd()]);
                 self.given = Some(object);
             }
-            Err(error) => {
-                let why = format!("could not read {}: {error}", self.object.display());
-                self.program.not_started(now, &why);
+            Err(why) => self.program.not_started(now, &why),
+        }
+    }
+
+    /// The object, as it is in its file now, or why it cannot be had.
+    fn take_object(&mut self) -> Result<OwnedFd, String> {
+        (self.version, self.given, self.sha256) = (None, None, None);
+        let object =
+            read_object(&self.object).and_then(|bytes| sys::shm::sealed_copy(&self.name, &bytes));
+        object.map_err(|error| format!("could not read {}: {error}", self.object.display()))
+    }
+
+    /// Gets its object ready for a kernel that is about to be started, if the kernel is to host it.
+    ///
+    /// What cannot be had now cannot be brought to that kernel later: then a zone waits for it.
+    pub(crate) fn prepare(&mut self, now: Instant) {
+        if self.is_for_kernel() {
+            match self.take_object() {
+                Ok(object) => self.given = Some(object),
+                Err(why) => {
+                    self.demote(&why, now);
+                }
             }
+        }
+    }
+
+    /// A kernel was started with it, if it is for the kernel.
+    pub(crate) fn kernel_started(&mut self) {
+        if self.is_for_kernel() {
+            self.hosting.started();
+        }
+    }
+
+    /// Whether the kernel is to host it.
+    pub(crate) fn is_for_kernel(&self) -> bool {
+        self.hosting.host() == Host::Kernel
+    }
+
+    /// The object for the kernel that is being started.
+    pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
+        self.given.as_ref().filter(|_| self.is_for_kernel()).map(AsFd::as_fd)
+    }
+
+    /// The kernel says that it runs in the kernel. Says whether the kernel was to host it.
+    pub(crate) fn hosted(&mut self, version: &str, kernel: Option<u32>) -> bool {
+        if self.hosting.runs() {
+            let (version, uid) = (shortened(version, 40), self.uid());
+            info!(app = self.name, version, pid = kernel, uid, "app was loaded into the kernel");
+            self.version = Some(harmless(&version, 40));
+        }
+        self.hosting.starts() > 0
+    }
+
+    /// The kernel hosts it no more: it gets a zone, now and for later kernels. Says whether a kernel
+    /// ever was to host it.
+    pub(crate) fn demote(&mut self, why: &str, now: Instant) -> bool {
+        let why = harmless(why, 200);
+        if self.hosting.demote(why.clone()) {
+            warn!(
+                app = self.name,
+                why, "app was taken out of the kernel; it gets a zone of its own"
+            );
+            (self.version, self.given, self.sha256) = (None, None, None);
+            self.program.want(now);
+        }
+        self.hosting.demoted().is_some()
+    }
+
+    /// Wants its zone to run, if it has one.
+    pub(crate) fn want(&mut self, now: Instant) {
+        if !self.is_for_kernel() {
+            self.program.want(now);
+        }
+    }
+
+    /// What is the app's on switches.
+    fn numbers(&self) -> Numbers {
+        let ends = |range: RangeInclusive<u32>| range.into_inner();
+        Numbers {
+            band: (self.policy.band.lowest, self.policy.band.highest),
+            groups: ends(self.app.groups()),
+            meters: ends(self.app.meters()),
         }
     }
 
@@ -112,7 +195,7 @@ impl Zone {
                 if self.program.ready() {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
-                    self.version = Some(version);
+                    self.version = Some(harmless(&version, 40));
                     return Heard::Loaded;
                 }
                 if self.program.supervision().state() != State::Stopping {
@@ -132,7 +215,7 @@ impl Zone {
     /// What the kernel is told of it at its start.
     pub(crate) fn introduction(&self) -> control::App {
         let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
-        control::App { app, name, policy, host: control::Host::User }
+        control::App { app, name, policy, host: self.hosting.host() }
     }
 
     /// Whether its app is loaded and can be connected.
@@ -201,6 +284,7 @@ impl Zone {
     /// The kernel has ended; the zone keeps running.
     pub(crate) fn kernel_ended(&mut self) {
         self.attachment.kernel_ended();
+        self.hosting.ended();
     }
 
     /// Asks it to end, if it runs.
@@ -211,29 +295,37 @@ impl Zone {
     }
 
     fn uid(&self) -> u32 {
-        self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+        let run_as = if self.is_for_kernel() { self.kernel_as } else { self.run_as };
+        run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
     }
 
-    /// For the operator.
-    pub(crate) fn status(&mut self) -> AppStatus {
+    /// For the operator; `kernel` is that of this moment.
+    pub(crate) fn status(&mut self, kernel: &KernelStatus) -> AppStatus {
         if let Some(object) = self.given.take() {
             self.sha256 = sha256(&File::from(object)).ok();
         }
         let supervision = self.program.supervision();
+        let (pid, state, last_exit) = if self.is_for_kernel() {
+            (kernel.pid, self.hosting.state(kernel.state), kernel.last_exit.as_deref())
+        } else {
+            let last_exit = supervision.last_exit().or(self.hosting.demoted());
+            (self.program.pid(), supervision.state(), last_exit)
+        };
         let Band { lowest, highest } = self.policy.band;
         AppStatus {
             name: self.name.clone(),
             number: self.app.0,
             stage: stage_name(self.policy.stage).into(),
             band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
-            host: Host::User.name().into(),
+            host: host_name(self.hosting.host()).into(),
+            demoted: self.hosting.demoted().map(Into::into),
             version: self.version.clone(),
             sha256: self.sha256.clone(),
-            pid: self.program.pid(),
+            pid,
             uid: self.uid(),
-            state: supervision.state(),
-            restarts: supervision.restarts(),
-            last_exit: supervision.last_exit().map(Into::into),
+            state,
+            restarts: (self.hosting.starts() + supervision.starts()).saturating_sub(1),
+            last_exit: last_exit.map(Into::into),
         }
     }
 }

@@ -83,12 +83,12 @@ impl<'a> Oxm<'a> {
         })
     }
 
-    /// Writes class, field and length.
+    /// Class, field and length.
     #[inline]
-    pub(crate) fn write_head(&self, to: &mut Writer<'_>) {
-        to.u16(self.class);
-        to.u8(self.field << 1 | u8::from(self.has_mask));
-        to.u8(u8::try_from(self.payload.len()).unwrap_or(u8::MAX));
+    pub(crate) fn head(&self) -> [u8; HEADER_SIZE] {
+        let [a, b] = self.class.to_be_bytes();
+        let length = u8::try_from(self.payload.len()).unwrap_or(u8::MAX);
+        [a, b, self.field << 1 | u8::from(self.has_mask), length]
     }
 
     /// What the length counts: a payload past 255 bytes, which no length can, is cut.
@@ -129,7 +129,7 @@ impl<'a> Wire<'a> for Oxm<'a> {
 
     #[inline]
     fn write(&self, to: &mut Writer<'_>) {
-        self.write_head(to);
+        to.bytes(&self.head());
         to.bytes(self.value());
     }
 }

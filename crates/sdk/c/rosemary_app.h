@@ -35,7 +35,7 @@ extern "C" {
 /* What a record is about. Kinds that an application does not know are to be ignored. */
 enum {
     /* Forget all that you knew of switches and ports: what follows is all there is.
-     * The first record of every start, and again after events were lost. */
+     * The first record of every start, and of every kernel. */
     ROSEMARY_SNAPSHOT_BEGIN = 1,
     /* The snapshot is complete. */
     ROSEMARY_SNAPSHOT_END = 2,
@@ -49,7 +49,23 @@ enum {
     ROSEMARY_PACKET_IN = 6,
     /* A message of this application was not sent; `reason` is ROSEMARY_REFUSED_*,
      * body: its first bytes, at most 64. */
-    ROSEMARY_REFUSED = 7
+    ROSEMARY_REFUSED = 7,
+    /* The snapshot goes on: what one of the kernel's threads knows has been told. For the host. */
+    ROSEMARY_SNAPSHOT_PART = 8,
+    /* A switch answered a request of this application, or a part of an answer came; body: the
+     * OpenFlow message (multipart, barrier, configuration or queue configuration reply, or an
+     * experimenter's message) with the request's transaction id. Of flows, groups and meters
+     * it has this application's own, unless flow.read is granted. */
+    ROSEMARY_REPLY = 9,
+    /* A switch could not do what this application sent; body: the OpenFlow error with that message's
+     * transaction id. The message that it quotes is as this application sent it. */
+    ROSEMARY_ERROR = 10,
+    /* A flow of this application is gone; `cookie`, `reason` (OFPRR_*), `table_id`; body: the OpenFlow
+     * message. */
+    ROSEMARY_FLOW_REMOVED = 11,
+    /* Replies, errors and flow-removed messages that did not reach this application, for want of room or
+     * because it was away or the switch did not answer; body: how many, as a uint64_t. About no switch. */
+    ROSEMARY_LOST = 12
 };
 
 /* Why a message was refused. */
@@ -77,10 +93,13 @@ enum {
     ROSEMARY_REFUSED_ID = 10,
     /* A buffer that the application was not given. */
     ROSEMARY_REFUSED_BUFFER = 11,
-    /* An action, instruction or field that may not be used, or whose experimenter is not granted. */
+    /* An action, instruction, field or meter band that may not be used, or whose experimenter is not
+     * granted. */
     ROSEMARY_REFUSED_ACTION = 12,
     /* More messages in this second than the operator allows. */
-    ROSEMARY_REFUSED_QUOTA = 13
+    ROSEMARY_REFUSED_QUOTA = 13,
+    /* Too many requests of this application wait for this switch's answer, or of all of them. */
+    ROSEMARY_REFUSED_UNANSWERED = 14
 };
 
 /* `reason` of ROSEMARY_PORT, as in OpenFlow. */
@@ -104,8 +123,8 @@ struct rosemary_record {
     uint32_t buffer_id;   /* the switch's copy of the packet, or ROSEMARY_NO_BUFFER */
     uint16_t data_offset; /* where in the body the packet begins */
     uint16_t data_size;   /* bytes of the packet that are here */
-    uint64_t cookie;      /* of the flow that sent it; all ones if the version has none */
-    uint8_t  reason;      /* of the packet-in (OFPR_*), the port event or the refusal */
+    uint64_t cookie;      /* of this application's flow that sent it or is gone, 48 bits; else all ones */
+    uint8_t  reason;      /* of the packet-in (OFPR_*), the port event, the refusal, the flow's going */
     uint8_t  table_id;    /* table that sent it; 0 if the version has none */
     uint16_t body_size;   /* bytes of the body */
     uint16_t total_len;   /* bytes the packet had at the switch */
@@ -134,6 +153,13 @@ static inline const uint8_t *rosemary_packet(const struct rosemary_record *recor
     return rosemary_body(record) + record->data_offset;
 }
 
+/* The number of a ROSEMARY_LOST. */
+static inline uint64_t rosemary_lost(const struct rosemary_record *record) {
+    uint64_t count;
+    memcpy(&count, rosemary_body(record), sizeof count);
+    return count;
+}
+
 enum { ROSEMARY_LOG_ERROR = 1, ROSEMARY_LOG_WARN = 2, ROSEMARY_LOG_INFO = 3, ROSEMARY_LOG_DEBUG = 4 };
 
 /* What an application can call; nothing else reaches outside. Valid until `destroy` returns; `log`
@@ -160,6 +186,12 @@ struct rosemary_host {
     void     (*stop)(const struct rosemary_host *host, uint32_t number);
     /* Tells the operator something: ROSEMARY_LOG_*, UTF-8 text of `size` bytes. */
     void     (*log)(const struct rosemary_host *host, uint32_t level, const char *text, uint32_t size);
+    /* The numbers on the switch of the groups and meters that are this app's. The kernel refuses others.
+     * The Rust SDK adds the first by itself. */
+    uint32_t first_group;
+    uint32_t last_group;
+    uint32_t first_meter;
+    uint32_t last_meter;
 };
 
 /* What an application is called with. */

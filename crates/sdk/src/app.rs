@@ -47,16 +47,24 @@ pub trait App: Sized + 'static {
         let _ = network;
     }
 
+    /// These events are about to be handled. An application that looks things up in large tables
+    /// is faster if it touches here what it will look up for all of them, so that it waits for
+    /// memory once and not for each.
+    fn look_ahead(&mut self, batch: &Batch<'_>) {
+        let _ = batch;
+    }
+
     /// Handles a batch of events, oldest first; an empty one is a wake-up. Returns how many were
     /// handled; the others come again when there is more room for messages.
     ///
-    /// This calls [`on_event`](Self::on_event) for each as long as there is room for an answer.
-    /// An application that looks things up in large tables is faster if it looks up those of the
-    /// whole batch together, and implements this instead.
+    /// This calls [`look_ahead`](Self::look_ahead), then [`on_event`](Self::on_event) for each as
+    /// long as there is room for an answer. An application that does something with them together
+    /// implements this instead.
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
         if batch.is_empty() {
             self.on_wake(network);
         }
+        self.look_ahead(batch);
         for (number, event) in batch.iter().enumerate() {
             if network.room() < 2 * batch.size_of(number) + ANSWER_ROOM {
                 return number;

@@ -1,8 +1,12 @@
 //! What the network tells an application.
 
-use openflow::{Dpid, MacAddr, PortNo, Version};
+use openflow::{
+    DecodeError, Dpid, ErrorMessage, FlowRemovedReason, Kind, MacAddr, MultipartReply, PortNo,
+    QueueConfig, SwitchConfig, Version,
+};
 
 use crate::abi::{self, Record, RecordKind, Refusal};
+use crate::network::Xid;
 
 /// A connected switch, as messages to it need it: events carry it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +24,7 @@ pub struct Switch {
 #[non_exhaustive]
 pub enum Event<'a> {
     /// Forget all that you knew of switches and ports: what follows is all there is. The first
-    /// event of every start, and again after events were lost.
+    /// event of every start, and of every kernel.
     SnapshotBegin,
     /// The snapshot is complete.
     SnapshotEnd,
@@ -48,6 +52,17 @@ pub enum Event<'a> {
         /// Its first bytes, at most 64.
         message: &'a [u8],
     },
+    /// A switch answered a request of this application.
+    Reply(Reply<'a>),
+    /// A switch could not do what this application sent.
+    Error(SwitchError<'a>),
+    /// A flow of this application is gone; told of those that were added with
+    /// `FlowModFlags::SEND_FLOW_REM`.
+    FlowRemoved(FlowRemoved<'a>),
+    /// So many replies, errors and flow-removed messages did not reach this application: there was
+    /// no room for them, it was away, or the switch did not answer for too long. A reply of
+    /// which a part is missing counts once, and ends there.
+    Lost(u64),
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -125,6 +140,86 @@ impl PacketIn<'_> {
     }
 }
 
+/// An answer of a switch, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// Who answers.
+    pub switch: Switch,
+    /// The request's transaction id.
+    pub xid: Xid,
+    /// Multipart, barrier, configuration or queue configuration reply, or an experimenter's message.
+    pub kind: Kind,
+    /// The OpenFlow message. Priorities, groups and meters in it are those on the switch, see
+    /// [`Network::own_priority`](crate::Network::own_priority); cookies of this application's
+    /// flows have its 48 bits.
+    pub message: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// The statistics or descriptions in it, and whether more follow.
+    ///
+    /// # Errors
+    /// It is another kind of reply, or malformed.
+    pub fn multipart(&self) -> Result<MultipartReply<'a>, DecodeError> {
+        MultipartReply::decode(self.message)
+    }
+
+    /// The switch's configuration.
+    ///
+    /// # Errors
+    /// It is another kind of reply, or malformed.
+    pub fn config(&self) -> Result<SwitchConfig, DecodeError> {
+        SwitchConfig::decode(self.message)
+    }
+
+    /// A port's queues.
+    ///
+    /// # Errors
+    /// It is another kind of reply, or malformed.
+    pub fn queue_config(&self) -> Result<QueueConfig, DecodeError> {
+        QueueConfig::decode(self.message)
+    }
+}
+
+/// What a switch could not do, of what this application sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchError<'a> {
+    /// Who could not.
+    pub switch: Switch,
+    /// The transaction id of what was sent.
+    pub xid: Xid,
+    /// Why; its data is the beginning of what was sent, as this application sent it.
+    pub error: ErrorMessage<'a>,
+    /// The OpenFlow message.
+    pub message: &'a [u8],
+}
+
+/// A flow of this application that is gone (OpenFlow 1.3.5 §7.4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowRemoved<'a> {
+    /// The switch that had it.
+    pub switch: Switch,
+    /// Its cookie.
+    pub cookie: u64,
+    /// Why it went.
+    pub reason: FlowRemovedReason,
+    /// Its table; 0 in OpenFlow 1.0.
+    pub table_id: u8,
+    /// The OpenFlow message.
+    pub message: &'a [u8],
+}
+
+impl FlowRemoved<'_> {
+    /// All that was told of it. The priority is that on the switch, see
+    /// [`Network::own_priority`](crate::Network::own_priority).
+    ///
+    /// # Errors
+    /// It is malformed, which the kernel has excluded.
+    pub fn decode(&self) -> Result<openflow::FlowRemoved, DecodeError> {
+        openflow::FlowRemoved::decode(self.message)
+    }
+}
+
 impl<'a> Event<'a> {
     /// From a record; `None` if it is of a kind that is not known here, or broken.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
@@ -134,6 +229,9 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::SnapshotEnd) {
             return Some(Self::SnapshotEnd);
+        }
+        if is(RecordKind::Lost) {
+            return Some(Self::Lost(u64::from_le_bytes(*body.first_chunk()?)));
         }
         let switch = Switch {
             dpid: Dpid(record.dpid),
@@ -178,6 +276,24 @@ impl<'a> Event<'a> {
                 curr_speed: port.curr_speed,
             };
             return Some(Self::Port { switch, change, port });
+        }
+        if is(RecordKind::Reply) {
+            let kind = Kind::from_wire(switch.version, *body.get(1)?).ok()?;
+            return Some(Self::Reply(Reply { switch, xid: Xid::of(body)?, kind, message: body }));
+        }
+        if is(RecordKind::Error) {
+            let error = ErrorMessage::decode(body).ok()?;
+            let xid = Xid::of(body)?;
+            return Some(Self::Error(SwitchError { switch, xid, error, message: body }));
+        }
+        if is(RecordKind::FlowRemoved) {
+            return Some(Self::FlowRemoved(FlowRemoved {
+                switch,
+                cookie: record.cookie,
+                reason: FlowRemovedReason::from_wire(record.reason),
+                table_id: record.table_id,
+                message: body,
+            }));
         }
         let why = Refusal::from_wire(record.reason);
         is(RecordKind::Refused).then_some(Self::Refused { switch, why, message: body })

@@ -20,13 +20,16 @@ pub mod abi;
 mod app;
 mod event;
 mod network;
+mod own;
 #[cfg(feature = "host")]
 pub mod testing;
 
 pub use abi::Refusal;
 pub use app::{App, Batch};
-pub use event::{Event, PacketIn, Port, PortChange, Switch};
-pub use network::{Network, SendError};
+pub use event::{Event, FlowRemoved, PacketIn, Port, PortChange, Reply, Switch, SwitchError};
+pub use network::{Network, SendError, Xid};
+/// What the rest of OpenFlow is said with: groups, meters, statistics, ports.
+pub use openflow;
 pub use openflow::{
     Action, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use openflow::{Action, EncodeError, FlowMod, PacketOut};
+use openflow::{
+    Action, EncodeError, Experimenter, FlowMod, GroupMod, Header, Kind, MeterMod, MultipartRequest,
+    PacketOut, PortMod, PortNo, QueueConfig, TableMod,
+};
 use thiserror::Error;
 
 use crate::abi::Level;
@@ -29,9 +32,39 @@ pub enum SendError {
         /// The highest there is.
         most: u16,
     },
+    /// A group's number is above what this application has.
+    #[error("group {is}: this app has 0 to {most}")]
+    Group {
+        /// The group's.
+        is: u32,
+        /// The highest there is.
+        most: u32,
+    },
+    /// A meter's number is above what this application has.
+    #[error("meter {is}: this app has 0 to {most}")]
+    Meter {
+        /// The meter's.
+        is: u32,
+        /// The highest there is.
+        most: u32,
+    },
     /// It cannot be said in the switch's OpenFlow version, or is too long for a message.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+/// The transaction id of a message that this application sent. What comes back about it has the
+/// same: [`Event::Reply`](crate::Event::Reply), [`Event::Error`](crate::Event::Error) and
+/// [`Event::Refused`](crate::Event::Refused).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Xid(pub u32);
+
+impl Xid {
+    /// That of a message, or of its beginning; `None` if it is too short to have one.
+    pub fn of(message: &[u8]) -> Option<Self> {
+        let bytes = message.get(4..8)?.first_chunk()?;
+        Some(Self(u32::from_be_bytes(*bytes)))
+    }
 }
 
 /// What an application asks of the network while it handles a batch.
@@ -64,26 +97,146 @@ impl<'h> Network<'h> {
     }
 
     /// Sends a flow-mod. Its priority counts from the lowest that the operator gave to this
-    /// application: 0 is that.
+    /// application: 0 is that; so do the numbers of the groups and the meter that it names.
+    /// [`last_xid`](Self::last_xid) tells its transaction id.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn flow_mod(&mut self, to: Switch, flow_mod: &FlowMod<'_>) -> Result<(), SendError> {
-        let (lowest, highest) = self.host.band();
-        let priority = lowest.checked_add(flow_mod.priority).filter(|it| *it <= highest);
-        let most = highest.saturating_sub(lowest);
-        let priority = priority.ok_or(SendError::Priority { is: flow_mod.priority, most })?;
-        let flow_mod = FlowMod { priority, ..flow_mod.clone() };
-        self.send(to, USUAL_MESSAGE, |room| flow_mod.encode(to.version, 0, room))
+        self.host.own().flow_mod(flow_mod, |flow_mod| {
+            self.send(to, USUAL_MESSAGE, |xid, room| flow_mod.encode(to.version, xid, room))
+        })?;
+        Ok(())
     }
 
-    /// Sends a packet-out.
+    /// Sends a packet-out. Groups that it names are counted as in a flow-mod.
+    /// [`last_xid`](Self::last_xid) tells its transaction id.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn packet_out(&mut self, to: Switch, packet_out: &PacketOut<'_>) -> Result<(), SendError> {
         let size = packet_out.data.len() + USUAL_MESSAGE;
-        self.send(to, size, |room| packet_out.encode(to.version, 0, room))
+        let actions = self.host.own().actions(packet_out.actions)?;
+        let mut packet_out = *packet_out;
+        if let Some(actions) = &actions {
+            packet_out.actions = actions.into();
+        }
+        self.send(to, size, |xid, room| packet_out.encode(to.version, xid, room))?;
+        Ok(())
+    }
+
+    /// Adds, changes or deletes a group. Its number, and those of others that it names, count from
+    /// this application's first.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn group_mod(&mut self, to: Switch, group_mod: &GroupMod) -> Result<Xid, SendError> {
+        let group_mod = self.host.own().group_mod(group_mod)?;
+        self.send(to, USUAL_MESSAGE, |xid, room| group_mod.encode(to.version, xid, room))
+    }
+
+    /// Adds, changes or deletes a meter. Its number counts from this application's first.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn meter_mod(&mut self, to: Switch, meter_mod: &MeterMod) -> Result<Xid, SendError> {
+        let meter_id = self.host.own().meter(meter_mod.meter_id)?;
+        let meter_mod = MeterMod { meter_id, ..meter_mod.clone() };
+        self.send(to, USUAL_MESSAGE, |xid, room| meter_mod.encode(to.version, xid, room))
+    }
+
+    /// Changes a port.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn port_mod(&mut self, to: Switch, port_mod: &PortMod) -> Result<Xid, SendError> {
+        self.send(to, USUAL_MESSAGE, |xid, room| port_mod.encode(to.version, xid, room))
+    }
+
+    /// Configures a flow table.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn table_mod(&mut self, to: Switch, table_mod: &TableMod) -> Result<Xid, SendError> {
+        self.send(to, USUAL_MESSAGE, |xid, room| table_mod.encode(to.version, xid, room))
+    }
+
+    /// Asks for a reply as soon as the switch has done all that it was sent before.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn barrier(&mut self, to: Switch) -> Result<Xid, SendError> {
+        self.send_empty(to, Kind::BarrierRequest)
+    }
+
+    /// Asks for statistics or a description; the answer may come in several parts. Groups and
+    /// meters are counted as in a flow-mod. Of flows, groups and meters the application is told its
+    /// own, and others' too if it was granted `flow.read`.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn request(
+        &mut self,
+        to: Switch,
+        request: &MultipartRequest<'_>,
+    ) -> Result<Xid, SendError> {
+        let request = self.host.own().request(request)?;
+        self.send(to, USUAL_MESSAGE, |xid, room| request.encode(to.version, xid, room))
+    }
+
+    /// Asks for the switch's configuration.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn get_config(&mut self, to: Switch) -> Result<Xid, SendError> {
+        self.send_empty(to, Kind::GetConfigRequest)
+    }
+
+    /// Asks for the queues of a port.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn queue_config(&mut self, to: Switch, port: PortNo) -> Result<Xid, SendError> {
+        self.send(to, USUAL_MESSAGE, |xid, room| {
+            QueueConfig::encode_request(port, to.version, xid, room)
+        })
+    }
+
+    /// Sends an experimenter's message.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn experimenter(
+        &mut self,
+        to: Switch,
+        message: &Experimenter<'_>,
+    ) -> Result<Xid, SendError> {
+        let size = message.data.len() + USUAL_MESSAGE;
+        self.send(to, size, |xid, room| message.encode(to.version, xid, room))
+    }
+
+    /// The transaction id of the last message sent, in this batch or before.
+    pub fn last_xid(&self) -> Xid {
+        Xid(self.host.last_xid())
+    }
+
+    /// What this application calls a priority of the switch; `None` if it is not its own. What a
+    /// switch tells has the numbers that are on the switch.
+    pub fn own_priority(&self, on_switch: u16) -> Option<u16> {
+        let (lowest, highest) = self.host.own().priorities;
+        on_switch.checked_sub(lowest).filter(|_| on_switch <= highest)
+    }
+
+    /// What this application calls a group of the switch; `None` if it is not its own.
+    pub fn own_group(&self, on_switch: u32) -> Option<u32> {
+        let (first, last) = self.host.own().groups;
+        on_switch.checked_sub(first).filter(|_| on_switch <= last)
+    }
+
+    /// What this application calls a meter of the switch; `None` if it is not its own.
+    pub fn own_meter(&self, on_switch: u32) -> Option<u32> {
+        let (first, last) = self.host.own().meters;
+        on_switch.checked_sub(first).filter(|_| on_switch <= last)
     }
 
     /// Applies `actions` to the packet of a packet-in: to the switch's copy if it kept one.
@@ -138,20 +291,28 @@ impl<'h> Network<'h> {
         self.host.log(Level::Debug, text);
     }
 
+    fn send_empty(&mut self, to: Switch, kind: Kind) -> Result<Xid, SendError> {
+        self.send(to, Header::SIZE, |xid, room| kind.encode_empty(to.version, xid, room))
+    }
+
     /// Encodes a message where it goes.
     fn send(
         &mut self,
         to: Switch,
         size: usize,
-        encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
-    ) -> Result<(), SendError> {
+        encode: impl Fn(u32, &mut [u8]) -> Result<usize, EncodeError>,
+    ) -> Result<Xid, SendError> {
+        let xid = self.host.last_xid().wrapping_add(1);
         let mut size = size.min(LONGEST_MESSAGE);
         loop {
             let room = self.host.reserve(size).ok_or(SendError::Full)?;
-            match encode(room) {
+            match encode(xid, room) {
                 Ok(written) => {
-                    let sent = self.host.commit(to.dpid.0, to.epoch, written);
-                    return if sent { Ok(()) } else { Err(SendError::Full) };
+                    if !self.host.commit(to.dpid.0, to.epoch, written) {
+                        return Err(SendError::Full);
+                    }
+                    self.host.sent(xid);
+                    return Ok(Xid(xid));
                 }
                 Err(EncodeError::NoRoom { .. }) if size < LONGEST_MESSAGE => {
                     size = LONGEST_MESSAGE;

@@ -49,6 +49,14 @@ impl Host for Recorder {
         (1, u16::MAX)
     }
 
+    fn groups(&self) -> (u32, u32) {
+        (1 << 16, (1 << 16) + 0xffff)
+    }
+
+    fn meters(&self) -> (u32, u32) {
+        (1 << 8, (1 << 8) + 0xff)
+    }
+
     fn stop(&mut self, number: usize) {
         self.stopped.push(number);
     }
@@ -167,6 +175,14 @@ impl AlignedRecord {
         Self::new(head, frame)
     }
 
+    /// The same, of a packet that the switch keeps under this number.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer_id: u32) -> Self {
+        let at = self.start + std::mem::offset_of!(Record, buffer_id);
+        self.bytes[at..at + 4].copy_from_slice(&buffer_id.to_le_bytes());
+        self
+    }
+
     /// A port event; `reason` is `OFPPR_*`, `state` `OFPPS_*`.
     pub fn port(switch: Switch, reason: u8, port_no: PortNo, state: u32) -> Self {
         let port = Port {
@@ -185,6 +201,38 @@ impl AlignedRecord {
             ..Record::new(RecordKind::Port, switch.version.wire(), switch.dpid.0, switch.epoch)
         };
         Self::new(head, &body)
+    }
+
+    /// A reply or an error, of a whole OpenFlow message.
+    ///
+    /// # Panics
+    /// If the message is longer than an OpenFlow message.
+    pub fn answer(kind: RecordKind, switch: Switch, message: &[u8]) -> Self {
+        let head = Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch);
+        Self::new(head, message)
+    }
+
+    /// A flow of the application is gone; of a whole OpenFlow message.
+    ///
+    /// # Panics
+    /// If the message is longer than an OpenFlow message.
+    pub fn flow_removed(switch: Switch, cookie: u64, reason: u8, message: &[u8]) -> Self {
+        let head = Record {
+            cookie,
+            reason,
+            ..Record::new(
+                RecordKind::FlowRemoved,
+                switch.version.wire(),
+                switch.dpid.0,
+                switch.epoch,
+            )
+        };
+        Self::new(head, message)
+    }
+
+    /// So many answers did not reach the application.
+    pub fn lost(count: u64) -> Self {
+        Self::new(Record::new(RecordKind::Lost, 0, 0, 0), &count.to_le_bytes())
     }
 
     fn bytes(&self) -> &[u8] {

@@ -2,11 +2,14 @@
 //! header, is loaded and runs.
 #![cfg(feature = "host")]
 
+use std::fmt::Write as _;
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use openflow::{Action, PacketOut, PortNo, Version};
+use rosemary_sdk::abi::HostTable;
 use rosemary_sdk::abi::host::{HostedApp, LoadError};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use sys::object::Object;
@@ -82,6 +85,16 @@ fn structures_have_the_same_layout_in_c() {
     for (field, offset) in [("hw_addr", 12), ("name", 20), ("curr_speed", 36)] {
         text += &check("rosemary_port", field, offset);
     }
+    for (field, offset) in [
+        ("lowest_priority", offset_of!(HostTable, lowest_priority)),
+        ("log", offset_of!(HostTable, log)),
+        ("first_group", offset_of!(HostTable, first_group)),
+        ("last_meter", offset_of!(HostTable, last_meter)),
+    ] {
+        text += &check("rosemary_host", field, offset);
+    }
+    let size = size_of::<HostTable>();
+    writeln!(text, "_Static_assert(sizeof(struct rosemary_host) == {size}, \"host\");").unwrap();
     text += "_Static_assert(sizeof(struct rosemary_record) == 48, \"record\");\n";
     text += "_Static_assert(sizeof(struct rosemary_port) == 48, \"port\");\n";
     text += "int unused;\n";

@@ -1,10 +1,15 @@
 //! Apps in Rust, through the ABI and back. These run under Miri too (`make miri`).
 #![cfg(feature = "host")]
 
-use openflow::{PortNo, Version};
+use openflow::{
+    Bucket, ErrorMessage, FlowRemovedReason, GroupKind, GroupMod, GroupModCommand, Header, Kind,
+    MeterMod, MeterModCommand, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
+    append,
+};
+use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
-use rosemary_sdk::{Action, App, Batch, Event, Network};
+use rosemary_sdk::{Action, App, Batch, Event, Network, SendError, Switch, Xid};
 
 fn packets<const N: usize>() -> [AlignedRecord; N] {
     let at = Bench::switch(7, Version::V1_3);
@@ -110,4 +115,106 @@ impl App for Stillborn {
 fn app_that_cannot_be_created_is_not_destroyed() {
     let error = HostedApp::linked::<Stillborn>(Recorder::default()).unwrap_err();
     assert!(matches!(error, LoadError::Create), "{error}");
+}
+
+/// Asks as soon as there is a switch, and tells what comes back.
+#[derive(Default)]
+struct Curious {
+    barrier: Option<Xid>,
+    stats: Option<Xid>,
+}
+
+impl Curious {
+    fn ask(&mut self, switch: Switch, network: &mut Network<'_>) -> Result<(), SendError> {
+        let group = GroupMod {
+            command: GroupModCommand::Delete,
+            kind: GroupKind::All,
+            group_id: 5,
+            buckets: vec![Bucket::new([Action::Group(6)])],
+        };
+        assert_eq!(network.group_mod(switch, &group)?, Xid(1));
+        let meter = MeterMod {
+            command: MeterModCommand::Delete,
+            flags: openflow::MeterFlags::KBPS,
+            meter_id: 7,
+            bands: vec![],
+        };
+        assert_eq!(network.meter_mod(switch, &meter)?, Xid(2));
+        assert_eq!(
+            network.group_mod(switch, &GroupMod { group_id: 0x1_0000, ..group }),
+            Err(SendError::Group { is: 0x1_0000, most: 0xffff })
+        );
+        self.barrier = Some(network.barrier(switch)?);
+        self.stats = Some(network.request(switch, &MultipartRequest::Group(5))?);
+        assert_eq!(network.last_xid(), Xid(4), "what was not sent took none");
+        assert_eq!((network.own_group(0x1_0005), network.own_group(5)), (Some(5), None));
+        assert_eq!((network.own_meter(0x107), network.own_meter(0x207)), (Some(7), None));
+        assert_eq!((network.own_priority(1), network.own_priority(0)), (Some(0), None));
+        Ok(())
+    }
+}
+
+impl App for Curious {
+    fn create() -> Self {
+        Self::default()
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        match event {
+            Event::SwitchUp(switch) => self.ask(switch, network).expect("there is room"),
+            Event::Reply(reply) if Some(reply.xid) == self.barrier => network.info("barrier"),
+            Event::Reply(reply) => {
+                assert_eq!(Some(reply.xid), self.stats);
+                let parts = reply.multipart().expect("it is one");
+                network.info(&format!("{} {parts:?}", reply.kind));
+            }
+            Event::Error(error) => network.info(&format!("{:?} {}", error.xid, error.error)),
+            Event::FlowRemoved(removed) => {
+                assert_eq!(removed.reason, FlowRemovedReason::HardTimeout);
+                network.info(&format!("gone {:#x}", removed.cookie));
+            }
+            Event::Lost(count) => network.info(&format!("lost {count}")),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn app_asks_with_its_own_numbers_and_knows_the_answers_by_their_ids() {
+    let mut bench = Bench::new::<Curious>();
+    let at = Bench::switch(7, Version::V1_3);
+    let sent = bench.event(AlignedRecord::about(RecordKind::SwitchUp, at));
+    let xids: Vec<u32> =
+        sent.iter().map(|sent| Header::decode(&sent.message).unwrap().xid).collect();
+    assert_eq!(xids, [1, 2, 3, 4]);
+    let group_mod = GroupMod::decode(&sent[0].message).unwrap();
+    assert_eq!(group_mod.group_id, 0x1_0005);
+    assert_eq!(group_mod.buckets[0].actions, [Action::Group(0x1_0006)]);
+    assert_eq!(MeterMod::decode(&sent[1].message).unwrap().meter_id, 0x107);
+    let asked = MultipartRequest::decode(&sent[3].message).unwrap();
+    assert_eq!(asked, MultipartRequest::Group(0x1_0005));
+
+    let mut message = Vec::new();
+    append(&mut message, |out| Kind::BarrierReply.encode_empty(at.version, 3, out)).unwrap();
+    bench.event(AlignedRecord::answer(RecordKind::Reply, at, &message));
+    let reply = MultipartReply { more: false, body: ReplyBody::Group(vec![]) };
+    let mut message = Vec::new();
+    append(&mut message, |out| reply.encode(at.version, 4, out)).unwrap();
+    bench.event(AlignedRecord::answer(RecordKind::Reply, at, &message));
+    let error = ErrorMessage { version: at.version, kind: 6, code: 8, data: &[] };
+    let mut message = Vec::new();
+    append(&mut message, |out| error.encode(1, out)).unwrap();
+    bench.event(AlignedRecord::answer(RecordKind::Error, at, &message));
+    bench.event(AlignedRecord::flow_removed(at, 0xabc, 1, &[]));
+    bench.event(AlignedRecord::lost(3));
+    assert_eq!(
+        bench.log(),
+        [
+            "Info: barrier",
+            "Info: multipart_reply MultipartReply { more: false, body: Group([]) }",
+            "Info: Xid(1) GROUP_MOD_FAILED/UNKNOWN_GROUP",
+            "Info: gone 0xabc",
+            "Info: lost 3",
+        ]
+    );
 }

@@ -21,8 +21,8 @@ use thiserror::Error;
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
-/// The most descriptors that one message carries.
-pub const MAX_FDS: usize = 16;
+/// The most descriptors that one message carries: what a kernel is started with. Linux allows 253.
+pub const MAX_FDS: usize = 84;
 
 /// What can be wrong with a control socket.
 #[derive(Debug, Error)]

@@ -27,7 +27,7 @@ pub struct Doorbell {
 pub struct Ringer {
     ours: OwnedFd,
     /// As for [`Doorbell`].
-    _theirs: Option<OwnedFd>,
+    theirs: Option<OwnedFd>,
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -66,12 +66,21 @@ impl Ringer {
     /// The system is out of descriptors or memory.
     pub fn new() -> io::Result<(Self, OwnedFd)> {
         let (theirs, ours) = pipe()?;
-        Ok((Self { ours, _theirs: Some(theirs.try_clone()?) }, theirs))
+        Ok((Self { ours, theirs: Some(theirs.try_clone()?) }, theirs))
     }
 
     /// Takes the ringing end that a peer made.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self { ours: fd, _theirs: None }
+        Self { ours: fd, theirs: None }
+    }
+
+    /// Another ringer of the same doorbell.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let theirs = self.theirs.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Self { ours: self.ours.try_clone()?, theirs })
     }
 
     /// Wakes the peer. A doorbell that is already as loud as it gets stays so.

@@ -5,10 +5,15 @@
 //! its process. When the last of them is gone the kernel removes the network with its interfaces
 //! and the mounts with their files: nothing has to be undone, even after `SIGKILL`.
 //!
-//! See `unshare(2)`, `network_namespaces(7)`, `mount_namespaces(7)`.
+//! An ordinary user may do all this in a user namespace of their own, where the system allows those: there
+//! the user is root, of what is inside and of nothing else. That is not a thread's but the whole process's.
+//!
+//! See `unshare(2)`, `user_namespaces(7)`, `network_namespaces(7)`, `mount_namespaces(7)`.
 
 use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{fs, io};
 
 use rustix::fs::{Mode, OFlags};
@@ -34,6 +39,86 @@ pub enum EnterError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+/// Why the process could not become root of a user namespace.
+#[derive(Debug, Error)]
+pub enum BecomeRootError {
+    /// The kernel did not let this process make one.
+    #[error("the kernel refused a user namespace")]
+    Unshare(#[source] Errno),
+    /// Whom its root stands for outside could not be said: somebody watches over such namespaces.
+    #[error("{file} could not be written")]
+    Map {
+        /// The file.
+        file: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Where a process says that it cannot change its groups.
+const SETGROUPS: &str = "/proc/self/setgroups";
+
+/// Makes this process root of a user namespace of its own, in which its user is the only one.
+///
+/// To be called while the process has one thread.
+///
+/// # Errors
+/// [`BecomeRootError::Unshare`] leaves the process as it was; after the other one it is inside, with no
+/// user, and should end.
+pub fn become_root() -> Result<(), BecomeRootError> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    // SAFETY: the flag leaves the descriptor table shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(BecomeRootError::Unshare)?;
+    // Without the first the last is not allowed: groups may be there to keep their members out.
+    for (file, text) in [
+        (SETGROUPS, "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {} 1", user.as_raw())),
+        ("/proc/self/gid_map", format!("0 {} 1", group.as_raw())),
+    ] {
+        fs::write(file, text).map_err(|source| BecomeRootError::Map { file, source })?;
+    }
+    Ok(())
+}
+
+/// Whether this process is in a user namespace as [`become_root`] makes them.
+pub fn is_of_one_user() -> bool {
+    fs::read_to_string(SETGROUPS).is_ok_and(|text| text.trim() == "deny")
+}
+
+/// What seccomp(2) is to do: answer that groups were set, let everything else pass.
+///
+/// The first field of what it looks at is the system call's number. Of which machine that is makes no
+/// difference here: nobody is kept from anything.
+const GROUPS_ARE_SET: [libc::sock_filter; 4] = [
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+    step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_setgroups.unsigned_abs(), 1),
+    step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO as u64, 0), // error 0: done
+    step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW as u64, 0),
+];
+
+/// An instruction; `otherwise` is how many to skip if what it asks is not so.
+#[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits, what is compared has 32")]
+const fn step(code: u32, k: u64, otherwise: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: k as u32 }
+}
+
+/// Lets `command` believe that it has set its groups, in a user namespace where nobody can.
+///
+/// For programs that give up groups which they do not have there, and end if that is refused.
+pub fn pretend_to_set_groups(command: &mut Command) -> &mut Command {
+    let mut filter = GROUPS_ARE_SET;
+    let pretend = move || {
+        let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+        // SAFETY: the filter and what points to it live until the call returns; it copies them.
+        let result = unsafe {
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec the closure makes a system call and allocates nothing.
+    unsafe { command.pre_exec(pretend) }
 }
 
 /// Moves the calling thread into a network of its own, where even `lo` is down, and puts an empty
@@ -104,6 +189,20 @@ mod tests {
 
     fn net_of_this_thread() -> PathBuf {
         fs::read_link("/proc/thread-self/ns/net").unwrap()
+    }
+
+    #[test]
+    fn program_that_pretends_to_set_its_groups_goes_on_with_those_it_had() {
+        if !crate::process::is_root() {
+            println!("SKIPPED: only root may say what a system call answers");
+            return;
+        }
+        let mut groups = Command::new("setpriv");
+        groups.args(["--groups=31415", "id", "-G"]);
+        let told = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
+        assert_eq!(told(groups.output().unwrap()).split_whitespace().next_back(), Some("31415"));
+        let pretended = told(pretend_to_set_groups(&mut groups).output().unwrap());
+        assert!(!pretended.is_empty() && !pretended.contains("31415"), "{pretended}");
     }
 
     #[test]

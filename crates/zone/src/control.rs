@@ -5,6 +5,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The numbers on switches that are an app's: of its 0, and of its highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Priorities of flows.
+    pub band: (u16, u16),
+    /// Groups.
+    pub groups: (u32, u32),
+    /// Meters.
+    pub meters: (u32, u32),
+}
+
 /// The monitor to a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -15,11 +26,11 @@ pub enum Request {
         name: String,
         /// The user and group to become first, if the monitor is root.
         run_as: Option<u32>,
-        /// The priorities on the switch of the app's priority 0 and of its highest.
-        band: (u16, u16),
+        /// What is the app's on switches.
+        numbers: Numbers,
     },
-    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up memory, down
-    /// memory, up doorbell, down doorbell.
+    /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up doorbell; then, for
+    /// each of the kernel's workers: up memory, down memory, down doorbell.
     Rings {
         /// Bytes of records that each ring holds.
         capacity: u32,

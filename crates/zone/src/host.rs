@@ -5,41 +5,57 @@ use sdk::abi::host::Host;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
+use crate::control::Numbers;
+
 /// The zone's side of the app ABI.
 #[derive(Debug)]
 pub struct ZoneHost {
     app: String,
-    band: (u16, u16),
-    /// None until the kernel has given rings.
-    pub messages: Option<DownWriter>,
+    numbers: Numbers,
+    /// Where messages go, for each ring; none until the kernel has given rings.
+    pub messages: Vec<DownWriter>,
+    /// By which ring the batch in hand came, and its messages go.
+    pub ring: usize,
 }
 
 impl ZoneHost {
-    /// For the application with this name and these priorities, without rings.
-    pub fn new(app: String, band: (u16, u16)) -> Self {
-        Self { app, band, messages: None }
+    /// For the application with this name and these numbers, without rings.
+    pub fn new(app: String, numbers: Numbers) -> Self {
+        Self { app, numbers, messages: Vec::new(), ring: 0 }
+    }
+
+    fn messages(&mut self) -> Option<&mut DownWriter> {
+        self.messages.get_mut(self.ring)
     }
 }
 
 impl Host for ZoneHost {
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        self.messages.as_mut()?.reserve(size)
+        self.messages()?.reserve(size)
     }
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        self.messages.as_mut().is_some_and(|messages| messages.commit(dpid, epoch, size))
+        self.messages().is_some_and(|messages| messages.commit(dpid, epoch, size))
     }
 
     fn room(&self) -> usize {
-        self.messages.as_ref().map_or(0, DownWriter::free)
+        self.messages.get(self.ring).map_or(0, DownWriter::free)
     }
 
     fn band(&self) -> (u16, u16) {
-        self.band
+        self.numbers.band
+    }
+
+    fn groups(&self) -> (u32, u32) {
+        self.numbers.groups
+    }
+
+    fn meters(&self) -> (u32, u32) {
+        self.numbers.meters
     }
 
     fn stop(&mut self, number: usize) {
-        if let Some(messages) = &mut self.messages {
+        if let Some(messages) = self.messages() {
             messages.stop(number);
         }
     }

@@ -8,6 +8,10 @@
 //!                              \--- nothing: sleep on doorbell and control -/
 //! ```
 //!
+//! There is a pair of rings with each of the kernel's workers. A batch comes by one of them, and what
+//! the application sends for it goes by that one's other half; they take turns. Only the snapshot is
+//! read ring after ring, so that the application sees one.
+//!
 //! The rule that keeps it right: what an application sends for a batch and the batch's being done
 //! become visible in the same store, or, if it fails, neither does.
 
@@ -17,7 +21,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use sdk::abi::host::{Answer as Answered, Failed, HostedApp, LoadError};
+use sdk::abi::RecordKind;
+use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::object::Object;
@@ -77,19 +82,27 @@ pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
 #[derive(Debug)]
 struct Zone {
     app: HostedApp<ZoneHost>,
-    rings: Option<Rings>,
+    /// One for each of the kernel's workers; none until the kernel has given them.
+    rings: Vec<Ring>,
+    /// Rung by every worker.
+    up_bell: Option<Doorbell>,
+    /// The ring whose turn is next.
+    next: usize,
+    /// The ring that is telling its part of the snapshot; the others wait.
+    telling: Option<usize>,
     wake_at_ns: Option<u64>,
 }
 
-/// What the kernel has given, but for the writing half, which the application's calls use.
+/// What a worker has given, but for the writing half, which the application's calls use.
 #[derive(Debug)]
-struct Rings {
+struct Ring {
     records: UpReader,
-    up_bell: Doorbell,
     down_bell: Ringer,
+    /// What its last turn came to.
+    turn: Turn,
 }
 
-/// What a turn of the loop came to.
+/// What a ring's turn came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The application was called.
@@ -102,7 +115,7 @@ enum Turn {
 
 fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
     let (request, fds) = next(monitor)?;
-    let Request::Load { name, run_as, band } = request else {
+    let Request::Load { name, run_as, numbers } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
@@ -112,11 +125,11 @@ fn load(monitor: &Channel) -> Result<Zone, ZoneError> {
     };
     confined.map_err(ZoneError::Confine)?;
     let object = Object::load(object).map_err(ZoneError::Load)?;
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), band))?;
+    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
-    Ok(Zone { app, rings: None, wake_at_ns: None })
+    Ok(Zone::of(app))
 }
 
 /// Waits for the monitor's next request.
@@ -133,6 +146,10 @@ fn next(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ZoneError> {
 }
 
 impl Zone {
+    fn of(app: HostedApp<ZoneHost>) -> Self {
+        Self { app, rings: Vec::new(), up_bell: None, next: 0, telling: None, wake_at_ns: None }
+    }
+
     fn live(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
         let mut until_look = 0_u32;
         loop {
@@ -143,74 +160,125 @@ impl Zone {
                 }
             }
             until_look -= 1;
-            let turn = self.turn()?;
-            if turn != Turn::Worked {
-                self.sleep(monitor, turn);
+            if !self.turn()? {
+                self.sleep(monitor);
                 until_look = 0;
             }
         }
     }
 
-    /// Calls the application if there is something for it.
-    fn turn(&mut self) -> Result<Turn, ZoneError> {
-        let Some(rings) = &mut self.rings else { return Ok(Turn::Idle) };
+    /// Calls the application, with what came by the next ring that has something for it, or because
+    /// it is time. `false` if there is nothing to do.
+    fn turn(&mut self) -> Result<bool, ZoneError> {
+        let count = self.rings.len();
+        let (first, count) = self.telling.map_or((self.next, count), |ring| (ring, 1));
+        for number in first..first + count {
+            let number = number % self.rings.len();
+            let turn = self.turn_of(number)?;
+            if let Some(ring) = self.rings.get_mut(number) {
+                ring.turn = turn;
+            }
+            if turn == Turn::Worked {
+                self.next = (number + 1) % self.rings.len();
+                return Ok(true);
+            }
+        }
+        self.wake()
+    }
+
+    /// Calls the application if there is something for it in ring `number`.
+    fn turn_of(&mut self, number: usize) -> Result<Turn, ZoneError> {
+        let Some(ring) = self.rings.get_mut(number) else { return Ok(Turn::Idle) };
+        self.app.host().ring = number;
         // Before the application looks: room that comes while it runs is more than it had.
-        let had = self.app.host().messages.as_ref().map_or(0, DownWriter::free);
+        let had = self.app.host().room();
         if had == 0 {
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
-        let batch = rings.records.batch(MAX_BATCH)?;
-        let now_ns = now_ns();
-        if batch.is_empty() && self.wake_at_ns.is_none_or(|wake_at| now_ns < wake_at) {
+        let batch = ring.records.batch(MAX_BATCH)?;
+        let mut records = &batch[..];
+        let mut part_is_over = false;
+        if self.telling.is_some()
+            && let Some(end) = records.iter().position(|record| ends_part(record))
+        {
+            // What is behind it is later than what other rings have to tell.
+            (records, part_is_over) = (&records[..=end], true);
+        }
+        let count = records.len();
+        if count == 0 {
             return Ok(Turn::Idle);
         }
-        let (count, answered) = (batch.len(), self.app.on_batch(now_ns, &batch));
-        let messages = self.app.host().messages.as_mut();
+        let handled = call(&mut self.app, &mut self.wake_at_ns, records)?;
+        let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
-        let Answered { handled, wake_at_ns } = match answered {
-            Ok(answered) => answered,
-            Err(failed) => {
-                messages.roll_back();
-                return Err(failed.into());
-            }
-        };
-        self.wake_at_ns = wake_at_ns;
         if handled == 0 && !messages.is_open() {
-            // A wake-up that led to nothing, or records that found no room.
-            return Ok(if count == 0 { Turn::Worked } else { Turn::NeedsRoom { had } });
+            return Ok(Turn::NeedsRoom { had });
         }
-        if messages.done(&mut rings.records, handled) {
-            rings.down_bell.ring();
+        if messages.done(&mut ring.records, handled) {
+            ring.down_bell.ring();
+        }
+        if part_is_over && handled == count {
+            self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
         }
         Ok(Turn::Worked)
     }
 
-    /// Sleeps until there is something to do, as far as `turn` says what it waits for.
-    fn sleep(&mut self, monitor: &Channel, turn: Turn) {
-        let messages = self.app.host().messages.as_mut();
-        let (Some(rings), Some(messages)) = (&mut self.rings, messages) else {
+    /// Calls the application without records, if it is time. What it sends goes by the first ring.
+    fn wake(&mut self) -> Result<bool, ZoneError> {
+        if self.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
+            return Ok(false);
+        }
+        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
+        self.app.host().ring = 0;
+        if self.app.host().room() == 0 {
+            ring.turn = Turn::NeedsRoom { had: 0 };
+            return Ok(false);
+        }
+        call(&mut self.app, &mut self.wake_at_ns, &[])?;
+        if let Some(messages) = self.app.host().messages.first_mut()
+            && messages.done(&mut ring.records, 0)
+        {
+            ring.down_bell.ring();
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until there is something to do, as far as the rings' turns say what each waits for.
+    fn sleep(&mut self, monitor: &Channel) {
+        let Some(up_bell) = &self.up_bell else {
             let _ = poll(&mut [PollFd::new(monitor, PollFlags::IN)], None);
             return;
         };
-        let waiting = match turn {
-            Turn::NeedsRoom { had } => messages.prepare_to_wait_for_room(had),
-            Turn::Worked | Turn::Idle => messages.prepare_to_sleep(&rings.records),
+        let mut waiting = false;
+        // What a ring has while another tells its part is looked at when that is over.
+        let counts = |number: usize, turn: Turn| {
+            self.telling.is_none_or(|telling| telling == number)
+                || turn == Turn::NeedsRoom { had: 0 }
         };
+        let messages = &mut self.app.host().messages;
+        for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
+            waiting |= match ring.turn {
+                turn if !counts(number, turn) => false,
+                Turn::NeedsRoom { had } => messages.prepare_to_wait_for_room(had),
+                Turn::Worked | Turn::Idle => messages.prepare_to_sleep(&ring.records),
+            };
+        }
         if !waiting {
             // Without any room the application would not be called when it is time, either.
-            let wake_at_ns = self.wake_at_ns.filter(|_| turn != Turn::NeedsRoom { had: 0 });
-            let timeout = wake_at_ns.map(|wake_at| {
+            let no_room =
+                self.rings.first().is_some_and(|ring| ring.turn == Turn::NeedsRoom { had: 0 });
+            let timeout = self.wake_at_ns.filter(|_| !no_room).map(|wake_at| {
                 let wait = Duration::from_nanos(wake_at.saturating_sub(now_ns()));
                 wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
             });
             let mut fds =
-                [PollFd::new(monitor, PollFlags::IN), PollFd::new(&rings.up_bell, PollFlags::IN)];
+                [PollFd::new(monitor, PollFlags::IN), PollFd::new(up_bell, PollFlags::IN)];
             let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
             if !fds[1].revents().is_empty() {
-                rings.up_bell.silence();
+                up_bell.silence();
             }
         }
-        messages.awake();
+        messages.iter_mut().for_each(DownWriter::awake);
     }
 
     /// Does what the monitor asks. `false` when that is to stop.
@@ -231,16 +299,54 @@ impl Zone {
     /// Starts to use the rings of a new kernel; the snapshot that it begins with tells the
     /// application that all it knew is void.
     fn take_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
-        let Ok([up, down, up_bell, down_bell]) = <[OwnedFd; 4]>::try_from(fds) else {
-            return Err(ZoneError::OutOfOrder("Rings without their four descriptors"));
-        };
-        let ZoneEnd { records, messages } =
-            ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
-        self.app.host().messages = Some(messages);
-        let (up_bell, down_bell) = (Doorbell::from_fd(up_bell), Ringer::from_fd(down_bell));
-        self.rings = Some(Rings { records, up_bell, down_bell });
+        let mut fds = fds.into_iter();
+        self.up_bell = fds.next().map(Doorbell::from_fd);
+        let (mut rings, mut writers) = (Vec::new(), Vec::new());
+        while let Some(up) = fds.next() {
+            let (Some(down), Some(down_bell)) = (fds.next(), fds.next()) else {
+                return Err(ZoneError::OutOfOrder("Rings without all their descriptors"));
+            };
+            let ZoneEnd { records, messages } =
+                ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
+            let down_bell = Ringer::from_fd(down_bell);
+            rings.push(Ring { records, down_bell, turn: Turn::Idle });
+            writers.push(messages);
+        }
+        if rings.is_empty() {
+            return Err(ZoneError::OutOfOrder("Rings without any"));
+        }
+        (self.rings, self.app.host().messages) = (rings, writers);
+        (self.next, self.telling) = (0, Some(0));
         Ok(())
     }
+}
+
+/// Calls the application with records of one ring, or with none because it is time; returns how
+/// many it handled. If it fails, what it has sent is void.
+fn call(
+    app: &mut HostedApp<ZoneHost>,
+    wake_at_ns: &mut Option<u64>,
+    records: &[&[u8]],
+) -> Result<usize, ZoneError> {
+    match app.on_batch(now_ns(), records) {
+        Ok(Answered { handled, wake_at_ns: again }) => {
+            *wake_at_ns = again;
+            Ok(handled)
+        }
+        Err(failed) => {
+            app.host().messages.iter_mut().for_each(DownWriter::roll_back);
+            Err(failed.into())
+        }
+    }
+}
+
+/// Whether a record ends a worker's part of the snapshot.
+fn ends_part(record: &[u8]) -> bool {
+    const ENDS: [[u8; 2]; 2] = [
+        (RecordKind::SnapshotEnd as u16).to_le_bytes(),
+        (RecordKind::SnapshotPart as u16).to_le_bytes(),
+    ];
+    record.get(4..6).is_some_and(|kind| ENDS.iter().any(|end| end == kind))
 }
 
 /// Monotonic time in nanoseconds.
@@ -249,3 +355,6 @@ fn now_ns() -> u64 {
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds * 1_000_000_000 + nanos
 }
+
+#[cfg(test)]
+mod tests;

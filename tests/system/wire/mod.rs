@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, Of, Running, Switch};
+use rosemary_tests::capture::is_installed;
 use rosemary_tests::controller::{Controller, PORT};
 use rosemary_tests::{rosemary_binary, skip};
 
@@ -70,7 +71,7 @@ impl<'lab> Wire<'lab> {
         let (decoded, text) = decode()?;
         ensure!(decoded, "rosemary ofp decode: {}", errors(&text, "error:"));
 
-        if !has_tshark() {
+        if !is_installed("tshark") {
             skip(&anyhow::anyhow!("tshark is not installed, so it was not asked"));
             return Ok(None);
         }
@@ -108,12 +109,6 @@ impl<'lab> Wire<'lab> {
 
 fn capture_file(lab: &Lab) -> PathBuf {
     lab.files().join("wire.pcap")
-}
-
-fn has_tshark() -> bool {
-    std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join("tshark").is_file())
-    })
 }
 
 /// The lines around the first that say `what`.

@@ -19,6 +19,16 @@ pub enum LabError {
         /// The command line of this process, to be typed again.
         command: String,
     },
+    /// An ordinary user, and nothing that an ordinary user may do here.
+    #[error(
+        "this makes network namespaces, and here only root may{}; type: sudo {command}", because(*why)
+    )]
+    NoUserNamespace {
+        /// What forbids it, if that was found out.
+        why: Option<&'static str>,
+        /// The command line of this process, to be typed again.
+        command: String,
+    },
     /// Root, but not root enough.
     #[error("{}", namespace_hint(.0))]
     Namespace(#[from] EnterError),
@@ -97,7 +107,13 @@ impl LabError {
 
     /// Whether this machine lacks something the lab needs: the case for skipping a test.
     pub fn is_about_the_machine(&self) -> bool {
-        matches!(self, Self::NotRoot { .. } | Self::Namespace(_) | Self::Missing { .. })
+        matches!(
+            self,
+            Self::NotRoot { .. }
+                | Self::NoUserNamespace { .. }
+                | Self::Namespace(_)
+                | Self::Missing { .. }
+        )
     }
 }
 
@@ -113,6 +129,10 @@ fn namespace_hint(error: &EnterError) -> &'static str {
              (or --cap-add SYS_ADMIN --cap-add NET_ADMIN)"
         }
     }
+}
+
+fn because(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!(" ({why})"))
 }
 
 /// What may help before anything is installed.

@@ -121,6 +121,9 @@ impl<'lab> Host<'lab> {
         let mut command = self.command("tcpdump");
         // -Z root: it would become another user, and so outlive the lab (see `die_with_parent`).
         command.args(["-Z", "root", "-l", "-n", "-e", "-t", "-Q", "in", "-i", "eth0"]);
+        if sys::namespace::is_of_one_user() {
+            sys::namespace::pretend_to_set_groups(&mut command); // it sets root's, whoever that is
+        }
         let mut tcpdump = self.lab.start(&format!("tcpdump-{}", self.name), command)?;
         self.lab.wait_for("tcpdump listens", Duration::from_secs(10), |_| {
             tcpdump.must_run()?;

@@ -28,6 +28,7 @@ mod ping;
 pub mod processes;
 mod programs;
 mod rosemary;
+mod user;
 
 use std::cell::{Cell, OnceCell};
 use std::env;
@@ -47,6 +48,7 @@ pub use host::{Host, Watch};
 pub use ovs::{Of, Switch};
 pub use ping::{PingReport, Pinging, Reply};
 pub use rosemary::{Rosemary, Stopped};
+pub use user::become_root;
 
 use ovs::OpenVSwitch;
 
@@ -83,7 +85,7 @@ impl Lab {
     /// Moves the calling thread into a new lab that has nothing but `lo`.
     ///
     /// # Errors
-    /// [`LabError::NotRoot`], [`LabError::Missing`], [`LabError::Namespace`].
+    /// [`LabError::NotRoot`] (see [`become_root`]), [`LabError::Missing`], [`LabError::Namespace`].
     pub fn enter() -> Result<Self, LabError> {
         Self::enter_until(Interrupt::default())
     }
@@ -97,7 +99,7 @@ impl Lab {
             return Err(LabError::NotRoot { command: this_command() });
         }
         programs::check()?;
-        sys::namespace::enter_private(&COVERED.map(Path::new))?;
+        sys::namespace::enter_private(&COVERED.map(Path::new)).map_err(user::enter_error)?;
         fs::create_dir_all(FILES).map_err(LabError::io(format!("make {FILES}")))?;
         let lab = Self {
             ovs: OnceCell::new(),
@@ -117,12 +119,21 @@ impl Lab {
     /// # Errors
     /// What Open vSwitch said.
     pub fn switch(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
+        self.start_open_vswitch()?;
+        self.switches.set(self.switches.get() + 1);
+        Switch::add(self, name, of, self.switches.get())
+    }
+
+    /// Starts Open vSwitch, if it is not started yet: for programs that add switches themselves.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn start_open_vswitch(&self) -> Result<(), LabError> {
         if self.ovs.get().is_none() {
             let started = OpenVSwitch::start(self)?;
             self.ovs.get_or_init(|| started);
         }
-        self.switches.set(self.switches.get() + 1);
-        Switch::add(self, name, of, self.switches.get())
+        Ok(())
     }
 
     /// Adds a host behind the next port of `switch`: `10.0.0.1` for the lab's first, and so on.

@@ -6,12 +6,13 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::Access;
 
-use super::{FILES, Lab, LabError, Running};
+use super::{FILES, Host, Lab, LabError, Running};
 
 /// The variables that tell every program of Open vSwitch where its files are.
 pub(super) const DIRECTORIES: [&str; 4] =
@@ -35,7 +36,7 @@ pub enum Of {
 
 impl Of {
     /// Its name in `ovs-vsctl` and `ovs-ofctl`.
-    fn ovs_name(self) -> &'static str {
+    pub(crate) fn ovs_name(self) -> &'static str {
         match self {
             Self::V1_0 => "OpenFlow10",
             Self::V1_3 => "OpenFlow13",
@@ -50,6 +51,16 @@ impl fmt::Display for Of {
             Self::V1_3 => "1.3",
         })
     }
+}
+
+/// Which device makes the interfaces that a bridge has for the machine it is on.
+const TUN: &str = "/dev/net/tun";
+
+/// The datapath in user space, where each bridge has such an interface, or where none can be made (in a
+/// container, or where the device is root's) the one that has none: Open vSwitch's own tests use it.
+fn datapath_type() -> &'static str {
+    let tun = std::fs::OpenOptions::new().read(true).write(true).open(TUN);
+    if tun.is_ok() { "netdev" } else { "dummy" }
 }
 
 /// The two daemons. Fields are dropped in order: the switches before their database.
@@ -71,12 +82,13 @@ impl OpenVSwitch {
         let mut database = lab.start("ovsdb-server", command)?;
         lab.wait_for("Open vSwitch's database listens", Duration::from_secs(10), |_| {
             database.must_run()?;
-            Ok(Path::new(FILES).join(SOCKET).exists().then_some(()))
+            // The socket has its name a moment before it listens.
+            Ok(UnixStream::connect(Path::new(FILES).join(SOCKET)).is_ok().then_some(()))
         })?;
         vsctl(lab, &["--no-wait", "init"])?;
 
         let mut command = lab.command("ovs-vswitchd");
-        command.args(["--no-chdir", &format!("unix:{FILES}/{SOCKET}")]);
+        command.args(["--no-chdir", "--enable-dummy", &format!("unix:{FILES}/{SOCKET}")]);
         let mut vswitchd = lab.start("ovs-vswitchd", command)?;
         let control = format!("{FILES}/ovs-vswitchd.{}.ctl", vswitchd.pid());
         lab.wait_for("ovs-vswitchd is ready", Duration::from_secs(10), |_| {
@@ -111,7 +123,8 @@ impl<'lab> Switch<'lab> {
         let datapath_id = format!("other-config:datapath-id={dpid:016x}");
         // In-band rules would be flows in front of the controller's; loopback needs none.
         let band = "other-config:disable-in-band=true";
-        let bridge = ["datapath_type=netdev", "fail_mode=secure", &protocols, &datapath_id, band];
+        let datapath = format!("datapath_type={}", datapath_type());
+        let bridge = [&*datapath, "fail_mode=secure", &protocols, &datapath_id, band];
         let add = ["add-br", name, "--", "set", "bridge", name];
         // It tries again after 1, 2, 4, ... seconds up to this, and 1 s is the least it takes.
         let controller = ["--", "set-controller", name, "tcp:127.0.0.1:6653"];
@@ -208,6 +221,29 @@ impl<'lab> Switch<'lab> {
     pub fn stand_alone(&self) -> Result<(), LabError> {
         vsctl(self.lab, &["set", "bridge", &self.name, "fail_mode=standalone"])?;
         vsctl(self.lab, &["del-controller", &self.name]).map(drop)
+    }
+
+    /// Leaves the port of `host` out of floods from now on. The switch connects anew.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn flood_not_to(&self, host: &Host<'_>) -> Result<(), LabError> {
+        let set = |protocols: &str| {
+            let protocols = format!("protocols={protocols}");
+            vsctl(self.lab, &["set", "bridge", &self.name, &protocols])
+        };
+        // OFPPC_NO_FLOOD is of 1.0 alone (OpenFlow 1.0.2 §5.2.1), and holds for what 1.3 floods.
+        let of_1_0 = Of::V1_0.ovs_name();
+        if self.of != Of::V1_0 {
+            set(&format!("{of_1_0},{}", self.of.ovs_name()))?;
+        }
+        let port = host.port().to_string();
+        let head = ["--timeout=10", "-O", of_1_0, "mod-port", &self.name, &port, "no-flood"];
+        self.lab.run("ovs-ofctl", &head)?;
+        if self.of != Of::V1_0 {
+            set(self.of.ovs_name())?;
+        }
+        Ok(())
     }
 
     /// Plugs an interface of the lab into the next free port and returns the port's number.

@@ -47,7 +47,7 @@ impl PingReport {
 
     /// How long after `since` the first answer came; `None` if none did.
     pub fn first_reply_after(&self, since: SystemTime) -> Option<Duration> {
-        self.replies.iter().find_map(|reply| reply.at.duration_since(since).ok())
+        first_after(self.replies.iter().copied(), since)
     }
 
     /// Reads what `ping -D` of iputils writes.
@@ -68,6 +68,11 @@ impl PingReport {
         let received = counts.next().flatten().ok_or_else(|| nonsense("how many came back?"))?;
         Ok(Self { sent, received, replies })
     }
+}
+
+/// How long after `since` the first of these came.
+fn first_after(mut replies: impl Iterator<Item = Reply>, since: SystemTime) -> Option<Duration> {
+    replies.find_map(|reply| reply.at.duration_since(since).ok())
 }
 
 /// A line such as `[1700000000.123456] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.123 ms`;
@@ -111,6 +116,11 @@ impl<'lab> Pinging<'lab> {
     /// How many requests have been answered so far.
     pub fn received_so_far(&self) -> usize {
         self.ping.stdout().lines().filter_map(reply).count()
+    }
+
+    /// How long after `since` the first answer came; `None` if none has so far.
+    pub fn first_reply_after(&self, since: SystemTime) -> Option<Duration> {
+        first_after(self.ping.stdout().lines().filter_map(reply), since)
     }
 
     /// Waits until `n` requests have been answered.

@@ -52,6 +52,14 @@ impl<'lab> Rosemary<'lab> {
         self.up.pid()
     }
 
+    /// Says so if it has ended.
+    ///
+    /// # Errors
+    /// [`LabError::Ended`] with the end of its log.
+    pub fn must_run(&mut self) -> Result<(), LabError> {
+        self.up.must_run()
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         self.up.stderr()

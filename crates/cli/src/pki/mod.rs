@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use kernel::tls::keys::Keys;
+use monitor::config::Config;
 use monitor::keys::{CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY};
 use monitor::options::TlsDir;
 use openflow::Dpid;
@@ -63,6 +64,16 @@ struct Common {
                 $XDG_CONFIG_HOME/rosemary/pki for others]"
     )]
     dir: Option<PathBuf>,
+    /// The configuration, if it is not the default one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ROSEMARY_CONFIG",
+        hide_env_values = true,
+        help = "Configuration, whose tls-dir is used where --dir is not given [default: as for \
+                `rosemary up`]"
+    )]
+    config: Option<PathBuf>,
     /// Replace what is there
     #[arg(long)]
     force: bool,
@@ -148,9 +159,10 @@ fn init(common: &Common) -> anyhow::Result<()> {
         say::note("switches/ holds certificates of the authority before, which are void now");
     }
     // What was said once has to be said to the others too.
-    let [there, up] = match &common.dir {
-        Some(_) => ["--dir", "--tls-dir"].map(|option| format!(" {option} {}", quoted(dir))),
-        None => [String::new(), String::new()],
+    let [there, up] = match (&common.dir, &common.config) {
+        (Some(_), _) => ["--dir", "--tls-dir"].map(|option| format!(" {option} {}", quoted(dir))),
+        (None, Some(file)) => ["--config"; 2].map(|option| format!(" {option} {}", quoted(file))),
+        (None, None) => [String::new(), String::new()],
     };
     say::note(format_args!(
         "next: `rosemary pki switch NAME --dpid DPID{there}` for each switch, then `rosemary up{up}`"
@@ -249,7 +261,11 @@ fn json(made: &impl Serialize) -> anyhow::Result<()> {
 impl Common {
     fn resolve(&self) -> anyhow::Result<PathBuf> {
         let dir = TlsDir { tls_dir: self.dir.clone() };
-        dir.resolve().context(
+        let config = match &self.dir {
+            Some(_) => Config::default(),
+            None => Config::load(self.config.as_deref())?,
+        };
+        dir.resolve(&config).context(
             "there is no place for keys: neither XDG_CONFIG_HOME nor HOME is set; name a directory \
              with --dir",
         )
@@ -297,7 +313,7 @@ fn parse_dpid(text: &str) -> Result<Dpid, &'static str> {
 }
 
 /// The path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -308,7 +324,7 @@ mod tests {
     use super::*;
 
     fn common(dir: &Path) -> Common {
-        Common { dir: Some(dir.to_owned()), force: false, days: DAYS, json: true }
+        Common { dir: Some(dir.to_owned()), config: None, force: false, days: DAYS, json: true }
     }
 
     fn switch_args(dir: &Path, name: &str, dpid: Vec<Dpid>) -> SwitchArgs {
@@ -366,6 +382,18 @@ mod tests {
         std::fs::copy(other.join(CA_KEY), dir.join(CA_KEY)).unwrap();
         let error = format!("{:#}", switch(&switch_args(dir, "s1", Vec::new())).unwrap_err());
         assert!(error.contains("not the key of the certificate"), "{error}");
+    }
+
+    #[test]
+    fn keys_are_where_the_configuration_says_unless_a_directory_is_given() {
+        let parent = tempfile::tempdir().unwrap();
+        let config = parent.path().join("rosemary.toml");
+        std::fs::write(&config, "controller = { tls-dir = \"keys\" }").unwrap();
+        let mut by_config = Common { dir: None, config: Some(config), ..common(Path::new("")) };
+        init(&by_config).unwrap();
+        assert!(parent.path().join("keys").join(CONTROLLER_CERT).is_file());
+        by_config.dir = Some("/elsewhere".into());
+        assert_eq!(by_config.resolve().unwrap(), Path::new("/elsewhere"));
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! One test per rule.
 
-use openflow::{Bucket, FlowModCommand, GroupKind, GroupModCommand, PortNo, append};
+use openflow::{
+    Bucket, FlowMod, FlowModCommand, GroupKind, GroupModCommand, Match, PortNo, append,
+};
 
 use super::*;
 use crate::policy::Stage;
+
+mod asks;
 
 const APP: AppId = AppId(7);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
@@ -21,6 +25,21 @@ fn rights(capabilities: &[Capability]) -> Rights {
 
 fn usual() -> Rights {
     rights(&[Capability::PacketOut, Capability::FlowWrite])
+}
+
+/// Everything that can be granted.
+fn all() -> Rights {
+    rights(&[
+        Capability::PacketOut,
+        Capability::FlowRead,
+        Capability::FlowWriteAny,
+        Capability::GroupWrite,
+        Capability::MeterWrite,
+        Capability::StatsRead,
+        Capability::SwitchConfig,
+        Capability::TopologyProbe,
+        Capability::Experimenter(0x2320),
+    ])
 }
 
 fn bytes(encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) -> Vec<u8> {
@@ -69,15 +88,19 @@ fn kinds_that_are_the_kernels_own_are_refused() {
     for kind in [
         Kind::Hello,
         Kind::EchoRequest,
-        Kind::BarrierRequest,
+        Kind::EchoReply,
+        Kind::Error,
+        Kind::FeaturesRequest,
         Kind::SetConfig,
         Kind::RoleRequest,
+        Kind::GetAsyncRequest,
         Kind::SetAsync,
-        Kind::Experimenter,
+        Kind::PacketIn,
+        Kind::MultipartReply,
     ] {
         let kind = kind.to_wire(Version::V1_3).unwrap();
         let message = [4, kind, 0, 8, 0, 0, 0, 0];
-        assert_eq!(check(&usual(), Version::V1_3, &message), Err(Refusal::Kind));
+        assert_eq!(check(&all(), Version::V1_3, &message), Err(Refusal::Kind));
     }
 }
 
@@ -227,12 +250,6 @@ fn groups_are_the_apps_own() {
         usual().check(Version::V1_3, &mut group(own, &OUT), |_| false),
         Err(Refusal::Capability)
     );
-}
-
-#[test]
-fn meters_which_nobody_can_make_are_refused() {
-    let metered = own().meter(1);
-    assert_eq!(flow_mod(&usual(), Version::V1_3, &metered), Err(Refusal::Id));
 }
 
 #[test]

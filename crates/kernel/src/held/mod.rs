@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use openflow::PortDesc;
 use sdk::abi::Record;
 use slab::Slab;
+use sys::ring::DEFAULT_CAPACITY;
 
 use crate::plan::{Plan, Set, Wanted};
 
@@ -28,6 +29,24 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// Most entries, and most bytes of messages in them.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
+
+/// What is kept for switches of which fewer than [`FEW`] entries wait: a quarter, so that a flood of
+/// one does not end the packets of others. Nor do so few take more than that, however long they are.
+const KEPT: usize = MOST / 4;
+const KEPT_BYTES: usize = MOST_BYTES / 4;
+const FEW: usize = 16;
+
+/// The least that an entry is taken for, in bytes, when it is asked what there is room for.
+const LEAST: usize = 64;
+
+/// Bytes of messages that an up ring takes for certain: a record is at most twice as long as its
+/// message, if that carries a whole frame.
+const AT_ONCE: usize = DEFAULT_CAPACITY as usize * 5 / 16;
+
+/// Most buffers that are kept for the next copies, and the longest of them in bytes: with a whole frame
+/// in it a message is shorter.
+const SPARE: usize = 512;
+const SPARE_SIZE: usize = 2048;
 
 /// Names an entry to the link that was given it; 0 is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,9 +97,19 @@ pub(crate) struct Holds {
     next: u64,
     /// When which entry has waited long enough, soonest first: all wait equally long.
     deadlines: VecDeque<(Instant, Ticket)>,
+    /// What copies of messages were in that are gone: the next are put there, so that holding a packet
+    /// allocates nothing.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Holds {
+    /// A copy of a message, to be held.
+    pub(crate) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(message);
+        copy
+    }
+
     /// Takes in a packet that has been given to `asked` guards, or something that must queue
     /// behind such. The ticket is to be the guards'; `None` if there is no room.
     pub(crate) fn hold(
@@ -92,7 +121,8 @@ impl Holds {
         now: Instant,
     ) -> Option<Ticket> {
         let size = held.size();
-        if self.entries.len() >= MOST || self.bytes + size > MOST_BYTES {
+        let (entries, bytes) = self.left(queue.len());
+        if entries == 0 || bytes < size {
             return None;
         }
         let vacant = self.entries.vacant_entry();
@@ -114,6 +144,22 @@ impl Holds {
             self.deadlines.push_back((now + PATIENCE, ticket));
         }
         Some(ticket)
+    }
+
+    /// Bytes of messages that may be read of a switch of which `waiting` entries wait.
+    ///
+    /// All that is held may be given to one app at once, so it should be no more than a ring takes.
+    pub(crate) fn room(&self, waiting: usize) -> usize {
+        let (entries, bytes) = self.left(waiting);
+        let before = if waiting < FEW { 0 } else { self.bytes };
+        bytes.min(entries * LEAST).min(AT_ONCE.saturating_sub(before))
+    }
+
+    /// Entries and bytes that are left to such a switch.
+    fn left(&self, waiting: usize) -> (usize, usize) {
+        let (kept, kept_bytes) = if waiting < FEW { (0, 0) } else { (KEPT, KEPT_BYTES) };
+        let entries = MOST.saturating_sub(self.entries.len() + kept);
+        (entries, MOST_BYTES.saturating_sub(self.bytes + kept_bytes))
     }
 
     /// A link has spoken about a ticket. Returns the switch whose queue is to be
@@ -199,8 +245,14 @@ impl Holds {
     }
 
     fn remove(&mut self, place: usize) {
-        if let Some(entry) = self.entries.try_remove(place) {
-            self.bytes -= entry.held.size();
+        let Some(entry) = self.entries.try_remove(place) else { return };
+        self.bytes -= entry.held.size();
+        if let Held::Packet(_, mut message) = entry.held
+            && message.capacity() <= SPARE_SIZE
+            && self.spare.len() < SPARE
+        {
+            message.clear();
+            self.spare.push(message);
         }
     }
 

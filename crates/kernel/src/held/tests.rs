@@ -253,15 +253,31 @@ fn switch_that_goes_takes_its_packets_along() {
 fn flood_behind_a_silent_guard_is_bounded() {
     let mut bench = Bench::new();
     let guards = Wanted { guards: Set::of(G1), controls: Set::of(A), observers: Set::EMPTY };
-    let mut hold = |size: usize| {
+    let mut hold = |queue: &mut VecDeque<usize>, size: usize| {
         let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
         let held = Held::Packet(record, vec![0; size]);
-        bench.holds.hold(&mut bench.queue, 7, held, guards, bench.now)
+        bench.holds.hold(queue, 7, held, guards, bench.now).is_some()
     };
-    let long = (0..1000).filter(|_| hold(60_000).is_some()).count();
-    assert_eq!(long, MOST_BYTES / 60_000);
-    let short = (0..10_000).filter(|_| hold(1).is_some()).count();
-    assert_eq!(long + short, MOST);
+    let long = (0..1000).filter(|_| hold(&mut bench.queue, 60_000)).count();
+    assert_eq!(long, (MOST_BYTES - KEPT_BYTES) / 60_000);
+    let short = (0..10_000).filter(|_| hold(&mut bench.queue, 1)).count();
+    assert_eq!(long + short, MOST - KEPT);
+    let mut others = Vec::new();
+    for _ in 0..KEPT / FEW {
+        let mut queue = VecDeque::new();
+        assert_eq!((0..100).filter(|_| hold(&mut queue, 1)).count(), FEW);
+        others.push(queue);
+    }
+    assert!(!hold(&mut VecDeque::new(), 1), "all is taken");
+    assert_eq!(bench.holds.room(0), 0);
+    for queue in &mut others {
+        bench.holds.forget(queue);
+    }
+    assert_eq!((bench.holds.room(0) / LEAST, bench.holds.room(FEW)), (KEPT, 0));
+    bench.holds.forget(&mut bench.queue);
+    assert_eq!([0, FEW].map(|waiting| bench.holds.room(waiting)), [AT_ONCE; 2]);
+    bench.packet(1, &[G1], &[A]);
+    assert_eq!([0, FEW].map(|waiting| bench.holds.room(waiting)), [AT_ONCE, AT_ONCE - 100]);
     bench.later(PATIENCE);
     assert!(bench.is_empty());
 }

@@ -25,11 +25,12 @@ struct Waiting {
 }
 
 impl Backlog {
-    /// Appends a record. `false` if there is no room.
+    /// Appends a record; its rings are of `capacity`. `false` if there is no room for its class.
     pub(super) fn push(
         &mut self,
         head: &[u64],
         body: &[u8],
+        room: Room,
         ticket: Ticket,
         capacity: u32,
     ) -> bool {
@@ -38,7 +39,12 @@ impl Backlog {
             self.rings.push_back(Waiting { ring, maybe_seen: 0 });
         }
         let last = self.rings.back_mut();
-        last.is_some_and(|last| last.ring.push(head, body, Room::AllButReserve, ticket))
+        last.is_some_and(|last| last.ring.push(head, body, room, ticket))
+    }
+
+    /// Bytes that records of a class may still use.
+    pub(super) fn room(&self, room: Room, capacity: u32) -> usize {
+        self.rings.back().map_or(room.of(capacity), |last| last.ring.room(room))
     }
 
     /// Puts what a dead zone has left undone before everything else.
@@ -47,6 +53,11 @@ impl Backlog {
         if maybe_seen > 0 {
             self.rings.push_front(Waiting { ring, maybe_seen });
         }
+    }
+
+    /// Whether there are records that a dead zone may have seen.
+    pub(super) fn has_seen(&self) -> bool {
+        self.rings.iter().any(|waiting| waiting.maybe_seen > 0)
     }
 
     /// The oldest record, whole, into `out`: its ticket, and whether a dead zone may have seen

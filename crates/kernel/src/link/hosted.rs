@@ -19,6 +19,7 @@ use tracing::{debug, error, info, warn};
 
 use super::tracked::{Tracked, Verdict};
 use super::{Link, Place};
+use crate::control::AppId;
 use crate::held::Ticket;
 use crate::rate::Rate;
 
@@ -66,6 +67,7 @@ impl Messages {
 /// What the app's calls lead to.
 #[derive(Debug)]
 struct KernelHost {
+    app: AppId,
     name: String,
     band: (u16, u16),
     messages: Messages,
@@ -96,6 +98,14 @@ impl Host for KernelHost {
 
     fn band(&self) -> (u16, u16) {
         self.band
+    }
+
+    fn groups(&self) -> (u32, u32) {
+        self.app.groups().into_inner()
+    }
+
+    fn meters(&self) -> (u32, u32) {
+        self.app.meters().into_inner()
     }
 
     fn stop(&mut self, number: usize) {
@@ -130,12 +140,14 @@ pub(super) struct Hosted {
 impl Hosted {
     /// The instance that `create` makes; records of up to `capacity` bytes wait for it.
     fn create(
+        app: AppId,
         name: &str,
         band: (u16, u16),
         capacity: u32,
         create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
     ) -> Result<Self, LoadError> {
         let host = KernelHost {
+            app,
             name: name.to_owned(),
             band,
             messages: Messages { bytes: vec![0; MESSAGES], ..Messages::default() },
@@ -171,6 +183,12 @@ impl Hosted {
     /// How many records wait.
     pub(super) fn waiting(&self) -> usize {
         self.records.len()
+    }
+
+    /// Whether there are as many as it can be called with, or so long ones that there will soon be
+    /// no room.
+    pub(super) fn batch_waits(&self) -> bool {
+        self.records.len() >= MAX_BATCH || self.records.size() >= self.capacity as usize / 4
     }
 
     /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
@@ -249,8 +267,9 @@ impl Link {
         create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
     ) -> Result<(), LoadError> {
         let band = (self.policy.band.lowest, self.policy.band.highest);
-        let hosted = Hosted::create(&self.name, band, self.capacity, create)?;
+        let hosted = Hosted::create(self.app, &self.name, band, self.capacity, create)?;
         self.place = Place::Here(Box::new(hosted));
+        self.life = self.life.wrapping_add(1);
         self.begin_snapshot();
         Ok(())
     }
@@ -277,6 +296,14 @@ impl Link {
         match &self.place {
             Place::Here(hosted) => hosted.waiting(),
             Place::Nowhere | Place::Zone(_) => 0,
+        }
+    }
+
+    /// Whether the app in this process is to be called before more is written for it.
+    pub(crate) fn batch_waits(&self) -> bool {
+        match &self.place {
+            Place::Here(hosted) => hosted.batch_waits(),
+            Place::Nowhere | Place::Zone(_) => false,
         }
     }
 

@@ -3,9 +3,8 @@
 //! ```text
 //!            attach                 all told             backlog empty
 //!   Down ------------> Snapshot --------------> Replay ---------------> Live
-//!     ^                  |  ^                      |                    |  |
-//!     |                  |  \----- a switch went, and the ring was full /  |
-//!     \--- the zone dies +-------------------------+-----------------------/
+//!     ^                  |                         |                     |
+//!     \--- the zone dies +-------------------------+---------------------/
 //!          and its up ring becomes the front of the backlog
 //! ```
 //!
@@ -15,15 +14,22 @@
 //! queued.
 //!
 //! The rule that keeps it right: **no record about a switch before that switch is told**
-//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`]) instead of queued.
+//! ([`Link::announce`]), and what finds the ring full is noted ([`Told`], `Link::gone`) instead of
+//! queued.
 
+mod answers;
 mod backlog;
+mod counts;
+mod fullness;
 mod hosted;
+mod packets;
+pub mod part;
+mod replay;
 mod spent;
 mod tracked;
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sdk::Refusal;
@@ -33,14 +39,19 @@ use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::AppId;
+use crate::crew::Purse;
 use crate::held::Ticket;
 use crate::policy::Policy;
 use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+pub(crate) use self::counts::{Counts, News};
+pub(crate) use self::fullness::Fill;
+use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
+use self::part::Role;
 use self::spent::{Given, Spent};
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
@@ -57,6 +68,8 @@ pub(crate) struct Link {
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
     pub(crate) given: Given,
+    pub(crate) counts: Counts,
+    fullness: Fullness,
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
@@ -64,7 +77,16 @@ pub(crate) struct Link {
     backlog: Backlog,
     /// Whether switches wait to be told.
     to_announce: bool,
+    /// Connections that the app was told of and that are gone, which is still to be told. At most
+    /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
+    gone: VecDeque<Record>,
     capacity: u32,
+    /// Which instance of the app has the rings, counted from 1.
+    pub(crate) life: u32,
+    /// What did not reach the app and was not told to be lost.
+    lost: u64,
+    /// A packet-in of its own flow, with its own cookie.
+    own_packet: Vec<u8>,
 }
 
 /// Where the app is.
@@ -88,13 +110,15 @@ struct Rings {
     down_bell: Doorbell,
     /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
     in_flight: bool,
+    role: Role,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The app is nowhere.
     Down,
-    /// Switches are being told; `begun` once the snapshot's first record is in the ring.
+    /// Switches are being told; `begun` once the snapshot's first record, if it is for this worker
+    /// to say, is in the ring.
     Snapshot { begun: bool },
     /// The backlog is being delivered.
     Replay,
@@ -104,34 +128,34 @@ enum Phase {
 
 impl Link {
     /// An app that was never attached.
-    pub(crate) fn new(app: AppId, name: String, slot: usize, capacity: u32) -> Self {
+    pub(crate) fn new(
+        app: AppId,
+        name: String,
+        slot: usize,
+        capacity: u32,
+        purse: Arc<Purse>,
+    ) -> Self {
         let policy = Policy::default();
         Self {
             app,
             name,
             rights: Rights::of(app, &policy),
             policy,
-            spent: Spent::new(Instant::now()),
+            spent: Spent::new(purse),
             given: Given::default(),
+            counts: Counts::default(),
+            fullness: Fullness::default(),
             slot,
             phase: Phase::Down,
             place: Place::Nowhere,
             backlog: Backlog::default(),
             to_announce: true,
+            gone: VecDeque::new(),
             capacity,
+            life: 0,
+            lost: 0,
+            own_packet: Vec::new(),
         }
-    }
-
-    /// Makes rings for a new incarnation of the app's zone; the one before was detached. Returns
-    /// the zone's descriptors, in the order of
-    /// [`Answer::Attached`](crate::control::Answer::Attached).
-    pub(crate) fn attach(&mut self) -> io::Result<[OwnedFd; 4]> {
-        let (ring, fds) = Tracked::create(self.capacity)?;
-        let (up_bell, hears) = Ringer::new()?;
-        let (down_bell, rings) = Doorbell::new()?;
-        self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false });
-        self.begin_snapshot();
-        Ok([fds.up, fds.down, hears, rings])
     }
 
     /// The doorbell by which the zone wakes us, while there is one.
@@ -166,24 +190,19 @@ impl Link {
         self.phase != Phase::Down
     }
 
-    /// Gives the app a packet-in, now or after the backlog. `false` if there was no room.
-    ///
-    /// What the app says of it will come with `ticket`.
-    pub(crate) fn packet_in(
-        &mut self,
-        switch: &mut Switch,
-        record: &Record,
-        body: &[u8],
-        ticket: Ticket,
-    ) -> bool {
-        let words = record.words();
-        if record.buffer_id != u32::MAX {
-            self.given.note(record.dpid, record.epoch, record.buffer_id);
-        }
-        if self.phase != Phase::Live {
-            return self.backlog.push(&words, body, ticket, self.capacity);
-        }
-        self.announce(switch) && self.push_ticket(&words, body, Room::AllButReserve, ticket)
+    /// How full the app is now. One in this process never is: it is called when there is a batch.
+    pub(crate) fn fill(&mut self, now: Instant) -> Fill {
+        let room = match (&self.place, self.phase) {
+            (Place::Here(_), Phase::Live) => usize::MAX,
+            (Place::Zone(rings), Phase::Live) => rings.ring.room(Room::Ordinary),
+            _ => self.backlog.room(Room::Ordinary, self.capacity),
+        };
+        self.fullness.note(room, self.capacity, now)
+    }
+
+    /// Whether it was full when [`fill`](Self::fill) was last asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fullness.is_full()
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
@@ -196,7 +215,12 @@ impl Link {
         if told == Told::All {
             return true;
         }
-        if !self.is_attached() || self.phase == (Phase::Snapshot { begun: false }) {
+        if !self.has_begun() {
+            return false;
+        }
+        if !self.tell_gone() {
+            // Else its past connection would seem to go after this one came.
+            self.to_announce = true;
             return false;
         }
         if matches!(told, Told::Nothing | Told::Stale) {
@@ -227,6 +251,9 @@ impl Link {
             Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
             _ => return, // it will be told as it is then
         }
+        if !self.has_begun() {
+            return; // what it was told is void
+        }
         let (record, body) = port_record(switch, reason, port);
         if !self.push(&record.words(), &body, Room::All) {
             switch.told[self.slot] = Told::Stale;
@@ -239,10 +266,26 @@ impl Link {
         if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
             return; // it never heard of this connection
         }
-        let record = switch_record(RecordKind::SwitchDown, switch);
-        if self.is_attached() && !self.push(&record.words(), &[], Room::All) {
-            self.begin_snapshot(); // what is gone is not in it
+        if self.has_begun() {
+            self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
+            self.to_announce |= !self.tell_gone();
         }
+    }
+
+    /// Tells the app which switches are gone, as far as there is room; `true` once all are told.
+    fn tell_gone(&mut self) -> bool {
+        while let Some(record) = self.gone.pop_front() {
+            if !self.push(&record.words(), &[], Room::All) {
+                self.gone.push_front(record);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the app's snapshot has begun: before, it is told nothing.
+    fn has_begun(&self) -> bool {
+        !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
     }
 
     /// Tells the app that a message of its was refused, if there is room for it.
@@ -254,7 +297,7 @@ impl Link {
 
     /// Whether [`pump`](Self::pump) has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay)
+        self.is_attached() && (self.to_announce || self.phase == Phase::Replay || self.has_lost())
     }
 
     /// Does what could not be done before: goes on with announcements, then with the backlog.
@@ -270,20 +313,26 @@ impl Link {
         if self.phase == Phase::Replay {
             self.replay(is_current);
         }
+        self.tell_lost();
     }
 
     fn begin_snapshot(&mut self) {
         self.phase = Phase::Snapshot { begun: false };
+        self.gone.clear();
         self.to_announce = true;
     }
 
     fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
         let anew = self.phase == (Phase::Snapshot { begun: false });
         if anew {
-            if !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
+            let begins = self.role().is_none_or(Role::begins);
+            if begins && !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Snapshot { begun: true };
+        }
+        if !self.tell_gone() {
+            return;
         }
         let snapshot = self.phase == (Phase::Snapshot { begun: true });
         let (mut complete, mut stale) = (true, false);
@@ -302,50 +351,13 @@ impl Link {
             return;
         }
         if snapshot {
-            if !self.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {
+            let end = self.role().map_or(RecordKind::SnapshotEnd, Role::end);
+            if !self.push(&bare(end), &[], Room::All) {
                 return;
             }
             self.phase = Phase::Replay;
         }
         self.to_announce = stale;
-    }
-
-    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
-    /// that ends the app is known, and the rest as it fits.
-    fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
-        let mut record = Vec::new();
-        loop {
-            let Some((ticket, seen)) = self.backlog.oldest(&mut record) else {
-                self.phase = Phase::Live;
-                return;
-            };
-            // What an app in this process leaves behind goes to a zone, never the other way.
-            let Place::Zone(rings) = &mut self.place else { return };
-            if rings.in_flight {
-                return;
-            }
-            let current = split(&record)
-                .filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64)
-                .filter(|(words, _)| is_current(words[1], low_half(words[2])));
-            match current {
-                // Other events are told by the snapshot; packets of past connections are moot.
-                None => self.backlog.drop_oldest(),
-                Some((mut words, body)) if seen => {
-                    words[0] |= u64::from(abi::REPEATED) << 56;
-                    if rings.ring.outstanding() > 0 {
-                        return; // alone
-                    }
-                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
-                    return;
-                }
-                Some((words, body)) => {
-                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
-                        return;
-                    }
-                    self.backlog.drop_oldest();
-                }
-            }
-        }
     }
 
     /// Takes the next thing that the zone said; what it has now said about tickets is appended

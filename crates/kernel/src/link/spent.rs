@@ -1,37 +1,45 @@
 //! What an app has used of what it may: messages in this second, buffers that it was given.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use crate::check::Allowed;
+use crate::crew::{KINDS, Purse};
 use crate::policy::Quota;
 
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Messages of the second that runs.
+/// What this worker has taken of what the app may send in the second that runs.
 #[derive(Debug)]
 pub(crate) struct Spent {
-    began: Instant,
-    flow_mods: u32,
-    packet_outs: u32,
+    purse: Arc<Purse>,
+    second: u32,
+    /// Of each kind.
+    left: [u32; KINDS],
 }
 
 impl Spent {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { began: now, flow_mods: 0, packet_outs: 0 }
+    pub(super) fn new(purse: Arc<Purse>) -> Self {
+        Self { purse, second: 0, left: [0; KINDS] }
     }
 
     /// Counts a message. `false` if it is above the quota.
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota, now: Instant) -> bool {
-        if now.saturating_duration_since(self.began) >= SECOND {
-            *self = Self::new(now);
+        let second = self.purse.second(now);
+        if second != self.second {
+            (self.second, self.left) = (second, [0; KINDS]);
         }
-        let (spent, most) = match what {
-            Allowed::FlowMod { .. } | Allowed::GroupMod => (&mut self.flow_mods, quota.flow_mods),
-            Allowed::PacketOut => (&mut self.packet_outs, quota.packet_outs),
+        let (kind, most) = match what {
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                (0, quota.flow_mods)
+            }
+            Allowed::PacketOut => (1, quota.packet_outs),
+            Allowed::Request(_) | Allowed::Experimenter => (2, quota.requests),
         };
-        let within = *spent < most;
-        *spent += u32::from(within);
-        within
+        if self.left[kind] == 0 {
+            self.left[kind] = self.purse.take(kind, most, second);
+        }
+        let Some(left) = self.left[kind].checked_sub(1) else { return false };
+        self.left[kind] = left;
+        true
     }
 }
 
@@ -61,17 +69,30 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use openflow::Kind;
+
     use super::*;
+    use crate::check::Expects;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn quota_is_full_after_its_messages_and_new_in_the_next_second() {
-        let (now, quota) = (Instant::now(), Quota { flow_mods: 2, packet_outs: 1 });
-        let mut spent = Spent::new(now);
+        let mut spent = Spent::new(Arc::new(Purse::new(1)));
+        let now = Instant::now();
+        let quota = Quota { flow_mods: 2, packet_outs: 1, requests: 1 };
         let flow_mod = Allowed::FlowMod { sweeps: false };
         let said: Vec<bool> = (0..3).map(|_| spent.spend(flow_mod, quota, now)).collect();
         assert_eq!(said, [true, true, false]);
         assert!(!spent.spend(Allowed::GroupMod, quota, now));
+        assert!(!spent.spend(Allowed::MeterMod, quota, now));
+        assert!(!spent.spend(Allowed::Config, quota, now));
         assert!(spent.spend(Allowed::PacketOut, quota, now));
+        assert!(spent.spend(Allowed::Experimenter, quota, now));
+        let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
+        assert!(!spent.spend(barrier, quota, now));
         assert!(spent.spend(flow_mod, quota, now + SECOND));
     }
 

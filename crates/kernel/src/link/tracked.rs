@@ -22,7 +22,12 @@ impl Tracked {
     /// As [`KernelEnd::create`].
     pub(super) fn create(capacity: u32) -> io::Result<(Self, RingFds)> {
         let (ring, fds) = KernelEnd::create(capacity)?;
-        Ok((Self { ring, tickets: VecDeque::new() }, fds))
+        Ok((Self::of(ring), fds))
+    }
+
+    /// Of a ring pair that nothing was written into yet.
+    pub(super) fn of(ring: KernelEnd) -> Self {
+        Self { ring, tickets: VecDeque::new() }
     }
 
     /// As [`KernelEnd::push`].
@@ -71,6 +76,11 @@ impl Tracked {
     /// As [`KernelEnd::outstanding`].
     pub(super) fn outstanding(&self) -> u32 {
         self.ring.outstanding()
+    }
+
+    /// As [`KernelEnd::room`].
+    pub(super) fn room(&self, room: Room) -> usize {
+        self.ring.room(room)
     }
 
     /// The ring itself, for what concerns no single record.

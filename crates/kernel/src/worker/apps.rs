@@ -10,11 +10,15 @@ use tracing::{debug, warn};
 
 use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
+use crate::asked::Sender;
 use crate::check::{Allowed, Rights};
 use crate::control::AppId;
 use crate::link::Link;
+use crate::link::part::Part;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
+use crate::query::AppCounters;
+use crate::rewrite;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
@@ -66,7 +70,9 @@ impl Worker {
         message: &mut [u8],
         now: Instant,
     ) -> Result<(), Refusal> {
-        let (key, _) = *self.by_dpid.get(&dpid).ok_or(Refusal::NoSwitch)?;
+        let Some((key, _)) = self.by_dpid.get(&dpid).copied() else {
+            return self.forward(index, dpid, epoch, message);
+        };
         let connection = &mut self.connections[key];
         let full = connection.is_full();
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
@@ -77,19 +83,38 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         let was_given = |buffer| link.given.has(dpid, epoch, buffer);
         let allowed = link.rights.check(version, message, was_given)?;
-        if full {
-            return Err(Refusal::Full);
-        }
-        if !link.spent.spend(allowed, link.policy.quota, now) {
-            return Err(Refusal::Quota);
+        let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
+        let asks = match allowed {
+            Allowed::Request(expects) => Some(expects),
+            _ => None,
+        };
+        let why_not = if full {
+            Some(Refusal::Full)
+        } else if asks.is_some() && !connection.asked.has_room(sender) {
+            Some(Refusal::Unanswered)
+        } else if !link.spent.spend(allowed, link.policy.quota, now) {
+            Some(Refusal::Quota)
+        } else {
+            None
+        };
+        if let Some(why_not) = why_not {
+            rewrite::own_words(version, message); // as the app wrote it
+            return Err(why_not);
         }
         match allowed {
-            Allowed::FlowMod { .. } | Allowed::GroupMod => switch.counters.flow_mods += 1,
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                switch.counters.flow_mods += 1;
+            }
             Allowed::PacketOut => switch.counters.packet_outs += 1,
+            Allowed::Request(_) | Allowed::Experimenter => {}
         }
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
-        message[4..8].copy_from_slice(&xid.to_be_bytes());
+        rewrite::set_xid(message, xid);
+        connection.asked.sent(xid, sender);
+        if let Some(expects) = asks {
+            connection.asked.asks(xid, sender, expects, now);
+        }
         connection.out.extend_from_slice(message);
         if allowed == (Allowed::FlowMod { sweeps: true }) {
             let xid = connection.session.xid();
@@ -116,6 +141,7 @@ impl Worker {
             switch.counters.refused += 1;
         }
         let link = &mut self.dispatch.links[index];
+        link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
         if let Some(suppressed) = self.rates.refused.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
@@ -146,7 +172,8 @@ impl Worker {
 
     /// Moves packets on whose apps have spoken, or have been silent for too long.
     pub(super) fn move_on(&mut self, now: Instant) {
-        for key in self.dispatch.moved(now) {
+        self.dispatch.expire(now);
+        while let Some(key) = self.dispatch.next_moved() {
             let connection = self.connections.get_mut(key);
             if let Some(switch) = connection.and_then(|connection| connection.switch.as_mut()) {
                 self.dispatch.advance(switch, now);
@@ -154,7 +181,8 @@ impl Worker {
         }
     }
 
-    /// Goes on with snapshots and replays, and shows the zones what was written.
+    /// Goes on with snapshots and replays, and shows the zones and the other workers what was
+    /// written.
     pub(super) fn pump(&mut self) {
         for index in 0..self.dispatch.links.len() {
             let link = &mut self.dispatch.links[index];
@@ -168,25 +196,24 @@ impl Worker {
             }
             link.publish();
         }
+        self.ring_posted();
     }
 
-    /// Makes rings for an app.
+    /// Uses these rings for an app.
     pub(super) fn attach(
         &mut self,
         app: AppId,
         name: String,
         policy: Policy,
+        part: Part,
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
         let index = self.know(app, name, policy)?;
         let link = &mut self.dispatch.links[index];
-        let fds = link.attach()?;
-        if let Some(bell) = link.down_bell() {
-            let data = EventData::new_u64(LINK | index as u64);
-            epoll::add(&self.epoll, bell, data, EventFlags::IN)?;
-        }
-        self.notify(Notice::Attached { app, capacity: DEFAULT_CAPACITY, fds });
+        let data = EventData::new_u64(LINK | index as u64);
+        epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
+        link.attach(part);
         Ok(())
     }
 
@@ -199,12 +226,24 @@ impl Worker {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
         }
         if known.is_none() {
-            links.push(Link::new(app, name, index, DEFAULT_CAPACITY));
+            let purse = self.wires.crew.purse(app);
+            links.push(Link::new(app, name, index, DEFAULT_CAPACITY, purse));
         }
         links[index].rights = Rights::of(app, &policy);
         links[index].policy = policy;
         self.dispatch.replan();
         Ok(index)
+    }
+
+    /// How the apps fare, in the order in which they came to be known.
+    pub(super) fn app_counters(&self) -> Vec<AppCounters> {
+        let counters = self.dispatch.links.iter().map(|link| AppCounters {
+            name: link.name.clone(),
+            delivered: link.counts.delivered,
+            dropped: link.counts.dropped,
+            refused: link.counts.refused,
+        });
+        counters.collect()
     }
 
     /// Where an app's link is.
@@ -222,6 +261,7 @@ impl Worker {
         if let Err(fault) = self.hear(index, RING_FULL, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
+        self.ring_posted();
         self.cut_off(index);
     }
 }

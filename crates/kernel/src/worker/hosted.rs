@@ -9,7 +9,6 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sdk::abi::MAX_BATCH;
 use sys::flight::{Call, Seat};
 use sys::object::Object;
 use tracing::error;
@@ -34,36 +33,40 @@ impl Worker {
         self.notify(Notice::Hosted { app, version });
     }
 
-    /// Calls the apps whose records are a batch.
+    /// Calls the apps for which a batch waits, in the middle of a turn.
     pub(super) fn call_full(&mut self, now: Instant) {
-        if self.dispatch.a_batch_waits() {
-            self.call_apps(MAX_BATCH, now);
+        for index in 0..self.dispatch.links.len() {
+            if self.dispatch.links[index].batch_waits() {
+                self.call_once(index, now);
+            }
         }
     }
 
-    /// Calls the apps for which at least `least` records wait, or, if that is none, for which it
-    /// is time.
-    pub(super) fn call_apps(&mut self, least: usize, now: Instant) {
+    /// Calls the apps for which records wait, or for which it is time.
+    pub(super) fn call_apps(&mut self, now: Instant) {
         for index in 0..self.dispatch.links.len() {
             let link = &self.dispatch.links[index];
             // What they cause themselves is for the next turn.
             let mut left = link.waiting_here();
-            let due = least == 0 && link.wake_at_ns().is_some_and(|at| at <= now_ns());
-            if left < least.max(1) && !due {
+            if left == 0 && link.wake_at_ns().is_none_or(|at| at > now_ns()) {
                 continue;
             }
-            loop {
-                match self.call(index, now) {
-                    None => break,
-                    Some(Ok(handled)) => left = left.saturating_sub(handled),
-                    Some(Err(why)) => {
-                        self.demote(index, why);
-                        break;
-                    }
-                }
-                if left < least.max(1) {
+            while let Some(handled) = self.call_once(index, now) {
+                left = left.saturating_sub(handled);
+                if left == 0 {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Calls an app; how many records it handled, unless it is not here, or not any more.
+    fn call_once(&mut self, index: usize, now: Instant) -> Option<usize> {
+        match self.call(index, now)? {
+            Ok(handled) => Some(handled),
+            Err(why) => {
+                self.demote(index, why);
+                None
             }
         }
     }

@@ -6,17 +6,22 @@
 //! and nothing is allocated for a message once the buffers have grown.
 //!
 //! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
-//! the monitor must know ([`Wires`]).
+//! the monitor must know ([`Wires`]). There may be several workers, each with switches of its own
+//! (`adopt`); what they share is in [`crew`](crate::crew).
 
+mod adopt;
+mod answers;
 mod apps;
+mod flows;
 mod hosted;
+mod pausing;
 mod switches;
 mod wires;
 
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,18 +31,23 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 use sys::flight::Seat;
 use sys::object::Object;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
 use crate::control::App;
+use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
 use crate::link::{Messages, Verdict};
 use crate::rate::Rate;
 use crate::tls::Entrance;
 
+use self::adopt::most_connections;
+use self::pausing::Paused;
+
+pub use crate::flows::Part;
 pub(crate) use hosted::note;
-pub use wires::{Command, Notice, Wires};
+pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
 const BUFFER: usize = 256 * 1024;
@@ -45,11 +55,8 @@ const BUFFER: usize = 256 * 1024;
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Most connections, handshaking ones included.
-const MAX_CONNECTIONS: usize = 16 * 1024;
-
-/// Descriptors that connections leave to the rest of the kernel: rings, doorbells, operators.
-const OTHER_DESCRIPTORS: u64 = 512;
+/// How much later they are asked at most while more is to be read than a turn can.
+const CROWDED: Duration = Duration::from_secs(1);
 
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
@@ -101,11 +108,15 @@ pub struct Worker {
     handshakes: u32,
     /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
     by_dpid: HashMap<u64, (usize, u32)>,
-    /// That of the connection which last became a switch.
+    /// Of the next connection that becomes a switch.
     epoch: u32,
     dispatch: Dispatch,
-    /// As many as the descriptors allow.
+    /// As many for each worker as the descriptors allow.
     most_connections: usize,
+    /// A bit for each worker for whom something was posted.
+    posted: u32,
+    mail: Mail,
+    paused: Paused,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
@@ -132,8 +143,9 @@ struct Rates {
 }
 
 impl Worker {
-    /// A worker that accepts switches on `listeners`, for these apps; those with an object run
-    /// in this process, and in the thread that calls this.
+    /// A worker that accepts connections on `listeners`, for itself and for the others of its
+    /// crew, and serves its switches for these apps; those with an object run in this process, and
+    /// in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -154,17 +166,19 @@ impl Worker {
         let rate = || Rate::new(now);
         let mut worker = Self {
             epoll,
-            wires,
             listeners,
             entrance,
             listeners_paused: false,
             connections: Slab::new(),
-            door: Door::default(),
+            door: Door::new(wires.crew.workers()),
             handshakes: HANDSHAKES,
             by_dpid: HashMap::new(),
-            epoch: 0,
+            epoch: wires.crew.first_epoch(wires.me),
             dispatch: Dispatch::default(),
-            most_connections: most_connections(),
+            most_connections: most_connections(wires.crew.workers()),
+            posted: 0,
+            mail: Mail::default(),
+            paused: Paused::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
@@ -182,6 +196,7 @@ impl Worker {
                 errors: rate(),
                 malformed: rate(),
             },
+            wires,
         };
         for Known { app: App { app, name, policy, .. }, object } in apps.apps {
             worker.know(app, name, policy)?;
@@ -231,12 +246,16 @@ impl Worker {
                 return Ok(());
             }
             self.hear_apps(now);
-            self.call_apps(0, now);
+            self.move_on(now); // also to apps that are now called
+            self.call_apps(now);
             self.move_on(now);
             self.pump();
+            self.resume(now);
             self.flush(now);
-            // A long absence of ours must not count as silence of those who are still to be read.
-            if now >= self.next_tick && !crowded {
+            // A long absence of ours must not count as silence of those who are still to be read;
+            // but a crowd that stays is read in turns.
+            let due = if crowded { self.next_tick + CROWDED } else { self.next_tick };
+            if now >= due {
                 self.tick(now);
             }
         }
@@ -252,8 +271,9 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now)].into_iter().flatten();
-        let rest = due.fold(self.next_tick, Instant::min).saturating_duration_since(now);
+        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.paused.until()];
+        let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
+        let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         wait.try_into().expect("a tick is short")
     }
@@ -274,13 +294,14 @@ impl Worker {
                     return;
                 }
             };
+            let (to, load) = self.wires.crew.least_busy();
             let plain = self.entrance.plain.allows(address.ip());
             let why_not = if !plain && self.entrance.tls.is_none() {
                 "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
-            } else if self.connections.len() >= self.most_connections {
+            } else if load >= self.most_connections {
                 "there are too many connections"
             } else {
-                match self.admit(socket, address, now) {
+                match self.admit(to, socket, address, now) {
                     Ok(()) => continue,
                     Err(_) => "the system refused to watch it",
                 }
@@ -289,22 +310,6 @@ impl Worker {
                 warn!(%address, why = why_not, suppressed, "connection refused");
             }
         }
-    }
-
-    fn admit(&mut self, socket: TcpStream, address: SocketAddr, now: Instant) -> io::Result<()> {
-        socket.set_nonblocking(true)?;
-        socket.set_nodelay(true)?;
-        if let Some(other) = self.door.who_gives_way(address.ip()) {
-            self.close(other, "too many connections that were no switches yet; it gave way", now);
-        }
-        let entry = self.connections.vacant_entry();
-        let data = EventData::new_u64(CONNECTION | entry.key() as u64);
-        epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::RDHUP)?;
-        debug!(%address, "connection accepted");
-        let mut connection = Connection::new(socket, address, &self.entrance, now);
-        connection.ticket = Some(self.door.enter(address.ip(), entry.key()));
-        entry.insert(connection);
-        Ok(())
     }
 
     /// A connection is readable or writable.
@@ -326,7 +331,10 @@ impl Worker {
             }
             self.handshakes -= 1;
         }
-        let input = connection.read(buffer);
+        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let Some(most) = self.may_read(key, broken, now) else { return };
+        let connection = &mut self.connections[key];
+        let input = connection.read(buffer, most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);
@@ -338,8 +346,10 @@ impl Worker {
         match input {
             Ok(Input::Bytes(size)) => {
                 connection.session.heard(now);
-                if let Err(why) = self.messages(key, &buffer[..size], now) {
+                if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
+                } else if let Some(home) = self.leads_away(key) {
+                    self.hand_over(key, home);
                 }
             }
             Ok(Input::Nothing) => {}
@@ -361,9 +371,15 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
+        if connection.pause.listed {
+            self.paused.forget(key);
+        }
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
+        }
+        for question in connection.asked.questions() {
+            self.failed(question, format!("the switch was disconnected: {why}"));
         }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
@@ -391,11 +407,7 @@ impl Worker {
                     if connection.is_hopeless() {
                         self.close(key, DOES_NOT_READ, now);
                     } else if connection.note_blocked(!all, now) {
-                        let mut flags = EventFlags::IN | EventFlags::RDHUP;
-                        flags.set(EventFlags::OUT, !all);
-                        let data = EventData::new_u64(CONNECTION | key as u64);
-                        // Fails only for a socket that is not in the set; ours is.
-                        let _ = epoll::modify(&self.epoll, &connection.socket, data, flags);
+                        self.watch(key);
                     }
                 }
                 Err(error) => self.close(key, &error.to_string(), now),
@@ -427,7 +439,9 @@ impl Worker {
         for (key, why) in over {
             self.close(key, &why, now);
         }
+        self.give_up(now);
         self.settle_claims(now);
+        self.tell_drops(now);
         self.flush(now);
     }
 
@@ -443,18 +457,24 @@ impl Worker {
     /// Carries out commands. `false` when told to stop.
     fn obey(&mut self, now: Instant) -> bool {
         self.wires.commands_bell.silence();
+        self.take_mail(now);
         while let Ok(command) = self.wires.commands.try_recv() {
             match command {
-                Command::Attach { app, name, policy } => {
-                    if let Err(error) = self.attach(app, name, policy, now) {
-                        let why = format!("could not make its rings: {error}");
-                        self.notify(Notice::NotAttached { app, why });
-                    }
+                Command::Attach { attempt, app, name, policy, part } => {
+                    let attached = self.attach(app, name, policy, *part, now);
+                    let why = |error| format!("could not use its rings: {error}");
+                    let result = attached.map_err(why);
+                    self.notify(Notice::Attached { attempt, result });
                 }
+                Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
                 Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
                     let _ = reply.send(self.status(after)); // who asked may have gone
+                }
+                Command::Flows { dpid, question } => self.ask_flows(dpid, question, now),
+                Command::Apps { reply } => {
+                    let _ = reply.send(self.app_counters());
                 }
                 Command::Stop => return false,
             }
@@ -469,9 +489,5 @@ impl Worker {
     }
 }
 
-/// As many connections as descriptors allow, half of them if they are few.
-fn most_connections() -> usize {
-    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
-    let for_connections = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2);
-    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
-}
+#[cfg(test)]
+mod tests;

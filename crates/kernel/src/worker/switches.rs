@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use dal::drivers::openflow::{Closed, Event, SwitchInfo, framing, recognise};
-use openflow::{Action, ErrorMessage, FlowMod, Header, Match, PortNo, PortStatus, Version};
+use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
+use openflow::{Action, FlowMod, Match, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
+use crate::check::APP_SHIFT;
 use crate::query::{PAGE, SwitchStatus};
+use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
 
 /// How long the known connection of a datapath has to show that it lives, when another claims
@@ -19,24 +21,36 @@ impl Worker {
     pub(super) fn messages(
         &mut self,
         key: usize,
-        mut bytes: &[u8],
+        mut bytes: &mut [u8],
         now: Instant,
     ) -> Result<(), Closed> {
         if self.connections[key].session.is_new() {
             recognise(bytes)?;
         }
-        while let Some((message, rest)) = framing::cut(bytes)? {
+        loop {
+            let cut = framing::cut(bytes).inspect_err(|_| {
+                let connection = &mut self.connections[key];
+                connection.session.bad_length(bytes, &mut connection.out);
+            });
+            let Some((message, _)) = cut? else { break };
+            let (message, rest) = bytes.split_at_mut(message.len());
             bytes = rest;
             self.message(key, message, now)?;
             self.call_full(now);
+            if self.leads_away(key).is_some() {
+                break; // the rest is handled there
+            }
         }
         self.connections[key].keep(bytes);
         Ok(())
     }
 
     /// Handles one message.
-    fn message(&mut self, key: usize, message: &[u8], now: Instant) -> Result<(), Closed> {
+    fn message(&mut self, key: usize, message: &mut [u8], now: Instant) -> Result<(), Closed> {
         let connection = &mut self.connections[key];
+        let switch = connection.switch.as_ref();
+        let cookie = switch.and_then(|switch| rewrite::take_cookie(switch.version, message));
+        let message = &*message;
         let event = connection.session.receive(message, &mut connection.out);
         if !connection.out.is_empty() && !connection.dirty {
             connection.dirty = true;
@@ -44,7 +58,8 @@ impl Worker {
         }
         let Some(event) = event? else { return Ok(()) };
         match (event, &mut connection.switch) {
-            (Event::PacketIn(view), Some(switch)) => {
+            (Event::PacketIn(mut view), Some(switch)) => {
+                view.cookie = cookie.unwrap_or(view.cookie);
                 self.dispatch.packet_in(key, switch, &view, message, now);
             }
             (Event::PortStatus(status), Some(switch)) => {
@@ -60,7 +75,7 @@ impl Worker {
                 if let Some(switch) = switch {
                     switch.counters.errors += 1;
                 }
-                self.switch_error(key, &error, now);
+                self.switch_error(key, &error, message, now);
             }
             (Event::Malformed(error), _) => {
                 if let Some(suppressed) = self.rates.malformed.admit(now) {
@@ -68,16 +83,45 @@ impl Worker {
                     warn!(%address, %error, suppressed, "left out a malformed message");
                 }
             }
-            (Event::Unasked(kind), _) => debug!(?kind, "left out a message nobody asked for"),
+            (Event::Told(Told::Tables(tables)), Some(switch)) => switch.tables(tables),
+            (Event::Told(told), Some(switch)) => {
+                debug!(dpid = %switch.dpid, ?told, "switch told of itself");
+            }
+            (Event::UnknownType(kind), _) => {
+                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                    let address = self.connections[key].address;
+                    warn!(%address, kind, suppressed, "left out a message of an unknown type");
+                }
+            }
+            (Event::FlowRemoved(removed), Some(_)) => self.flow_removed(key, &removed, message),
+            (Event::Reply(kind), Some(_)) => self.reply(key, kind, message, now),
+            (Event::Unasked(kind), _) => {
+                debug!(?kind, "left out a message nobody asked for");
+            }
             (Event::Up(_), Some(_)) | (_, None) => {}
         }
         Ok(())
     }
 
     /// A switch has completed the handshake.
-    fn switch_up(&mut self, key: usize, info: SwitchInfo, now: Instant) -> Result<(), Closed> {
+    pub(super) fn switch_up(
+        &mut self,
+        key: usize,
+        info: SwitchInfo,
+        now: Instant,
+    ) -> Result<(), Closed> {
         let (dpid, version) = (info.dpid, info.version);
-        self.connections[key].check_claim(dpid)?;
+        let connection = &mut self.connections[key];
+        connection.check_claim(dpid)?;
+        if connection.home.is_none() {
+            let home = self.wires.crew.home(dpid.0, self.wires.me);
+            let here = home.worker() == self.wires.me;
+            connection.home = Some(home);
+            if !here {
+                connection.claim = Some((info, now));
+                return Ok(());
+            }
+        }
         if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
             // Either two switches have one name, or the connection that we know is dead and nobody
             // has noticed: ask it.
@@ -88,12 +132,10 @@ impl Worker {
             return Ok(());
         }
         let connection = &mut self.connections[key];
-        if version >= Version::V1_3 {
-            let xid = connection.session.xid();
-            table_miss(version, xid, &mut connection.out);
-        }
-        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        let xid = connection.session.xid();
+        table_miss(version, xid, &mut connection.out);
         let epoch = self.epoch;
+        self.epoch = self.wires.crew.next_epoch(epoch);
         let ports = info.ports.len();
         let address = connection.address;
         let mut switch = Switch::new(info, epoch);
@@ -143,15 +185,6 @@ impl Worker {
         }
     }
 
-    fn switch_error(&mut self, key: usize, error: &ErrorMessage<'_>, now: Instant) {
-        if let Some(suppressed) = self.rates.errors.admit(now) {
-            let address = self.connections[key].address;
-            let dpid = self.connections[key].switch.as_ref().map(|switch| switch.dpid);
-            let about = Header::decode(error.data).ok().map(|header| header.xid);
-            warn!(?dpid, %address, %error, xid = about, suppressed, "switch sent an error");
-        }
-    }
-
     /// The switches with a greater DPID, and whether there are more.
     pub(super) fn status(&self, after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
         let mut dpids: Vec<(u64, usize)> = self
@@ -174,9 +207,11 @@ impl Worker {
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole
-/// (OpenFlow 1.3.5 §5.4). In 1.0 that is what a switch does by itself (OpenFlow 1.0.2 §3.4).
+/// (OpenFlow 1.3.5 §5.4). In 1.0 a switch does that by itself (OpenFlow 1.0.2 §3.4), but Open vSwitch may
+/// go on to drop what it dropped while it had no controller, until its flows change.
 pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
-    let miss = FlowMod::add(Match::new()).priority(0).apply(&to_us);
+    let cookie = u64::from(KERNEL.0) << APP_SHIFT;
+    let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
     openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");
 }

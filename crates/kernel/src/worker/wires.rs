@@ -1,25 +1,34 @@
-//! What a worker and the server's thread say to each other.
+//! What workers, each other and the server's thread say.
 
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, Sender};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sys::doorbell::{Doorbell, Ringer};
 
+use crate::connection::Connection;
 use crate::control::AppId;
+use crate::crew::Crew;
+use crate::flows;
+use crate::link::part::Part;
 use crate::policy::Policy;
-use crate::query::SwitchStatus;
+use crate::query::{AppCounters, SwitchStatus};
 
-/// What the server's thread asks of a worker.
+/// What is asked of a worker: [`Adopt`](Self::Adopt) by another, all else by the server's thread.
 #[derive(Debug)]
 pub enum Command {
-    /// Make rings for an app, new ones if it had some.
+    /// Use these rings for an app, instead of what it had; answered by [`Notice::Attached`].
     Attach {
+        /// Which attempt it is.
+        attempt: u64,
         /// Which app.
         app: AppId,
         /// Its name, for messages.
         name: String,
         /// Its rights, and its place among the apps.
         policy: Policy,
+        /// The worker's part of the rings.
+        part: Box<Part>,
     },
     /// The app's zone is dead.
     Detach {
@@ -31,36 +40,45 @@ pub enum Command {
         /// Which app.
         app: AppId,
     },
-    /// Tell about switches with a greater DPID, at most [`PAGE`], and whether there are more.
+    /// Serve a connection that another worker has had.
+    Adopt(Moved),
+    /// Tell about switches with a greater DPID, at most [`PAGE`](crate::query::PAGE), and whether
+    /// there are more.
     Switches {
         /// `None`: from the start.
         after: Option<u64>,
         /// Where to.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
     },
+    /// Ask a switch for its flows; answered by [`Notice::Flows`].
+    Flows {
+        /// Which switch.
+        dpid: u64,
+        /// What the answer is to name.
+        question: u64,
+    },
+    /// Tell what became of the packet-ins for apps, and of their messages.
+    Apps {
+        /// Where to.
+        reply: Sender<Vec<AppCounters>>,
+    },
     /// Close everything and return.
     Stop,
 }
 
+/// A connection on its way from one worker to another.
+#[derive(Debug)]
+pub struct Moved(pub(super) Box<Connection>);
+
 /// What a worker tells the server's thread.
 #[derive(Debug)]
 pub enum Notice {
-    /// An app has rings; the descriptors are the zone's, in the order of
-    /// [`Answer::Attached`](crate::control::Answer::Attached).
+    /// The worker uses its part of an app's rings, or could not.
     Attached {
-        /// Which app.
-        app: AppId,
-        /// Bytes each ring holds.
-        capacity: u32,
-        /// The zone's descriptors.
-        fds: [OwnedFd; 4],
-    },
-    /// An app could not be given rings.
-    NotAttached {
-        /// Which app.
-        app: AppId,
-        /// Why.
-        why: String,
+        /// The attempt.
+        attempt: u64,
+        /// Why it could not.
+        result: Result<(), String>,
     },
     /// An app runs in this process, on this worker.
     Hosted {
@@ -75,6 +93,13 @@ pub enum Notice {
         app: AppId,
         /// How.
         why: String,
+    },
+    /// Something about the flows that were asked for.
+    Flows {
+        /// What was asked.
+        question: u64,
+        /// What there is to say.
+        part: flows::Part,
     },
     /// The worker is over, one way or another.
     Ended,
@@ -94,15 +119,57 @@ pub enum Notice {
     },
 }
 
-/// One end of the pair of channels between a worker and the server.
+/// A worker's ends.
 #[derive(Debug)]
 pub struct Wires {
-    /// What the server asks.
+    /// Which of the crew it is.
+    pub me: usize,
+    /// All workers.
+    pub crew: Arc<Crew>,
+    /// What is asked of it.
     pub commands: Receiver<Command>,
-    /// Rung after a command was sent.
+    /// Rung after a command was sent, and when there is mail.
     pub commands_bell: Doorbell,
     /// What the server is told.
     pub notices: Sender<Notice>,
     /// To be rung after a notice was sent.
     pub notices_bell: Ringer,
+}
+
+/// The server's ends.
+#[derive(Debug)]
+pub struct Office {
+    /// All workers, to be commanded.
+    pub crew: Arc<Crew>,
+    /// What they tell.
+    pub notices: Receiver<Notice>,
+    /// Rung after a notice was sent.
+    pub notices_bell: Doorbell,
+}
+
+/// Makes the wires between so many workers and the server.
+///
+/// # Errors
+/// The system is out of descriptors or memory.
+pub fn connect(workers: usize) -> io::Result<(Vec<Wires>, Office)> {
+    let (to_tell, notices) = channel();
+    let (notices_bell, rings) = Doorbell::new()?;
+    let (mut members, mut ends) = (Vec::new(), Vec::new());
+    for _ in 0..workers {
+        let (commands, to_obey) = channel();
+        let (bell, hears) = Ringer::new()?;
+        members.push((commands, bell));
+        ends.push((to_obey, Doorbell::from_fd(hears), rings.try_clone()?));
+    }
+    let crew = Arc::new(Crew::new(members));
+    let wires = |(me, (commands, commands_bell, rings))| Wires {
+        me,
+        crew: crew.clone(),
+        commands,
+        commands_bell,
+        notices: to_tell.clone(),
+        notices_bell: Ringer::from_fd(rings),
+    };
+    let wires = ends.into_iter().enumerate().map(wires).collect();
+    Ok((wires, Office { crew, notices, notices_bell }))
 }

@@ -1,14 +1,14 @@
 //! An `[[app]]` of the configuration.
 
-use std::fmt;
 use std::path::PathBuf;
 
+use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 12] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "host",
@@ -21,11 +21,13 @@ pub const APP_KEYS: [&str; 12] = [
     "capabilities",
     "flow-mods-per-second",
     "packet-outs-per-second",
+    "requests-per-second",
 ];
 
 /// Capabilities without a scope, by their names.
-pub(super) const CAPABILITIES: [(&str, Capability); 8] = [
+pub(super) const CAPABILITIES: [(&str, Capability); 9] = [
     ("packet-out", Capability::PacketOut),
+    ("flow.read", Capability::FlowRead),
     ("flow.write", Capability::FlowWrite),
     ("flow.write.any", Capability::FlowWriteAny),
     ("group.write", Capability::GroupWrite),
@@ -41,37 +43,6 @@ const LONGEST_NAME: usize = 40;
 /// What an app's name looks like.
 pub const NAME_FORM: &str =
     "a name of lower-case letters, digits and hyphens that begins with a letter, at most 40 long";
-
-/// What runs an app.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Host {
-    /// A zone: a process of its own.
-    #[default]
-    User,
-    /// The kernel's process.
-    Kernel,
-}
-
-impl Host {
-    /// The host of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::User, Self::Kernel].into_iter().find(|host| host.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Kernel => "kernel",
-        }
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// An app as the operator wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +82,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
-            quota: Quota { flow_mods: u32::MAX, packet_outs: u32::MAX },
+            quota: Quota::NONE,
             at: 0,
         }
     }
@@ -135,11 +106,7 @@ impl AppConfig {
                 format!("an [[app]] without a name; expected name = {NAME_FORM}"),
             )
         })?;
-        let host = table.read("host", r#""user" or "kernel""#, |it| Host::named(it.text()?))?;
-        if host == Some(Host::Kernel) {
-            let at = table.get("host").map_or(table.at, |it| it.at);
-            return Err(Mistake::new(at, NO_KERNEL_APPS));
-        }
+        let host = table.read("host", r#""user" or "kernel""#, |it| host_named(it.text()?))?;
         let stage = stage(table)?;
         let band = table.read(
             "band",
@@ -154,6 +121,7 @@ impl AppConfig {
         };
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
+            host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,
             filter: filter(table)?,
@@ -162,16 +130,13 @@ impl AppConfig {
             quota: Quota {
                 flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
+                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
             },
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default
         })
     }
 }
-
-/// What is said to who wants an app in the kernel.
-pub(crate) const NO_KERNEL_APPS: &str = "host is \"kernel\", and apps inside the kernel are not \
-                                         there yet; leave host out, or say \"user\"";
 
 /// Whether it can be an app's name: part of a path, of a library's name and of log lines.
 pub fn is_name(text: &str) -> bool {
@@ -264,6 +229,19 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
 fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
     format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+}
+
+/// What runs an app, by its name in the configuration.
+pub fn host_named(name: &str) -> Option<Host> {
+    [Host::User, Host::Kernel].into_iter().find(|host| host_name(*host) == name)
+}
+
+/// The name of what runs an app, as the configuration has it.
+pub fn host_name(host: Host) -> &'static str {
+    match host {
+        Host::User => "user",
+        Host::Kernel => "kernel",
+    }
 }
 
 /// The name of a stage, as the configuration has it.

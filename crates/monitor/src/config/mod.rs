@@ -16,11 +16,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use kernel::control::Plain;
+use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub(crate) use app::NO_KERNEL_APPS;
-pub use app::{APP_KEYS, AppConfig, Host, NAME_FORM, is_name, stage_name};
+pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 
 use crate::error::StartError;
@@ -43,7 +44,8 @@ pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 pub const TOP_KEYS: [&str; 2] = ["controller", "app"];
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 3] = ["listen", "runtime-dir", "state-dir"];
+pub const CONTROLLER_KEYS: [&str; 6] =
+    ["listen", "plain", "tls-dir", "workers", "runtime-dir", "state-dir"];
 
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
@@ -55,6 +57,12 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Where switches connect.
     pub listen: Vec<SocketAddr>,
+    /// From where switches may speak plain TCP.
+    pub plain: Option<Plain>,
+    /// The directory of the keys for TLS.
+    pub tls_dir: Option<PathBuf>,
+    /// How many threads serve switches.
+    pub workers: Option<u16>,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
     /// The directory of what outlives a run.
@@ -117,6 +125,14 @@ impl Config {
             let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
             config.listen = listen.unwrap_or_default();
             let dir = |key| controller.read(key, "the path of a directory", app::path);
+            let plain = r#""loopback" (from this machine), "any" (from everywhere) or "never""#;
+            config.plain = controller.read("plain", plain, |it| it.text()?.parse().ok())?;
+            config.tls_dir = dir("tls-dir")?.map(below);
+            let count = format!("a number from 1 to {MAX_WORKERS}");
+            config.workers = controller.read("workers", &count, |it| {
+                let workers = u16::try_from(it.number()?).ok()?;
+                (1..=MAX_WORKERS).contains(&workers).then_some(workers)
+            })?;
             config.runtime_dir = dir("runtime-dir")?.map(below);
             config.state_dir = dir("state-dir")?.map(below);
         }

@@ -1,3 +1,4 @@
+use kernel::control::Host;
 use kernel::policy::{Capability, Fail, Quota, Stage};
 
 use super::*;
@@ -40,13 +41,16 @@ fn every_key_arrives_where_it_belongs() {
         r#"
         [controller]
         listen = ["0.0.0.0:6653", "[::1]:6633"]
+        plain = "never"
+        tls-dir = "keys"
+        workers = 3
         runtime-dir = "/run/r"
         state-dir = "s"
 
         [[app]]
         name = "firewall"
         object = "target/debug/libfirewall.so"
-        host = "user"
+        host = "kernel"
         enabled = false
         stage = "guard"
         fail = "open"
@@ -56,15 +60,20 @@ fn every_key_arrives_where_it_belongs() {
         capabilities = ["packet-out", "flow.write.any", "experimenter:0x00002320"]
         flow-mods-per-second = 100
         packet-outs-per-second = 0
+        requests-per-second = 50
         "#,
     )
     .unwrap();
     assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.plain, Some(Plain::Never));
+    assert_eq!(config.tls_dir.as_deref(), Some(Path::new("/etc/rosemary/keys")));
+    assert_eq!(config.workers, Some(3));
     assert_eq!(config.runtime_dir.as_deref(), Some(Path::new("/run/r")));
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/etc/rosemary/s")));
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
     let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
     assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
+    assert_eq!(app.host, Host::Kernel);
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
@@ -73,7 +82,7 @@ fn every_key_arrives_where_it_belongs() {
     let experimenter = Capability::Experimenter(0x2320);
     let capabilities = [Capability::PacketOut, Capability::FlowWriteAny, experimenter];
     assert_eq!(policy.capabilities, capabilities);
-    assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0 });
+    assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0, requests: 50 });
 }
 
 #[test]
@@ -93,10 +102,21 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         ("[[app".into(), 1, "not TOML", ""),
         ("a = 1\na = 2".into(), 2, "duplicate key", ""),
         ("[controler]".into(), 1, "controler", "did you mean `controller`"),
-        ("[controller]\nport = 1".into(), 2, "port", "listen, runtime-dir, state-dir"),
+        (
+            "[controller]\nport = 1".into(),
+            2,
+            "port",
+            "listen, plain, tls-dir, workers, runtime-dir, state-dir",
+        ),
         ("controller = 7".into(), 1, "controller is 7", "[controller]"),
         ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),
         ("[controller]\nlisten = [\n\"[::]:1\",\n6653]".into(), 4, "listen is 6653", "[::1]:6653"),
+        ("[controller]\nplain = \"all\"".into(), 2, "plain is \"all\"", "\"never\""),
+        ("[controller]\nplain = true".into(), 2, "plain is true", "\"loopback\""),
+        ("[controller]\nworkers = 0".into(), 2, "workers is 0", "from 1 to 16"),
+        ("[controller]\nworkers = 17".into(), 2, "workers is 17", "from 1 to 16"),
+        ("[controller]\nworkers = \"2\"".into(), 2, "workers is \"2\"", "from 1 to 16"),
+        ("[controller]\ntls-dir = 1".into(), 2, "tls-dir is 1", "the path of a directory"),
         ("[controller]\nruntime-dir = \"\"".into(), 2, "\"\"", "the path of a directory"),
         ("[app]\nname = \"a\"".into(), 1, "app is a table", "[[app]]"),
         ("[[app]]\nstage = \"guard\"".into(), 1, "without a name", "lower-case"),
@@ -116,7 +136,6 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
         (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
         (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
-        (app("host = \"kernel\""), 4, "not there yet", "\"user\""),
         (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
@@ -169,10 +188,10 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
     let app = |(name, policy): (&String, Policy)| kernel::control::App {
-        host: kernel::control::Host::User,
         app: kernel::control::AppId(u16::MAX),
         name: name.clone(),
         policy,
+        host: Host::Kernel,
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();
@@ -245,6 +264,7 @@ fn default_file_switched_on() -> String {
 fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
     let config = parse(include_str!("../../../../etc/rosemary.toml")).unwrap();
     assert_eq!((config.listen.len(), config.apps), (0, None));
+    assert_eq!((config.plain, config.tls_dir), (None, None));
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use kernel::control::{Answer as KernelAnswer, Request as KernelRequest};
+use kernel::control::{Answer as KernelAnswer, App, Host, Request as KernelRequest};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
+use sys::flight::Recorder;
 use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
 
 /// The script that stands for the program.
@@ -98,12 +99,19 @@ impl Fake {
     fn kernel(&self) {
         while let Some((request, fds)) = self.hear::<KernelRequest>() {
             match request {
-                KernelRequest::Start { listeners, .. } => {
-                    self.note(&format!("start {}", listeners.len() == fds.len()));
+                KernelRequest::Start { listeners, apps, .. } => {
+                    let fds = fds.get(listeners.len()..);
+                    self.note(&format!("start {}", fds.is_some()));
+                    let hosted: Vec<App> =
+                        apps.into_iter().filter(|app| app.host == Host::Kernel).collect();
                     if self.play == "loud" {
                         print_lines(20_000);
                     }
+                    self.host(&hosted, fds.unwrap_or_default());
                     self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
+                    if let Some(app) = hosted.first() {
+                        self.be_the_victim(app, fds.unwrap_or_default());
+                    }
                 }
                 KernelRequest::Attach { app, .. } => {
                     self.note("attach");
@@ -133,6 +141,55 @@ impl Fake {
                     }
                 }
             }
+        }
+    }
+
+    /// Takes in the apps of the kernel, with what came behind the listeners.
+    fn host(&self, hosted: &[App], fds: &[OwnedFd]) {
+        if hosted.is_empty() {
+            return assert!(fds.is_empty(), "there is nothing to host");
+        }
+        assert_eq!(fds.len(), hosted.len() + 1, "an object each, and the recorder");
+        for (app, object) in hosted.iter().zip(fds) {
+            let mut text = [0; 100];
+            let size = rustix::io::pread(object, &mut text, 0).unwrap();
+            let text = String::from_utf8_lossy(&text[..size]);
+            self.note(&format!("host {}: {text}", app.name));
+            let told = KernelAnswer::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
+            self.monitor.send(&told, &[]).unwrap();
+        }
+    }
+
+    /// What `app` does to the kernel that hosts it.
+    fn be_the_victim(&self, app: &App, fds: &[OwnedFd]) {
+        let recorder = Recorder::map(fds.last().unwrap()).unwrap();
+        let (mut first, mut other) = (recorder.seat(0), recorder.seat(15));
+        let number = app.app.0.try_into().unwrap();
+        let _called = other.call(9_999.try_into().unwrap()); // no app's number, and so nobody's fault
+        if self.plays("panicking once") {
+            let why = "it panicked: \u{1b}[31mred".to_owned();
+            for _worker in 0..2 {
+                let told = KernelAnswer::Demoted { app: app.app, why: why.clone() };
+                self.monitor.send(&told, &[]).unwrap();
+            }
+        } else if self.plays("dying in the app once") {
+            let _call = first.call(number);
+            kill_process(getpid(), Signal::ABORT).unwrap();
+            std::thread::park(); // another thread may be the one that is hit
+        } else if self.plays("leaving in the app once") {
+            let _call = first.call(number);
+            #[expect(clippy::disallowed_methods, reason = "as an app may")]
+            std::process::exit(0);
+        } else if self.plays("dying elsewhere once") {
+            drop(first.call(number));
+            kill_process(getpid(), Signal::ABORT).unwrap();
+        } else if self.plays("lying in the app once") {
+            let _call = first.call(number);
+            self.monitor.send(&"nonsense", &[]).unwrap();
+            std::thread::park();
+        } else if self.plays("hosting another once") {
+            let told = KernelAnswer::Hosted { app: kernel::control::AppId(7), version: "1".into() };
+            self.monitor.send(&told, &[]).unwrap();
         }
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
 
 mod fake;
+mod kernel_apps;
 
 use std::fs;
 use std::io::{PipeReader, Read as _};
@@ -414,7 +415,7 @@ fn what_is_wrong_with_the_apps_is_told_before_anything_is_made() {
         ("[[app]]\nname = \"a\"\n", &[], "the object of the app a is missing; looked for"),
         ("[[app]]\nname = \"a\"\nobject = \"x.so\"", &[], "x.so; build it, or correct `object`"),
         ("", &["--app", "b"], "examples/libb.so"),
-        ("", &["--app", "learning-switch:kernel"], "not there yet"),
+        ("", &["--app", "b:kernel"], "examples/libb.so"),
     ] {
         fs::write(&house.config, config).unwrap();
         let output = house.command("127.0.0.1:0").args(args).output().unwrap();

@@ -153,6 +153,14 @@ macro_rules! fields {
             Opaque(OpaqueField),
         }
 
+        /// The number of each field, by its variant's name.
+        #[expect(non_upper_case_globals, reason = "the names of the variants")]
+        #[allow(dead_code, reason = "not every field is built from its number")]
+        pub(super) mod number {
+            $( pub(in crate::matching) const $plain: u8 = $pn; )*
+            $( pub(in crate::matching) const $masked: u8 = $mn; )*
+        }
+
         impl Field {
             /// The field's name, as Open vSwitch and the specification write it.
             pub fn name(&self) -> &'static str {
@@ -328,7 +336,8 @@ fields! {
 }
 
 /// A field of the specification.
-fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
+#[inline]
+pub(super) fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
     Oxm { class: OPENFLOW_BASIC, field, has_mask, payload }
 }
 

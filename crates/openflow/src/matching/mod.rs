@@ -4,21 +4,19 @@
 //! sends, in one canonical order and form: two matches are equal exactly if they mean the same,
 //! encoding for 1.3 is a copy, and a match of the usual size needs no allocation.
 
+mod bytes;
 mod field;
 
 pub use field::{Field, Isid, Masked, OpaqueField, VLAN_PRESENT};
 
-use crate::oxm::{HEADER_SIZE, Oxm};
+use crate::oxm::{HEADER_SIZE, OPENFLOW_BASIC, Oxm};
 use crate::wire::List;
-use crate::{DecodeError, MacAddr, PortNo, Reader, Writer, v1_3};
+use crate::{DecodeError, MacAddr, PortNo, Reader, v1_3};
+use bytes::Bytes;
 use core::fmt;
-use field::{order, with_canonical};
+use field::{Value as _, order, with_canonical};
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Bytes of OXM that a match keeps without allocating: the exact IPv6 5-tuple with in-port takes
-/// 71, the exact IPv4 5-tuple with in-port and both Ethernet addresses 67.
-const INLINE_SIZE: usize = 96;
 
 /// Which packets: all of whose fields are as stated. Without fields, all packets.
 ///
@@ -31,7 +29,9 @@ const INLINE_SIZE: usize = 96;
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Match {
     /// Canonical OXMs in ascending order.
-    oxm: SmallVec<[u8; INLINE_SIZE]>,
+    oxm: Bytes,
+    /// Below this is the [`order`] of all of them.
+    end: u64,
 }
 
 impl Match {
@@ -55,9 +55,48 @@ impl Match {
         field.with_oxm(|oxm| self.set_oxm(&oxm));
     }
 
+    /// As [`Match::with`], of a field of the specification without a mask.
+    #[inline]
+    fn exact(mut self, number: u8, value: &[u8]) -> Self {
+        self.set_oxm(&field::basic(number, false, value));
+        self
+    }
+
     /// As [`Match::set`].
+    #[inline]
     fn set_oxm(&mut self, oxm: &Oxm<'_>) {
         let key = order(oxm);
+        // As most come: behind the others, and canonical because without a mask.
+        if key >= self.end && !oxm.has_mask {
+            let end = self.oxm.len();
+            insert(&mut self.oxm, end, oxm);
+            self.end = key + 1;
+        } else if let (Some(at), false) = (self.place_for(oxm), oxm.has_mask) {
+            insert(&mut self.oxm, at, oxm);
+        } else {
+            self.set_among(oxm, key);
+        }
+    }
+
+    /// Where a field of the specification goes that is not there, before some that are.
+    #[inline]
+    fn place_for(&self, oxm: &Oxm<'_>) -> Option<usize> {
+        let mut at = 0;
+        loop {
+            let [a, b, field, length] = *self.oxm.get(at..)?.first_chunk()?;
+            let found = field >> 1;
+            if u16::from_be_bytes([a, b]) != OPENFLOW_BASIC || oxm.class != OPENFLOW_BASIC {
+                return None; // they are seldom, and have an order of their own
+            }
+            if found >= oxm.field {
+                return (found > oxm.field).then_some(at);
+            }
+            at += HEADER_SIZE + usize::from(length);
+        }
+    }
+
+    /// As [`Match::set`], wherever it goes and whatever is there.
+    fn set_among(&mut self, oxm: &Oxm<'_>, key: u64) {
         let mut rest = Reader::new(&self.oxm, 0);
         // Where the field goes, and what stands there of it already.
         let mut place = 0..0;
@@ -70,9 +109,10 @@ impl Match {
             place.start = if found == key { place.end - other.size() } else { place.end };
         }
         if !place.is_empty() {
-            self.oxm.drain(place.clone());
+            self.oxm.remove(place.clone());
         }
         with_canonical(oxm, |oxm| insert(&mut self.oxm, place.start, &oxm));
+        self.end = self.oxms().last().map_or(0, |last| order(&last) + 1);
     }
 
     /// The fields, in canonical order.
@@ -114,7 +154,8 @@ impl Match {
         }
         // Without masks, fields in order are canonical as they are.
         if let (Some(bytes), false) = (oxms.received(), is_masked) {
-            return Ok(Self { oxm: SmallVec::from_slice(bytes) });
+            let end = last.map_or(0, |last| last + 1);
+            return Ok(Self { oxm: Bytes::of(bytes), end });
         }
         let mut match_ = Self::new();
         for oxm in oxms {
@@ -152,7 +193,10 @@ impl Match {
     #[inline]
     fn push(&mut self, oxm: &Oxm<'_>) {
         let end = self.oxm.len();
-        with_canonical(oxm, |oxm| insert(&mut self.oxm, end, &oxm));
+        let pushed = with_canonical(oxm, |oxm| insert(&mut self.oxm, end, &oxm));
+        if pushed.is_some() {
+            self.end = order(oxm) + 1;
+        }
     }
 
     /// The match as OpenFlow 1.3 has it.
@@ -168,16 +212,8 @@ impl Match {
 
 /// Inserts an OXM into the bytes of others.
 #[inline]
-fn insert(bytes: &mut SmallVec<[u8; INLINE_SIZE]>, at: usize, oxm: &Oxm<'_>) {
-    let mut head = [0; HEADER_SIZE];
-    oxm.write_head(&mut Writer::new(&mut head));
-    if at == bytes.len() {
-        bytes.extend_from_slice(&head);
-        bytes.extend_from_slice(oxm.value());
-    } else {
-        bytes.insert_from_slice(at, &head);
-        bytes.insert_from_slice(at + HEADER_SIZE, oxm.value());
-    }
+fn insert(bytes: &mut Bytes, at: usize, oxm: &Oxm<'_>) {
+    bytes.insert(at, oxm.head(), oxm.value());
 }
 
 macro_rules! builders {
@@ -189,7 +225,7 @@ macro_rules! builders {
                 #[must_use]
                 #[inline]
                 pub fn $name(self, value: $type) -> Self {
-                    self.with(&Field::$variant(value.into()))
+                    self.exact(field::number::$variant, value.to_bytes().as_ref())
                 }
             )*
         }

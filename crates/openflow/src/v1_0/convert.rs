@@ -5,6 +5,7 @@ use super::matching::{Match as WiredMatch, wildcard};
 use super::{port_from_wire, port_to_wire};
 use crate::action::Action;
 use crate::matching::{Field, Masked, Match, VLAN_PRESENT};
+use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::Pad;
 use crate::{EncodeError, MacAddr, PortNo, Version, Writer};
 use std::net::Ipv4Addr;
@@ -53,10 +54,44 @@ pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
         tp_dst: 0,
     };
     // In canonical order ethertype and IP protocol come before the fields that need them.
-    for field in match_.fields() {
-        set_field(&mut wire, &field)?;
+    for oxm in match_.oxms() {
+        if !set_plain(&mut wire, &oxm) {
+            set_field(&mut wire, &Field::from_oxm(&oxm))?;
+        }
     }
     Ok(wire)
+}
+
+/// Sets a field that is in most matches and needs no other. `false` if it is another.
+#[inline]
+fn set_plain(wire: &mut WiredMatch, oxm: &Oxm<'_>) -> bool {
+    if oxm.class != OPENFLOW_BASIC || oxm.has_mask {
+        return false;
+    }
+    let bit = match (oxm.field, oxm.payload) {
+        // Reserved ports (from 0xff00 on) have other numbers.
+        (0, &[0, 0, a, b]) if a < 0xff => {
+            wire.in_port = u16::from_be_bytes([a, b]);
+            wildcard::IN_PORT
+        }
+        (3, address) => {
+            let Some(address) = address.first_chunk() else { return false };
+            wire.dl_dst = MacAddr(*address);
+            wildcard::DL_DST
+        }
+        (4, address) => {
+            let Some(address) = address.first_chunk() else { return false };
+            wire.dl_src = MacAddr(*address);
+            wildcard::DL_SRC
+        }
+        (5, &[a, b]) => {
+            wire.dl_type = u16::from_be_bytes([a, b]);
+            wildcard::DL_TYPE
+        }
+        _ => return false,
+    };
+    wire.wildcards &= !bit;
+    true
 }
 
 /// Sets a field.

@@ -1,10 +1,10 @@
 //! What must hold for any bytes whatever. Shared by the tests and, by path, by the fuzz targets.
 
 use rosemary_openflow::{
-    AsyncConfig, DecodeError, Echo, EncodeError, ErrorMessage, Experimenter, Features, FlowMod,
-    FlowRemoved, GroupMod, Header, Hello, Kind, Message, MeterMod, MultipartReply,
-    MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus, QueueConfig, Role, SwitchConfig,
-    TableMod, Version, append,
+    AsyncConfig, DecodeError, Echo, EncodeError, ErrorMessage, Experimenter, Features, Field,
+    FlowMod, FlowModView, FlowRemoved, GroupMod, Header, Hello, Kind, Message, MeterMod,
+    MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus, QueueConfig, Role,
+    SwitchConfig, TableMod, Version, append,
 };
 
 /// Decodes a message as it stands on the wire, and checks that it comes back byte for byte.
@@ -100,6 +100,7 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
             again!(bytes, PacketOut::decode, |value, out| value.encode(version, xid, out))
         }
         Kind::FlowMod => {
+            viewed_as_decoded(bytes);
             again!(bytes, FlowMod::decode, |value, out| value.encode(version, xid, out))
         }
         Kind::GroupMod => {
@@ -139,4 +140,18 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
         // A header and no more, or nothing but what is on the wire.
         _ => Message::decode(bytes).map(drop),
     }
+}
+
+/// A view accepts what is decoded, and says the same.
+fn viewed_as_decoded(bytes: &[u8]) {
+    let decoded = FlowMod::decode(bytes).map(|decoded| FlowModView {
+        command: decoded.command,
+        cookie: decoded.cookie,
+        cookie_mask: decoded.cookie_mask,
+        priority: decoded.priority,
+        buffer_id: decoded.buffer_id,
+        has_opaque_field: decoded.match_.fields().any(|field| matches!(field, Field::Opaque(_))),
+        instructions: decoded.instructions,
+    });
+    assert_eq!(FlowModView::decode(bytes).ok(), decoded.ok());
 }

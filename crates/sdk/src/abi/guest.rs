@@ -13,6 +13,7 @@ use super::{
 };
 use crate::app::{App, Batch};
 use crate::network::Network;
+use crate::own::Own;
 
 /// An application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
@@ -47,18 +48,41 @@ struct Instance<A> {
 
 /// The host's table, as an application sees it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Host(*const HostTable);
+pub(crate) struct Host {
+    table: *const HostTable,
+    /// The transaction id of the last message.
+    xid: u32,
+}
 
 impl Host {
+    fn new(table: *const HostTable) -> Self {
+        Self { table, xid: 0 }
+    }
+
     fn table(&self) -> &HostTable {
         // SAFETY: the ABI's contract: the table lives from `create` to the return of `destroy`,
         // and so does this.
-        unsafe { &*self.0 }
+        unsafe { &*self.table }
     }
 
-    /// The priorities on the switch that the application's flows may have.
-    pub(crate) fn band(self) -> (u16, u16) {
-        (self.table().lowest_priority, self.table().highest_priority)
+    /// The numbers on switches that are the application's.
+    pub(crate) fn own(self) -> Own {
+        let table = self.table();
+        Own {
+            priorities: (table.lowest_priority, table.highest_priority),
+            groups: (table.first_group, table.last_group),
+            meters: (table.first_meter, table.last_meter),
+        }
+    }
+
+    /// The transaction id of the last message sent; 0 before the first.
+    pub(crate) fn last_xid(self) -> u32 {
+        self.xid
+    }
+
+    /// Notes that a message with this transaction id was sent.
+    pub(crate) fn sent(&mut self, xid: u32) {
+        self.xid = xid;
     }
 
     /// Room for a message, inside the ring; `None` if there is none now.
@@ -66,7 +90,7 @@ impl Host {
         let size = u32::try_from(size).ok()?;
         // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
         // thread: a `Network` exists no longer.
-        let room = unsafe { (self.table().reserve)(self.0, size) }.cast::<u8>();
+        let room = unsafe { (self.table().reserve)(self.table, size) }.cast::<u8>();
         if room.is_null() {
             return None;
         }
@@ -79,27 +103,29 @@ impl Host {
     pub(crate) fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
         // SAFETY: as in `reserve`.
-        unsafe { (self.table().commit)(self.0, dpid, epoch, size) == 0 }
+        unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
     }
 
     /// Bytes of messages for which there is room.
     pub(crate) fn room(&self) -> usize {
         // SAFETY: as in `reserve`.
-        unsafe { (self.table().room)(self.0) as usize }
+        unsafe { (self.table().room)(self.table) as usize }
     }
 
     /// Keeps a record of the batch from the applications behind.
     pub(crate) fn stop(&mut self, number: usize) {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`.
-        unsafe { (self.table().stop)(self.0, number) };
+        unsafe { (self.table().stop)(self.table, number) };
     }
 
     /// Tells the operator something.
     pub(crate) fn log(&self, level: Level, text: &str) {
         let size = u32::try_from(text.len()).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`, and `create` may call it too; the text has that many bytes.
-        unsafe { (self.table().log)(self.0, level as u32, text.as_ptr().cast::<c_char>(), size) };
+        unsafe {
+            (self.table().log)(self.table, level as u32, text.as_ptr().cast::<c_char>(), size);
+        };
     }
 }
 
@@ -114,7 +140,7 @@ fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
 }
 
 unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
-    let host = Host(host);
+    let host = Host::new(host);
     match catch_unwind(A::create) {
         Ok(app) => Box::into_raw(Box::new(Instance { app, host })).cast(),
         Err(panic) => {
@@ -148,9 +174,8 @@ unsafe extern "C" fn on_batch<A: App>(
         // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
         *place = (Some(record), unsafe { std::slice::from_raw_parts(body, size) });
     }
-    let mut host = instance.host;
-    let mut network = Network::new(&mut host, batch.now_ns);
-    let app = &mut instance.app;
+    let Instance { app, host } = instance;
+    let mut network = Network::new(host, batch.now_ns);
     let called = catch_unwind(AssertUnwindSafe(|| {
         let handled = app.on_batch(&Batch::new(&records[..count]), &mut network);
         (handled, network.wake_at_ns())
@@ -162,7 +187,7 @@ unsafe extern "C" fn on_batch<A: App>(
             0
         }
         Err(panic) => {
-            report(host, "on_batch", &*panic);
+            report(*host, "on_batch", &*panic);
             FAILED
         }
     }

@@ -28,6 +28,10 @@ pub trait Host: 'static {
     fn room(&self) -> usize;
     /// The priorities, on the switch, that flows of the application may have.
     fn band(&self) -> (u16, u16);
+    /// The numbers, on the switch, of groups that are the application's: first and last.
+    fn groups(&self) -> (u32, u32);
+    /// The numbers, on the switch, of meters that are the application's: first and last.
+    fn meters(&self) -> (u32, u32);
     /// Record `number` of the batch in hand is not for the applications behind. Called after the
     /// application has answered: at most once per record, and only for those that it handled.
     fn stop(&mut self, number: usize);
@@ -146,6 +150,7 @@ impl<H: Host> HostedApp<H> {
         let on_batch = table.on_batch.ok_or(LoadError::Member("on_batch"))?;
         let create = table.create.ok_or(LoadError::Member("create"))?;
         let (lowest_priority, highest_priority) = host.band();
+        let ((first_group, last_group), (first_meter, last_meter)) = (host.groups(), host.meters());
         let name = text(table.name).ok_or(LoadError::Member("name"))?;
         let version = text(table.version).ok_or(LoadError::Member("version"))?;
         let state = NonNull::from(Box::leak(Box::new(State {
@@ -161,6 +166,10 @@ impl<H: Host> HostedApp<H> {
                 room: room::<H>,
                 stop: stop::<H>,
                 log: log::<H>,
+                first_group,
+                last_group,
+                first_meter,
+                last_meter,
             },
             inner: UnsafeCell::new(Inner { host, count: 0, stopped: 0 }),
         })));

@@ -53,6 +53,11 @@ pub enum RecordKind {
     Port = 5,
     PacketIn = 6,
     Refused = 7,
+    SnapshotPart = 8,
+    Reply = 9,
+    Error = 10,
+    FlowRemoved = 11,
+    Lost = 12,
 }
 
 /// Why a message of an application was refused.
@@ -82,16 +87,19 @@ pub enum Refusal {
     Id = 10,
     /// A buffer that the application was not given.
     Buffer = 11,
-    /// An action, instruction or field that may not be used, or whose experimenter is not granted.
+    /// An action, instruction, field or meter band that may not be used, or whose experimenter is
+    /// not granted.
     Action = 12,
     /// More messages in this second than the operator allows.
     Quota = 13,
+    /// Too many requests of the application wait for this switch's answer, or of all of them.
+    Unanswered = 14,
 }
 
 impl Refusal {
     /// From its number on the wire.
     pub fn from_wire(number: u8) -> Option<Self> {
-        const ALL: [Refusal; 13] = [
+        const ALL: [Refusal; 14] = [
             Refusal::NoSwitch,
             Refusal::Epoch,
             Refusal::Shape,
@@ -105,6 +113,7 @@ impl Refusal {
             Refusal::Buffer,
             Refusal::Action,
             Refusal::Quota,
+            Refusal::Unanswered,
         ];
         ALL.into_iter().find(|refusal| *refusal as u8 == number)
     }
@@ -126,6 +135,7 @@ impl std::fmt::Display for Refusal {
             Self::Buffer => "its buffer was not given to the app",
             Self::Action => "an action, instruction or field that may not be used",
             Self::Quota => "more messages in a second than the operator allows",
+            Self::Unanswered => "too many requests wait for the switch's answer",
         })
     }
 }
@@ -271,6 +281,10 @@ pub struct HostTable {
     pub stop: unsafe extern "C" fn(host: *const HostTable, number: u32),
     pub log:
         unsafe extern "C" fn(host: *const HostTable, level: u32, text: *const c_char, size: u32),
+    pub first_group: u32,
+    pub last_group: u32,
+    pub first_meter: u32,
+    pub last_meter: u32,
 }
 
 /// What an application is called with.

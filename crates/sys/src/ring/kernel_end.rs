@@ -14,16 +14,27 @@ use crate::shm::{Shared, SharedView, fence};
 pub enum Room {
     /// All of it: events.
     All,
-    /// Three quarters: packet-ins, of which there may be any number.
+    /// Three quarters: packet-ins that a network cannot do without, and answers to the app.
     AllButReserve,
+    /// Five eighths: all other packet-ins, of which there may be any number. The eighth between is
+    /// some 200 ARP or LLDP packets; of a ring of the usual size, five eighths are the least of which
+    /// half still holds the longest message.
+    Ordinary,
 }
 
 impl Room {
+    /// Bytes of a ring of `capacity` bytes that are for such records.
+    pub fn of(self, capacity: u32) -> usize {
+        capacity as usize - self.keep(capacity)
+    }
+
     /// Bytes of a ring of `capacity` bytes that are not for such a record.
     pub fn keep(self, capacity: u32) -> usize {
+        let eighth = capacity as usize / 8;
         match self {
             Self::All => 0,
-            Self::AllButReserve => capacity as usize / 4,
+            Self::AllButReserve => 2 * eighth,
+            Self::Ordinary => 3 * eighth,
         }
     }
 }
@@ -243,6 +254,12 @@ impl KernelEnd {
     /// Says that we are awake again.
     pub fn awake(&mut self) {
         self.up.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Bytes that records of a class may still use. One of them may be refused all the same, if it
+    /// would have to begin anew at the ring's start.
+    pub fn room(&self, room: Room) -> usize {
+        self.free().saturating_sub(room.keep(self.capacity))
     }
 
     /// How many records the zone has not done yet.

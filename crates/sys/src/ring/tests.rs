@@ -129,10 +129,15 @@ fn zone_that_dies_in_a_batch_leaves_its_records_to_the_next() {
 }
 
 #[test]
-fn packet_ins_leave_a_quarter_of_the_ring_to_events() {
+fn packet_ins_leave_a_quarter_of_the_ring_to_events_and_ordinary_ones_an_eighth_to_others() {
     let (mut kernel, _zone) = pair();
+    assert_eq!(kernel.room(Room::Ordinary), 2560);
+    while kernel.push(&HEAD, &[0; 48], Room::Ordinary) {}
+    assert_eq!(kernel.outstanding(), 2560 / 64);
+    assert_eq!([Room::Ordinary, Room::AllButReserve].map(|it| kernel.room(it)), [0, 512]);
     while kernel.push(&HEAD, &[0; 48], Room::AllButReserve) {}
     assert_eq!(kernel.outstanding(), 3072 / 64);
+    assert_eq!(kernel.room(Room::All), 1024);
     let mut events = 0;
     while kernel.push(&HEAD, &[0; 48], Room::All) {
         events += 1;
@@ -234,6 +239,14 @@ fn record_that_may_be_in_the_ring_fits_into_an_empty_one_wherever_it_begins() {
         kernel.drop_oldest();
         assert!(push(&mut kernel, &vec![0; longest]), "{moved}");
     }
+}
+
+#[test]
+fn longest_message_is_an_ordinary_packet_in_for_a_ring_of_the_usual_size() {
+    let size = memory_size(DEFAULT_CAPACITY);
+    let ((up, _up_view), (_down, down_view)) = (on_heap(size), on_heap(size));
+    let mut kernel = KernelEnd::over(up, down_view, DEFAULT_CAPACITY);
+    assert!(kernel.push(&[0; 6], &vec![0; 0xffff], Room::Ordinary));
 }
 
 #[test]

@@ -3,9 +3,13 @@
 //! [`framing`] cuts a stream of bytes into messages; [`Session`] is the conversation with one
 //! switch from its first byte to its last.
 
+mod closed;
 pub mod framing;
+mod inventory;
 mod session;
 #[cfg(test)]
 mod tests;
 
-pub use session::{Closed, Event, Session, SwitchInfo, Timing, recognise};
+pub use closed::Closed;
+pub use inventory::{Table, Told};
+pub use session::{Event, Session, SwitchInfo, Timing, recognise};

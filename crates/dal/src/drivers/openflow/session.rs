@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
-//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4.
+//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. What is asked afterwards,
+//! and what nothing waits for, is `inventory`'s.
 //!
 //! The rule that keeps it right: every byte received counts as a sign of life, every state but
 //! `Up` has a deadline, and nothing that a switch sends makes us keep more than [`MAX_PORTS`].
@@ -14,16 +15,18 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    DecodeError, Dpid, EncodeError, ErrorMessage, Features, Header, Hello, Kind, PacketIn,
-    PortDesc, PortDescReply, PortStatus, SwitchConfig, Version,
+    DecodeError, Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind,
+    PacketIn, PortDesc, PortDescReply, PortStatus, SwitchConfig, Version,
 };
-use thiserror::Error;
+
+use super::closed::Closed;
+use super::inventory::{Inventory, Told};
 
 /// The versions we speak, best last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
 /// Most ports that a switch may describe: more than its 16-bit predecessors could number.
-const MAX_PORTS: usize = 65_536;
+pub(super) const MAX_PORTS: usize = 65_536;
 
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
 const WHOLE_PACKET: u16 = 0xffff;
@@ -32,6 +35,7 @@ const WHOLE_PACKET: u16 = 0xffff;
 const INCOMPATIBLE: u16 = 0;
 pub(super) const BAD_VERSION: u16 = 0;
 pub(super) const BAD_TYPE: u16 = 1;
+pub(super) const BAD_LEN: u16 = 6;
 
 /// When a session loses patience.
 #[derive(Debug, Clone, Copy)]
@@ -83,82 +87,20 @@ pub enum Event<'m> {
     PortStatus(PortStatus),
     /// The switch refused something.
     Error(ErrorMessage<'m>),
+    /// A flow is gone.
+    FlowRemoved(FlowRemoved),
+    /// An answer to something that was sent with a transaction id of [`Session::xid`]: a
+    /// multipart, barrier, configuration or queue configuration reply, or an experimenter's
+    /// message, which may be one. It was not decoded.
+    Reply(Kind),
+    /// The switch said something about itself.
+    Told(Told),
     /// A message that nobody here asked for.
     Unasked(Kind),
+    /// A message of a type that the version does not have; the switch was told so.
+    UnknownType(u8),
     /// A message that is not what its type says; it was left out.
     Malformed(DecodeError),
-}
-
-/// Why a session is over. Always somebody else's doing, and for the record.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Closed {
-    /// The first byte is not an OpenFlow version.
-    #[error("{0}")]
-    NotOpenFlow(String),
-    /// A version that we do not speak, or none in common.
-    #[error(
-        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
-    )]
-    Incompatible {
-        /// What it offered.
-        theirs: String,
-    },
-    /// Something else than a hello came first.
-    #[error("the first message was of type {kind}, not a hello")]
-    BeforeHello {
-        /// Its type on the wire.
-        kind: u8,
-    },
-    /// A message in another version than was agreed on.
-    #[error("a message in version {theirs:#04x} after {agreed} was agreed on")]
-    WrongVersion {
-        /// Its version on the wire.
-        theirs: u8,
-        /// What was agreed on.
-        agreed: Version,
-    },
-    /// A message of the handshake is broken, or a length field makes the rest unreadable.
-    #[error("a malformed message: {0}")]
-    Malformed(#[from] DecodeError),
-    /// It describes more ports than there can be.
-    #[error("more than {MAX_PORTS} ports")]
-    TooManyPorts,
-    /// An auxiliary connection, which we do not use.
-    #[error("auxiliary connection {id}: this controller uses main connections only")]
-    Auxiliary {
-        /// Its number.
-        id: u8,
-    },
-    /// The datapath is connected already.
-    #[error(
-        "{dpid} is connected already, from {address}; two switches must not have the same datapath-id"
-    )]
-    Duplicate {
-        /// The datapath.
-        dpid: Dpid,
-        /// Where the connection that stays comes from.
-        address: String,
-    },
-    /// The certificate that the switch showed speaks for other datapaths.
-    #[error(
-        "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
-    )]
-    Impostor {
-        /// What the switch calls itself.
-        dpid: Dpid,
-        /// What its certificate says.
-        named: String,
-    },
-    /// The handshake took too long.
-    #[error("the handshake was not complete after {}", seconds(*.0))]
-    Handshake(Duration),
-    /// It said nothing for too long, not even to an echo request.
-    #[error("silent for {}", seconds(*.0))]
-    Silent(Duration),
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f32())
 }
 
 /// The conversation with one switch.
@@ -171,6 +113,7 @@ pub struct Session {
     probed: bool,
     said_hello: bool,
     next_xid: u32,
+    inventory: Inventory,
 }
 
 #[derive(Debug)]
@@ -192,6 +135,7 @@ impl Session {
             probed: false,
             said_hello: false,
             next_xid: 1,
+            inventory: Inventory::default(),
         }
     }
 
@@ -253,7 +197,7 @@ impl Session {
         }
         let Ok(kind) = Kind::from_wire(version, header.kind) else {
             error(version, ErrorMessage::BAD_REQUEST, BAD_TYPE, message, header.xid, out);
-            return Ok(None);
+            return Ok(Some(Event::UnknownType(header.kind)));
         };
         match (&self.state, kind) {
             (State::Up(_), Kind::PacketIn) => {
@@ -264,18 +208,57 @@ impl Session {
                 Ok(None)
             }
             (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
+            // It may be another switch now, and all that was said about this one void.
+            (_, Kind::FeaturesReply) => Err(Closed::Unasked),
             (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
             (State::Up(_), Kind::PortStatus) => Ok(Some(
                 PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
             )),
+            (State::Up(_), Kind::FlowRemoved) => Ok(Some(
+                FlowRemoved::decode(message).map_or_else(Event::Malformed, Event::FlowRemoved),
+            )),
+            (_, Kind::Error) if self.inventory.is_open(header.xid) => {
+                self.inventory.close(header.xid);
+                Ok(Some(Event::Told(Told::Nothing)))
+            }
             (_, Kind::Error) => {
                 Ok(Some(ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)))
             }
             // Nothing to answer; and what a switch tells before the handshake is complete stands
             // in the replies still to come.
-            (_, Kind::EchoReply | Kind::Hello | Kind::BarrierReply)
+            (_, Kind::EchoReply | Kind::Hello)
             | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
+            (_, Kind::MultipartReply | Kind::GetConfigReply)
+                if self.inventory.is_open(header.xid) =>
+            {
+                let told = self.inventory.reply(message);
+                Ok(Some(told.map_or_else(Event::Malformed, Event::Told)))
+            }
+            (
+                _,
+                kind @ (Kind::MultipartReply
+                | Kind::BarrierReply
+                | Kind::GetConfigReply
+                | Kind::QueueGetConfigReply
+                | Kind::Experimenter),
+            ) => Ok(Some(Event::Reply(kind))),
             (_, kind) => Ok(Some(Event::Unasked(kind))),
+        }
+    }
+
+    /// The stream cannot be cut into messages from `bytes` on, because of a length that is less
+    /// than a header's: says so, for [`Closed::Malformed`].
+    pub fn bad_length(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if let State::AwaitFeatures(version)
+        | State::AwaitPorts(SwitchInfo { version, .. })
+        | State::Up(version) = self.state
+        {
+            let xid = match bytes.get(4..8) {
+                Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
+                _ => 0,
+            };
+            let cause = bytes.get(..Header::SIZE).unwrap_or(bytes);
+            error(version, ErrorMessage::BAD_REQUEST, BAD_LEN, cause, xid, out);
         }
     }
 
@@ -386,11 +369,14 @@ impl Session {
         Ok(Some(self.up(info, out)))
     }
 
-    /// The last step of the handshake: packets are to be sent to us whole.
+    /// The last step of the handshake: packets are to be sent to us whole; and what else is to be
+    /// known of the switch is asked.
     fn up<'m>(&mut self, info: SwitchInfo, out: &mut Vec<u8>) -> Event<'m> {
         let config = SwitchConfig { flags: 0, miss_send_len: WHOLE_PACKET };
         let xid = self.xid();
         say(out, |out| config.encode_set(info.version, xid, out));
+        let xids = [self.xid(), self.xid(), self.xid()];
+        self.inventory = Inventory::ask(info.version, xids, out);
         self.state = State::Up(info.version);
         Event::Up(info)
     }
@@ -445,6 +431,6 @@ fn error(version: Version, kind: u16, code: u16, cause: &[u8], xid: u32, out: &m
 }
 
 /// Appends a message of our own.
-fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
+pub(super) fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
     openflow::append(out, encode).expect("our own messages can be said in every version we speak");
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, ErrorMessage, Features, Header, Hello, Kind, MacAddr, PacketIn, PortDesc,
-    PortDescReply, PortNo, PortReason, PortStatus, Version, append,
+    Capabilities, ErrorMessage, Features, FlowRemoved, FlowRemovedReason, Header, Hello, Kind,
+    MacAddr, Match, MultipartReply, PacketIn, PortDesc, PortDescReply, PortNo, PortReason,
+    PortStatus, ReplyBody, SwitchConfig, TableStats, Version, append,
 };
 
-use super::session::{BAD_TYPE, BAD_VERSION};
+use super::session::{BAD_LEN, BAD_TYPE, BAD_VERSION};
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -42,6 +43,17 @@ impl Script {
 
     fn receive<'m>(&mut self, message: &'m [u8]) -> Result<Option<Event<'m>>, Closed> {
         self.session.receive(message, &mut self.out)
+    }
+
+    /// The transaction ids of what was said since the last call.
+    fn xids(&mut self) -> Vec<u32> {
+        let (mut xids, mut rest) = (Vec::new(), &self.out[..]);
+        while let Some((message, after)) = framing::cut(rest).unwrap() {
+            xids.push(Header::decode(message).unwrap().xid);
+            rest = after;
+        }
+        self.out.clear();
+        xids
     }
 
     fn at(&mut self, time: Duration) -> Result<(), Closed> {
@@ -117,7 +129,8 @@ fn switch_of_1_0_is_up_after_its_features() {
     let features = features(Version::V1_0, 0);
     let Some(Event::Up(info)) = script.receive(&features).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.dpid.0, info.ports.len()), (Version::V1_0, 0xd1d, 2));
-    assert_eq!(script.said(), [Kind::SetConfig]);
+    let asked = [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest];
+    assert_eq!(script.said(), asked);
 }
 
 #[test]
@@ -131,7 +144,9 @@ fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
     let last = ports(2, false);
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.ports.len()), (Version::V1_3, 2));
-    assert_eq!(script.said(), [Kind::SetConfig]);
+    let asked =
+        [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest, Kind::MultipartRequest];
+    assert_eq!(script.said(), asked);
 }
 
 #[test]
@@ -211,9 +226,166 @@ fn message_of_another_version_after_the_hello_ends_the_session() {
 fn unknown_type_is_answered_with_bad_type_and_the_session_goes_on() {
     for version in VERSIONS {
         let mut script = Script::up(version);
-        assert!(script.receive(&[version.wire(), 99, 0, 8, 0, 0, 0, 9]).unwrap().is_none());
+        let message = [version.wire(), 99, 0, 8, 0, 0, 0, 9];
+        let event = script.receive(&message).unwrap();
+        assert!(matches!(event, Some(Event::UnknownType(99))), "for the record");
         assert_eq!(script.error(), (ErrorMessage::BAD_REQUEST, BAD_TYPE));
         assert!(script.session.is_up());
+    }
+}
+
+#[test]
+fn length_below_the_header_is_answered_with_bad_len() {
+    for version in VERSIONS {
+        let mut script = Script::up(version);
+        let broken = [version.wire(), 2, 0, 7, 0, 0, 0, 9, 1, 2];
+        assert!(framing::cut(&broken).is_err());
+        script.session.bad_length(&broken, &mut script.out);
+        assert_eq!(script.error(), (ErrorMessage::BAD_REQUEST, BAD_LEN));
+        assert_eq!(script.xids(), [9]);
+    }
+    // Before the hello there is no version to say it in.
+    let mut script = Script::new();
+    script.session.bad_length(&[4, 0, 0, 7, 0, 0, 0, 9], &mut script.out);
+    assert_eq!(script.said(), []);
+}
+
+#[test]
+fn features_reply_that_nobody_asked_for_ends_the_session() {
+    for version in VERSIONS {
+        let mut script = Script::up(version);
+        assert_eq!(script.receive(&features(version, 0)).unwrap_err(), Closed::Unasked);
+    }
+    let mut script = Script::new();
+    script.receive(&hello(&VERSIONS)).unwrap();
+    script.receive(&features(Version::V1_3, 0)).unwrap();
+    let again = features(Version::V1_3, 0);
+    assert_eq!(script.receive(&again).unwrap_err(), Closed::Unasked, "while its ports are asked");
+}
+
+/// A switch that was just asked about itself; the questions' transaction ids.
+fn asked(version: Version) -> (Script, Vec<u32>) {
+    let mut script = Script::new();
+    script.receive(&hello(&[version])).unwrap();
+    script.receive(&features(version, 0)).unwrap();
+    if version == Version::V1_3 {
+        script.said();
+        script.receive(&ports(1, false)).unwrap();
+    }
+    let xids = script.xids();
+    let questions = if version == Version::V1_3 { 3 } else { 2 };
+    let last = xids[xids.len() - questions..].to_vec();
+    (script, last)
+}
+
+fn table_stats(version: Version, more: bool, xid: u32) -> Vec<u8> {
+    let old = version == Version::V1_0;
+    let stats = TableStats {
+        table_id: 3,
+        name: old.then(Default::default),
+        wildcards: 0,
+        max_entries: if old { 1000 } else { 0 },
+        active_count: 7,
+        lookup_count: 0,
+        matched_count: 0,
+    };
+    let reply = MultipartReply { more, body: ReplyBody::Table(vec![stats]) };
+    bytes(|out| reply.encode(version, xid, out))
+}
+
+#[test]
+fn what_a_switch_tells_of_itself_comes_as_it_answers() {
+    for version in VERSIONS {
+        let (mut script, xids) = asked(version);
+        let config = SwitchConfig { flags: 1, miss_send_len: 0xffff };
+        let reply = bytes(|out| config.encode_reply(version, xids[0], out));
+        let told = script.receive(&reply).unwrap();
+        assert!(matches!(told, Some(Event::Told(Told::Config(it))) if it == config));
+        for more in [true, false] {
+            let reply = table_stats(version, more, xids[1]);
+            let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
+                panic!("not told")
+            };
+            let max_entries = (version == Version::V1_0).then_some(1000);
+            assert_eq!(tables, [Table { table_id: 3, max_entries, active_count: Some(7) }]);
+        }
+        // The last part has closed the question.
+        let reply = table_stats(version, false, xids[1]);
+        let event = script.receive(&reply).unwrap();
+        assert!(matches!(event, Some(Event::Reply(Kind::MultipartReply))));
+    }
+}
+
+#[test]
+fn table_features_say_how_much_a_table_holds() {
+    let (mut script, xids) = asked(Version::V1_3);
+    let mut reply = vec![4, 19, 0, 80, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0];
+    reply[4..8].copy_from_slice(&xids[2].to_be_bytes());
+    reply.extend([0, 64, 5, 0, 0, 0, 0, 0]);
+    reply.extend([0; 32 + 8 + 8 + 4]);
+    reply.extend(1_000_000_u32.to_be_bytes());
+    let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
+        panic!("not told")
+    };
+    let table = Table { table_id: 5, max_entries: Some(1_000_000), active_count: None };
+    assert_eq!(tables, [table]);
+}
+
+#[test]
+fn switch_that_refuses_to_tell_of_itself_stays_up() {
+    for version in VERSIONS {
+        let (mut script, xids) = asked(version);
+        for xid in xids {
+            let error = ErrorMessage { version, kind: 1, code: 1, data: &[] };
+            let error = bytes(|out| error.encode(xid, out));
+            let event = script.receive(&error).unwrap();
+            assert!(matches!(event, Some(Event::Told(Told::Nothing))));
+            // Its question is closed, so what comes now is about something else.
+            assert!(matches!(script.receive(&error).unwrap(), Some(Event::Error(_))));
+        }
+        assert!(script.session.is_up());
+    }
+}
+
+#[test]
+fn answer_of_another_shape_than_the_question_is_left_out() {
+    let (mut script, xids) = asked(Version::V1_3);
+    let garbled = bytes(|out| {
+        SwitchConfig { flags: 0, miss_send_len: 0 }.encode_reply(Version::V1_3, xids[1], out)
+    });
+    assert!(matches!(script.receive(&garbled).unwrap(), Some(Event::Malformed(_))));
+    let desc = bytes(|out| PortDescReply::encode(&[port(1)], false, Version::V1_3, xids[2], out));
+    assert!(matches!(script.receive(&desc).unwrap(), Some(Event::Told(Told::Nothing))));
+    assert!(script.session.is_up());
+}
+
+#[test]
+fn answers_to_others_and_flows_that_went_are_events() {
+    for version in VERSIONS {
+        let mut script = Script::up(version);
+        let barrier = Kind::BarrierReply;
+        let reply = bytes(|out| barrier.encode_empty(version, 77, out));
+        assert!(
+            matches!(script.receive(&reply).unwrap(), Some(Event::Reply(kind)) if kind == barrier)
+        );
+        let removed = FlowRemoved {
+            match_: Match::new(),
+            cookie: 9,
+            priority: 1,
+            reason: FlowRemovedReason::IdleTimeout,
+            table_id: 0,
+            duration: S,
+            idle_timeout: 1,
+            hard_timeout: 0,
+            packet_count: 0,
+            byte_count: 0,
+        };
+        let removed = bytes(|out| removed.encode(version, 0, out));
+        let event = script.receive(&removed).unwrap();
+        assert!(matches!(event, Some(Event::FlowRemoved(FlowRemoved { cookie: 9, .. }))));
+        let mut cut = removed[..20].to_vec();
+        cut[3] = 20;
+        assert!(matches!(script.receive(&cut).unwrap(), Some(Event::Malformed(_))));
     }
 }
 

@@ -4,12 +4,17 @@
 //! installed, then the app is killed under them. Every line that says `ok` states something that
 //! was measured in this run; a line that says `FAILED` makes the exit code 1.
 //!
+//! With `--keep` it then goes on, for the operator to look around in (`keep.rs`). Without root all of it
+//! is in a user namespace.
+//!
 //! The lab belongs to a thread of its own. The thread that started it stays outside and looks,
 //! when it has ended, whether anything is left.
 
+mod keep;
+mod story;
+
 use std::env;
 use std::fs;
-use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -24,8 +29,8 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lab::processes::{self, Process};
 use crate::lab::{self, Host, Interrupt, Lab, Of, PingReport, Rosemary, Switch};
-use crate::say;
 use crate::status::Report;
+use story::Story;
 
 /// The app that the demo shows and kills.
 const APP: &str = "learning-switch";
@@ -39,13 +44,17 @@ pub struct DemoArgs {
     /// The OpenFlow version that the switch speaks
     #[arg(long, value_enum, value_name = "VERSION", default_value_t = Of::V1_3)]
     pub of: Of,
+    /// Let it run on when all is shown, to look around in, until Enter or Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
 }
 
 /// Shows it, step by step; 0 only if every outcome was the expected one.
 ///
 /// # Errors
-/// What kept the demo from going on: not root, a program that is missing, ...
+/// What kept the demo from going on: no right to make namespaces, a program that is missing, ...
 pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    lab::become_root()?; // as long as there is one thread
     let interrupt = Interrupt::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // A second signal does no more: the first may well come twice (to a process group and to
@@ -54,12 +63,12 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     }
 
     let before = interfaces();
-    let of = args.of;
+    let args = args.clone();
     let in_the_lab = interrupt.clone();
     let lab = thread::spawn(move || {
         let mut story = Story::new();
         let mut started = Vec::new();
-        let outcome = walk(of, in_the_lab, &mut story, &mut started);
+        let outcome = walk(&args, in_the_lab, &mut story, &mut started);
         (outcome, story, started)
     });
     let (outcome, mut story, started) =
@@ -99,7 +108,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 /// All that happens in the lab; `started` gets the processes that ran in it.
 fn walk(
-    of: Of,
+    args: &DemoArgs,
     interrupt: Interrupt,
     story: &mut Story,
     started: &mut Vec<Process>,
@@ -118,7 +127,13 @@ fn walk(
         "Rosemary's demo: a switch, three hosts and Rosemary, in a network of their own inside\n\
          this machine, whose interfaces, ports and files stay as they are.",
     );
-    let outcome = scenes(&lab, &binary, of, story, started);
+    if sys::namespace::is_of_one_user() {
+        story.tell(
+            "As you are not root, you are it in there only (user 0), and so are kernel and app; where\n\
+             root starts Rosemary, each has a user of its own.",
+        );
+    }
+    let outcome = scenes(&lab, &binary, args, story, started);
     if outcome.is_err() {
         remember(started);
     }
@@ -128,7 +143,7 @@ fn walk(
 fn scenes(
     lab: &Lab,
     binary: &Path,
-    of: Of,
+    &DemoArgs { of, keep }: &DemoArgs,
     story: &mut Story,
     started: &mut Vec<Process>,
 ) -> anyhow::Result<()> {
@@ -172,6 +187,9 @@ fn scenes(
     first_pings(story, &mut rosemary, &s1, [&h1, &h2, &h3])?;
     app_is_killed(lab, story, &mut rosemary, &s1, [&h1, &h2, &h3])?;
 
+    if keep {
+        keep::until_enough(lab, binary, story, &mut rosemary, &s1, [&h1, &h2])?;
+    }
     story.step("Everything is stopped.");
     remember(started);
     let stopped = rosemary.stop(Signal::TERM)?;
@@ -333,62 +351,4 @@ fn pings(report: &PingReport) -> String {
 fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
-}
-
-/// What is told on standard output.
-struct Story {
-    steps: u32,
-    failed: Vec<String>,
-    colour: bool,
-    /// What kept a line from being written.
-    unwritten: Option<anyhow::Error>,
-}
-
-impl Story {
-    fn new() -> Self {
-        let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let colour = wanted && io::stdout().is_terminal();
-        Self { steps: 0, failed: Vec::new(), colour, unwritten: None }
-    }
-
-    fn step(&mut self, title: &str) {
-        self.steps += 1;
-        let title = format!("{}. {title}", self.steps);
-        self.tell(&format!("\n{}", self.paint("1", &title)));
-    }
-
-    fn check(&mut self, ok: bool, text: impl Into<String>) {
-        let text = text.into();
-        let verdict = if ok { self.paint("32", "ok") } else { self.paint("31", "FAILED") };
-        self.tell(&format!("   {verdict}  {text}"));
-        if !ok {
-            self.failed.push(text);
-        }
-    }
-
-    fn end(&mut self, text: &str) {
-        self.tell(&format!("\n{}", self.paint("1", text)));
-    }
-
-    /// Something worth showing that nothing depends on.
-    fn note(&mut self, text: impl AsRef<str>) {
-        self.tell(&format!("       {}", text.as_ref()));
-    }
-
-    fn tell(&mut self, text: &str) {
-        if self.unwritten.is_none() {
-            self.unwritten = say::data(format_args!("{text}\n")).err();
-        }
-    }
-
-    /// Whether all that was told could be written. Asked between the scenes: a demo that nobody can
-    /// see need not go on.
-    fn written(&mut self) -> anyhow::Result<()> {
-        self.unwritten.take().map_or(Ok(()), Err)
-    }
-
-    /// `text` in the terminal's style `code` (ECMA-48 §8.3.117).
-    fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
 }

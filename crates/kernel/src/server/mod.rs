@@ -1,38 +1,39 @@
 //! The main thread: serves the monitor's control socket and operators' questions.
 //!
-//! It owns no switch. The monitor asks, the worker acts, the monitor is told; an operator asks,
-//! the worker answers between two turns. If the monitor goes away, so does the kernel.
+//! It owns no switch. The monitor asks, the workers act, the monitor is told; an operator asks,
+//! the workers answer between two turns. If the monitor goes away, so does the kernel.
 
+mod questions;
+mod rings;
+mod workers;
+
+use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::{Doorbell, Ringer};
 use sys::flight::{Recorder, SEATS};
 use sys::object::Object;
+use sys::ring::DEFAULT_CAPACITY;
 use thiserror::Error;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
+use self::questions::Operator;
+use self::rings::{Answered, Attempts};
+use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request};
-use crate::query::{Query, Reply};
+use crate::flows::{Names, Part};
 use crate::tls::{
     self, Entrance,
     keys::{Keys, KeysError},
 };
-use crate::worker::{Apps, Command, Known, Notice, Wires, Worker, note};
+use crate::worker::{Command, Known, Notice, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
-
-/// How long a worker may take to answer an operator.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why the kernel cannot go on.
 #[derive(Debug, Error)]
@@ -69,18 +70,15 @@ pub enum ServerError {
 #[derive(Debug)]
 struct Server {
     monitor: Channel,
-    operators: Vec<Channel>,
-    worker: Link,
-}
-
-/// The server's ends of the wires to the worker.
-#[derive(Debug)]
-struct Link {
-    commands: Sender<Command>,
-    commands_bell: Ringer,
-    notices: Receiver<Notice>,
-    notices_bell: Doorbell,
-    thread: JoinHandle<io::Result<()>>,
+    operators: Vec<Operator>,
+    workers: Workers,
+    attempts: Attempts,
+    /// For each app in this process: on how many workers it runs, until one says that it failed.
+    hosted: HashMap<AppId, usize>,
+    /// For what operators are told.
+    names: Names,
+    /// How many questions workers were asked for operators.
+    questions: u64,
 }
 
 /// Serves until the monitor says stop.
@@ -89,7 +87,7 @@ struct Link {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = wait_for(&monitor)?;
-    let Request::Start { listeners, run_as, apps, plain, tls } = request else {
+    let Request::Start { listeners, run_as, apps, plain, tls, workers } = request else {
         return Err(ServerError::NotStarted);
     };
     let confined = match run_as {
@@ -111,17 +109,19 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     } else {
         None
     };
+    let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, objects, recorder.as_ref());
-    let apps = Apps { apps, seat: recorder.map(|recorder| recorder.seat(0)) };
-    let worker = Link::start(sockets, apps, entrance).map_err(system("starting the worker"))?;
+    let workers = Workers::start(workers, sockets, &apps, recorder.as_ref(), &entrance);
+    let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
-    info!(listen = addresses.join(" "), "kernel started");
+    info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
     monitor.send(&Answer::Ready, &[])?;
     for (app, why) in not_loaded {
         let why = format!("its object could not be loaded: {why}");
         monitor.send(&Answer::Demoted { app, why }, &[])?;
     }
-    Server { monitor, operators: Vec::new(), worker }.serve()
+    let (operators, attempts, hosted) = (Vec::new(), Attempts::default(), HashMap::new());
+    Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
 /// Loads the objects of those that run in this process. The second list is of those that could not
@@ -174,48 +174,12 @@ fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
     }
 }
 
-impl Link {
-    fn start(listeners: Vec<TcpListener>, apps: Apps, entrance: Entrance) -> io::Result<Self> {
-        let (commands, to_obey) = channel();
-        let (to_tell, notices) = channel();
-        let (commands_bell, hears) = Ringer::new()?;
-        let (notices_bell, rings) = Doorbell::new()?;
-        let ended = (to_tell.clone(), Ringer::from_fd(rings.try_clone()?));
-        let wires = Wires {
-            commands: to_obey,
-            commands_bell: Doorbell::from_fd(hears),
-            notices: to_tell,
-            notices_bell: Ringer::from_fd(rings),
-        };
-        let thread = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
-            // Made in its own thread: instances of apps never leave the thread that made them.
-            let work = || Worker::new(listeners, apps, entrance, wires).and_then(Worker::run);
-            // A panic is one of ours; the server ends the process over it.
-            let result = catch_unwind(AssertUnwindSafe(work));
-            if let Ok(Err(error)) = &result {
-                error!(%error, "a worker ended");
-            }
-            let (notices, bell) = ended;
-            let _ = notices.send(Notice::Ended);
-            bell.ring();
-            result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
-        })?;
-        Ok(Self { commands, commands_bell, notices, notices_bell, thread })
-    }
-
-    fn command(&self, command: Command) {
-        // A worker that ended is noticed by its bell.
-        let _ = self.commands.send(command);
-        self.commands_bell.ring();
-    }
-}
-
 impl Server {
     fn serve(mut self) -> Result<(), ServerError> {
         loop {
             self.wait();
-            self.worker.notices_bell.silence();
-            while let Ok(notice) = self.worker.notices.try_recv() {
+            self.workers.notices_bell.silence();
+            while let Ok(notice) = self.workers.notices.try_recv() {
                 self.tell(notice)?;
             }
             loop {
@@ -228,8 +192,9 @@ impl Server {
                     Err(error) => warn!(%error, "left out a request of the monitor"),
                 }
             }
-            let worker = &self.worker;
-            self.operators.retain(|operator| answer(operator, worker));
+            self.answer_attempts()?;
+            let Self { operators, workers, names, questions, .. } = &mut self;
+            operators.retain_mut(|operator| operator.hear(workers, names, questions));
         }
     }
 
@@ -237,7 +202,7 @@ impl Server {
     fn wait(&self) {
         let mut fds = vec![
             PollFd::new(&self.monitor, PollFlags::IN),
-            PollFd::new(&self.worker.notices_bell, PollFlags::IN),
+            PollFd::new(&self.workers.notices_bell, PollFlags::IN),
         ];
         fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
         let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
@@ -246,36 +211,43 @@ impl Server {
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
         match request {
             Request::Attach { app, name, policy } => {
-                self.worker.command(Command::Attach { app, name, policy });
+                self.names.insert(app, name.clone());
+                self.attempts.begin(&self.workers, app, &name, &policy);
             }
-            Request::Detach { app } => self.worker.command(Command::Detach { app }),
+            Request::Detach { app } => self.workers.command(|| Command::Detach { app }),
             Request::Operator => {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
                 }
-                self.operators.extend(fds.into_iter().take(1).map(Channel::from_fd));
+                let channels = fds.into_iter().take(1).map(Channel::from_fd);
+                self.operators.extend(channels.map(Operator::new));
             }
             Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
         }
     }
 
-    fn tell(&self, notice: Notice) -> Result<(), ServerError> {
+    fn tell(&mut self, notice: Notice) -> Result<(), ServerError> {
         match notice {
-            Notice::Attached { app, capacity, fds } => {
-                let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+            Notice::Attached { attempt, result } => {
+                self.attempts.heard(attempt, result);
+                self.answer_attempts()?;
             }
             Notice::Hosted { app, version } => {
-                self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                let count = self.hosted.entry(app).or_default();
+                *count = count.saturating_add(1);
+                if *count == self.workers.count() {
+                    self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                }
             }
             Notice::Demoted { app, why } => {
-                self.worker.command(Command::Disable { app });
-                self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                // Of several workers the first counts: later a zone may have taken over.
+                if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
+                    self.workers.command(|| Command::Disable { app });
+                    self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                }
             }
+            Notice::Flows { question, part } => self.flows(question, part),
             Notice::Ended => return Err(ServerError::Worker),
-            Notice::NotAttached { app, why } => {
-                self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
-            }
             Notice::Fault { app, fault } => {
                 self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;
             }
@@ -292,12 +264,37 @@ impl Server {
         Ok(())
     }
 
-    fn stop(self) -> Result<(), ServerError> {
-        self.worker.command(Command::Stop);
-        match self.worker.thread.join() {
-            Ok(result) => result.map_err(system("the worker"))?,
-            Err(_) => return Err(ServerError::Worker),
+    /// Takes in what a worker said to a question; whoever asked it may have gone.
+    fn flows(&mut self, question: u64, part: Part) {
+        let asked = |operator: &&mut Operator| operator.asked(question);
+        if let Some(operator) = self.operators.iter_mut().find(asked) {
+            operator.take(part, &self.names);
         }
+    }
+
+    /// Tells the monitor what came of the attempts to make rings that are decided.
+    fn answer_attempts(&mut self) -> Result<(), ServerError> {
+        while let Some(Answered { app, rings, last }) = self.attempts.next_answered() {
+            match rings {
+                Ok(fds) => {
+                    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+                    let capacity = DEFAULT_CAPACITY;
+                    self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+                }
+                Err(why) => {
+                    if last {
+                        // Some workers may use their parts of what is no whole.
+                        self.workers.command(|| Command::Detach { app });
+                    }
+                    self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(self) -> Result<(), ServerError> {
+        self.workers.stop().map_err(system("a worker"))?;
         info!("kernel stopped");
         Ok(())
     }
@@ -310,18 +307,4 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("a string takes everything");
     }
     text
-}
-
-/// Answers an operator's questions. `false` when the operator is to be forgotten.
-fn answer(operator: &Channel, worker: &Link) -> bool {
-    match operator.receive() {
-        Ok((Query::Switches { after }, _)) => {
-            let (reply, answer) = channel();
-            worker.command(Command::Switches { after, reply });
-            let Ok((switches, more)) = answer.recv_timeout(PATIENCE) else { return false };
-            operator.send(&Reply::Switches { switches, more }, &[]).is_ok()
-        }
-        Err(ChannelError::WouldBlock) => true,
-        Err(_) => false,
-    }
 }

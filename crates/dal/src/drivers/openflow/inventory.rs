@@ -1,0 +1,122 @@
+//! What a switch is asked about itself once it can be used: its configuration, how full its tables
+//! are, and how much they hold.
+//!
+//! OpenFlow 1.3.5 §7.3.2 (configuration), §7.3.5.4 (table statistics), §7.3.5.5 (table features);
+//! in 1.0 table statistics have the sizes too (OpenFlow 1.0.2 §5.3.5).
+//!
+//! The rule that keeps it right: nothing waits for these answers, and a switch that refuses one of
+//! them is a switch all the same. An answer counts while its question is open, by its transaction
+//! id; nothing of it is kept here.
+
+use openflow::wire::List;
+use openflow::{
+    DecodeError, Header, Kind, MultipartReply, MultipartRequest, ReplyBody, SwitchConfig, Version,
+};
+
+use super::session::say;
+
+/// What a switch said about a flow table, as far as it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    /// Which one.
+    pub table_id: u8,
+    /// Flows that it can hold.
+    pub max_entries: Option<u32>,
+    /// Flows that it held then.
+    pub active_count: Option<u32>,
+}
+
+/// What a switch said about itself after the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// How it treats fragments and packets for us.
+    Config(SwitchConfig),
+    /// Of some tables.
+    Tables(Vec<Table>),
+    /// Nothing: it does not answer this question.
+    Nothing,
+}
+
+/// The questions that are open, by their transaction ids.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    config: Option<u32>,
+    stats: Option<u32>,
+    features: Option<u32>,
+}
+
+impl Inventory {
+    /// Asks everything; `xids` are three that are not in use.
+    pub(super) fn ask(version: Version, xids: [u32; 3], out: &mut Vec<u8>) -> Self {
+        let [config, stats, features] = xids;
+        say(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
+        say(out, |out| MultipartRequest::Table.encode(version, stats, out));
+        let has_features = version >= Version::V1_3;
+        if has_features {
+            let none = List::from(&[]);
+            let ask = MultipartRequest::TableFeatures(none);
+            say(out, |out| ask.encode(version, features, out));
+        }
+        Self {
+            config: Some(config),
+            stats: Some(stats),
+            features: has_features.then_some(features),
+        }
+    }
+
+    /// Whether a message of the switch with this transaction id is an answer to us.
+    pub(super) fn is_open(&self, xid: u32) -> bool {
+        [self.config, self.stats, self.features].contains(&Some(xid))
+    }
+
+    /// Takes in a reply for which [`is_open`](Self::is_open) was true.
+    ///
+    /// # Errors
+    /// It is malformed, and not listened to any more.
+    pub(super) fn reply(&mut self, message: &[u8]) -> Result<Told, DecodeError> {
+        let header = Header::decode(message)?;
+        let told = self.read(header.xid, message);
+        if !matches!(told, Ok((_, true))) {
+            self.close(header.xid);
+        }
+        told.map(|(told, _)| told)
+    }
+
+    /// What it told, and whether more parts follow.
+    fn read(&self, xid: u32, message: &[u8]) -> Result<(Told, bool), DecodeError> {
+        if self.config == Some(xid) {
+            return Ok((Told::Config(SwitchConfig::decode(message)?), false));
+        }
+        let MultipartReply { more, body } = MultipartReply::decode(message)?;
+        let tables = match body {
+            ReplyBody::Table(tables) => tables
+                .into_iter()
+                .map(|table| Table {
+                    table_id: table.table_id,
+                    // In 1.3 it is not there, and 0.
+                    max_entries: (table.max_entries > 0).then_some(table.max_entries),
+                    active_count: Some(table.active_count),
+                })
+                .collect(),
+            ReplyBody::TableFeatures(tables) => tables
+                .iter()
+                .map(|table| Table {
+                    table_id: table.table_id,
+                    max_entries: Some(table.max_entries),
+                    active_count: None,
+                })
+                .collect(),
+            _ => return Ok((Told::Nothing, more)),
+        };
+        Ok((Told::Tables(tables), more))
+    }
+
+    /// The question with this transaction id is over.
+    pub(super) fn close(&mut self, xid: u32) {
+        for open in [&mut self.config, &mut self.stats, &mut self.features] {
+            if *open == Some(xid) {
+                *open = None;
+            }
+        }
+    }
+}

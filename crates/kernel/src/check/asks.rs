@@ -1,0 +1,184 @@
+//! What an application may ask of a switch, and what else it may change there than flows, groups
+//! and packets.
+//!
+//! Statistics of flows, groups and meters are those of the app's own, unless it has `flow.read`:
+//! requests are narrowed here as far as the version lets them be, and what is of others is taken
+//! out of the answers ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot narrow a sum, so there an
+//! aggregate takes `flow.read`.
+
+use openflow::{
+    Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MultipartRequest,
+    PortMod, TableMod, Version,
+};
+use sdk::Refusal;
+
+use super::{Allowed, OWN_BITS, Rights, allow, put};
+
+/// Where cookie and cookie mask are in a 1.3 request for statistics of flows, in bytes.
+pub(crate) const STATS_COOKIE_1_3: usize = 32;
+pub(crate) const STATS_MASK_1_3: usize = 40;
+
+/// The reply that a request is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expects {
+    pub(crate) kind: Kind,
+    /// The type of a multipart reply, else 0.
+    pub(crate) what: u16,
+}
+
+impl Expects {
+    pub(crate) fn only(kind: Kind) -> Self {
+        Self { kind, what: 0 }
+    }
+
+    /// A multipart reply of the type that a whole multipart message has.
+    pub(crate) fn multipart(message: &[u8]) -> Option<Self> {
+        let what = message.get(Header::SIZE..)?.first_chunk()?;
+        Some(Self { kind: Kind::MultipartReply, what: u16::from_be_bytes(*what) })
+    }
+}
+
+impl Rights {
+    /// A barrier concerns nobody but the switch: whoever may send it something may ask whether
+    /// that is done.
+    pub(super) fn barrier(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        allow(message.len() == Header::SIZE, Refusal::Shape)?;
+        let writes = self.packet_out
+            || self.flow_write
+            || self.group_write
+            || self.meter_write
+            || self.switch_config
+            || !self.experimenters.is_empty();
+        allow(writes, Refusal::Capability)?;
+        Ok(Allowed::Request(Expects::only(Kind::BarrierReply)))
+    }
+
+    pub(super) fn get_config(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        allow(message.len() == Header::SIZE, Refusal::Shape)?;
+        allow(self.stats_read, Refusal::Capability)?;
+        Ok(Allowed::Request(Expects::only(Kind::GetConfigReply)))
+    }
+
+    pub(super) fn queue_config(
+        &self,
+        version: Version,
+        message: &[u8],
+    ) -> Result<Allowed, Refusal> {
+        // A port and padding (OpenFlow 1.3.5 §7.3.6, OpenFlow 1.0.2 §5.3.4).
+        let size = if version == Version::V1_0 { 4 } else { 8 };
+        allow(message.len() == Header::SIZE + size, Refusal::Shape)?;
+        allow(self.stats_read, Refusal::Capability)?;
+        Ok(Allowed::Request(Expects::only(Kind::QueueGetConfigReply)))
+    }
+
+    pub(super) fn multipart(
+        &self,
+        version: Version,
+        message: &mut [u8],
+    ) -> Result<Allowed, Refusal> {
+        let expects = Expects::multipart(message).ok_or(Refusal::Shape)?;
+        let request = MultipartRequest::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.stats_read, Refusal::Capability)?;
+        let narrow = match request {
+            MultipartRequest::Desc
+            | MultipartRequest::Table
+            | MultipartRequest::PortStats(_)
+            | MultipartRequest::Queue { .. }
+            | MultipartRequest::GroupDesc
+            | MultipartRequest::GroupFeatures
+            | MultipartRequest::MeterFeatures
+            | MultipartRequest::PortDesc => None,
+            // With tables in it, it is an order to change them.
+            MultipartRequest::TableFeatures(tables) => {
+                allow(tables.is_empty(), Refusal::Kind)?;
+                None
+            }
+            MultipartRequest::Flow(flows) => self.narrowed(version, &flows)?,
+            MultipartRequest::Aggregate(flows) => {
+                allow(version > Version::V1_0 || self.flow_read, Refusal::Capability)?;
+                self.narrowed(version, &flows)?
+            }
+            MultipartRequest::Group(group) => {
+                if group != GroupMod::ALL_GROUPS && !self.flow_read {
+                    self.group(group)?;
+                }
+                None
+            }
+            MultipartRequest::Meter(meter) | MultipartRequest::MeterConfig(meter) => {
+                if meter != MeterMod::ALL_METERS && !self.flow_read {
+                    self.meter(meter)?;
+                }
+                None
+            }
+            MultipartRequest::Experimenter { experimenter, .. } => {
+                allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
+                None
+            }
+            _ => return Err(Refusal::Kind),
+        };
+        if let Some((cookie, mask)) = narrow {
+            put(message, STATS_COOKIE_1_3, cookie);
+            put(message, STATS_MASK_1_3, mask);
+        }
+        Ok(Allowed::Request(expects))
+    }
+
+    /// Cookie and mask that select the app's own flows; `None` if it is not narrowed.
+    fn narrowed(
+        &self,
+        version: Version,
+        flows: &FlowStatsRequest,
+    ) -> Result<Option<(u64, u64)>, Refusal> {
+        allow((flows.cookie | flows.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
+        // A cookie that an app names is one of its own.
+        let all = self.flow_read && flows.cookie_mask == 0;
+        let narrows = version > Version::V1_0 && !all;
+        Ok(narrows.then_some((flows.cookie | self.mark(), flows.cookie_mask | !OWN_BITS)))
+    }
+
+    pub(super) fn meter_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        let meter_mod = MeterMod::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.meter_write, Refusal::Capability)?;
+        self.meter(meter_mod.meter_id)?;
+        for band in &meter_mod.bands {
+            let may = match band {
+                MeterBand::Drop { .. } | MeterBand::DscpRemark { .. } => true,
+                MeterBand::Experimenter { experimenter, .. } => {
+                    self.experimenters.contains(experimenter)
+                }
+                _ => false,
+            };
+            allow(may, Refusal::Action)?;
+        }
+        Ok(Allowed::MeterMod)
+    }
+
+    pub(super) fn port_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        PortMod::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.switch_config, Refusal::Capability)?;
+        Ok(Allowed::Config)
+    }
+
+    pub(super) fn table_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        TableMod::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.switch_config, Refusal::Capability)?;
+        Ok(Allowed::Config)
+    }
+
+    pub(super) fn experimenter(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        let Experimenter { experimenter, .. } =
+            Experimenter::decode(message).map_err(|_| Refusal::Shape)?;
+        allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
+        Ok(Allowed::Experimenter)
+    }
+
+    /// Whether a meter is the app's own.
+    pub(super) fn meter(&self, meter_id: u32) -> Result<(), Refusal> {
+        allow(self.app.meters().contains(&meter_id), Refusal::Id)
+    }
+
+    /// The app's number where cookies have it.
+    pub(super) fn mark(&self) -> u64 {
+        u64::from(self.app.0) << super::APP_SHIFT
+    }
+}

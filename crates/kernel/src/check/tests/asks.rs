@@ -1,0 +1,252 @@
+//! What may be asked, and what else may be changed.
+
+use openflow::{
+    Experimenter, FlowStatsRequest, MeterBand, MeterFlags, MeterMod, MeterModCommand,
+    MultipartRequest, PortConfig, PortFeatures, PortMod, QueueConfig, TableMod,
+};
+
+use super::*;
+
+const NEW: Version = Version::V1_3;
+
+/// May ask for statistics and nothing else.
+fn curious() -> Rights {
+    rights(&[Capability::StatsRead])
+}
+
+fn request(version: Version, request: &MultipartRequest<'_>) -> Vec<u8> {
+    bytes(|out| request.encode(version, 0, out))
+}
+
+fn ask(rights: &Rights, version: Version, asked: &MultipartRequest<'_>) -> Result<u16, Refusal> {
+    check(rights, version, &request(version, asked)).map(|allowed| match allowed {
+        Allowed::Request(Expects { kind: Kind::MultipartReply, what }) => what,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn barrier_is_for_everybody_who_may_send_something_else() {
+    for version in VERSIONS {
+        let barrier = bytes(|out| Kind::BarrierRequest.encode_empty(version, 0, out));
+        let expected = Allowed::Request(Expects::only(Kind::BarrierReply));
+        for capability in [
+            Capability::PacketOut,
+            Capability::FlowWrite,
+            Capability::FlowWriteAny,
+            Capability::GroupWrite,
+            Capability::MeterWrite,
+            Capability::SwitchConfig,
+            Capability::Experimenter(1),
+        ] {
+            assert_eq!(check(&rights(&[capability]), version, &barrier), Ok(expected));
+        }
+        assert_eq!(check(&curious(), version, &barrier), Err(Refusal::Capability));
+        let mut longer = [&barrier[..], &[0; 8]].concat();
+        longer[3] = 16;
+        assert_eq!(check(&usual(), version, &longer), Err(Refusal::Shape));
+    }
+}
+
+#[test]
+fn statistics_and_descriptions_need_stats_read() {
+    use MultipartRequest as Ask;
+    let flows = || FlowStatsRequest::new(Match::new());
+    let old = [
+        (Ask::Desc, 0),
+        (Ask::Flow(flows()), 1),
+        (Ask::Table, 3),
+        (Ask::PortStats(PortNo::ANY), 4),
+        (Ask::Queue { port_no: PortNo::ANY, queue_id: None }, 5),
+    ];
+    let new = [
+        (Ask::Aggregate(flows()), 2),
+        (Ask::Group(7 << 16), 6),
+        (Ask::GroupDesc, 7),
+        (Ask::GroupFeatures, 8),
+        (Ask::Meter(7 << 8), 9),
+        (Ask::MeterConfig(MeterMod::ALL_METERS), 10),
+        (Ask::MeterFeatures, 11),
+        (Ask::TableFeatures((&[]).into()), 12),
+        (Ask::PortDesc, 13),
+    ];
+    for (request, what) in &old {
+        assert_eq!(ask(&curious(), Version::V1_0, request), Ok(*what));
+    }
+    for (request, what) in old.iter().chain(&new) {
+        assert_eq!(ask(&curious(), NEW, request), Ok(*what), "{request:?}");
+        assert_eq!(ask(&usual(), NEW, request), Err(Refusal::Capability), "{request:?}");
+    }
+    let config = bytes(|out| Kind::GetConfigRequest.encode_empty(NEW, 0, out));
+    let expected = Allowed::Request(Expects::only(Kind::GetConfigReply));
+    assert_eq!(check(&curious(), NEW, &config), Ok(expected));
+    assert_eq!(check(&usual(), NEW, &config), Err(Refusal::Capability));
+    for version in VERSIONS {
+        let queues = bytes(|out| QueueConfig::encode_request(PortNo(1), version, 0, out));
+        let expected = Allowed::Request(Expects::only(Kind::QueueGetConfigReply));
+        assert_eq!(check(&curious(), version, &queues), Ok(expected));
+        assert_eq!(check(&usual(), version, &queues), Err(Refusal::Capability));
+        let mut longer = [&queues[..], &[0; 8]].concat();
+        longer[3] += 8;
+        assert_eq!(check(&curious(), version, &longer), Err(Refusal::Shape));
+    }
+}
+
+#[test]
+fn request_that_is_an_order_or_unknown_or_in_parts_is_refused() {
+    let table = [0, 64].into_iter().chain([0; 62]).collect::<Vec<u8>>();
+    let mut order = request(NEW, &MultipartRequest::TableFeatures((&[]).into()));
+    order.extend(&table);
+    order[3] = u8::try_from(order.len()).unwrap();
+    assert_eq!(check(&all(), NEW, &order), Err(Refusal::Kind));
+    let mut parts = request(NEW, &MultipartRequest::Desc);
+    parts[11] = 1;
+    assert_eq!(check(&all(), NEW, &parts), Err(Refusal::Shape));
+    let mut unknown = request(NEW, &MultipartRequest::Desc);
+    unknown[9] = 77;
+    assert_eq!(check(&all(), NEW, &unknown), Err(Refusal::Shape));
+}
+
+/// Cookie and mask with which a request for flows goes out.
+fn narrowed(rights: &Rights, cookie: u64, cookie_mask: u64) -> Result<(u64, u64), Refusal> {
+    let flows = FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::new(Match::new()) };
+    let all = [MultipartRequest::Flow(flows.clone()), MultipartRequest::Aggregate(flows)];
+    let [flows, sum] = all.map(|asked| {
+        let mut message = request(NEW, &asked);
+        rights.check(NEW, &mut message, |_| false)?;
+        match MultipartRequest::decode(&message).unwrap() {
+            MultipartRequest::Flow(flows) | MultipartRequest::Aggregate(flows) => {
+                Ok((flows.cookie, flows.cookie_mask))
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(flows, sum);
+    flows
+}
+
+#[test]
+fn statistics_of_flows_are_narrowed_to_the_apps_own_in_1_3() {
+    let own = 7 << 48;
+    let all_16 = 0xffff << 48;
+    assert_eq!(narrowed(&curious(), 0, 0), Ok((own, all_16)));
+    assert_eq!(narrowed(&curious(), 5, 0xff), Ok((own | 5, all_16 | 0xff)));
+    assert_eq!(narrowed(&curious(), 8 << 48, 0), Err(Refusal::Cookie));
+    assert_eq!(narrowed(&curious(), 0, 1 << 48), Err(Refusal::Cookie));
+    let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
+    assert_eq!(narrowed(&reader, 0, 0), Ok((0, 0)), "everybody's");
+    assert_eq!(narrowed(&reader, 5, 0xff), Ok((own | 5, all_16 | 0xff)), "its own with this name");
+}
+
+#[test]
+fn sum_that_cannot_be_narrowed_in_1_0_needs_flow_read() {
+    let sum = MultipartRequest::Aggregate(FlowStatsRequest::new(Match::new()));
+    assert_eq!(ask(&curious(), Version::V1_0, &sum), Err(Refusal::Capability));
+    let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
+    assert_eq!(ask(&reader, Version::V1_0, &sum), Ok(2));
+    assert_eq!(ask(&rights(&[Capability::FlowRead]), NEW, &sum), Err(Refusal::Capability));
+}
+
+#[test]
+fn statistics_of_groups_and_meters_are_of_all_or_of_its_own() {
+    use MultipartRequest as Ask;
+    let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
+    for (asked, allowed) in [
+        (Ask::Group(7 << 16 | 1), true),
+        (Ask::Group(GroupMod::ALL_GROUPS), true),
+        (Ask::Group(8 << 16), false),
+        (Ask::Meter(7 << 8 | 1), true),
+        (Ask::Meter(8 << 8), false),
+        (Ask::MeterConfig(MeterMod::ALL_METERS), true),
+        (Ask::MeterConfig(0xffff_fffe), false), // the controller's
+    ] {
+        let answer = ask(&curious(), NEW, &asked);
+        assert_eq!(answer.is_ok(), allowed, "{asked:?}");
+        assert!(allowed || answer == Err(Refusal::Id));
+        assert!(ask(&reader, NEW, &asked).is_ok());
+    }
+}
+
+#[test]
+fn meters_are_the_apps_own() {
+    let meter = |meter_id, band| {
+        let bands = vec![band];
+        let command = MeterModCommand::Add;
+        let meter_mod = MeterMod { command, flags: MeterFlags::KBPS, meter_id, bands };
+        bytes(|out| meter_mod.encode(NEW, 0, out))
+    };
+    let slow = MeterBand::Drop { rate: 1, burst_size: 0 };
+    let own = meter(7 << 8, slow.clone());
+    let writer = rights(&[Capability::FlowWrite, Capability::MeterWrite]);
+    assert_eq!(check(&writer, NEW, &own), Ok(Allowed::MeterMod));
+    assert_eq!(check(&usual(), NEW, &own), Err(Refusal::Capability));
+    for foreign in [1, (7 << 8) - 1, 8 << 8, MeterMod::ALL_METERS] {
+        assert_eq!(check(&writer, NEW, &meter(foreign, slow.clone())), Err(Refusal::Id));
+        let metered = super::own().meter(foreign);
+        assert_eq!(flow_mod(&writer, NEW, &metered), Err(Refusal::Id));
+    }
+    assert!(flow_mod(&writer, NEW, &super::own().meter(7 << 8 | 0xff)).is_ok());
+    let strange = |experimenter| {
+        let (rate, burst_size, data) = (1, 0, Vec::new().into());
+        meter(7 << 8, MeterBand::Experimenter { rate, burst_size, experimenter, data })
+    };
+    assert_eq!(check(&writer, NEW, &strange(0x2320)), Err(Refusal::Action));
+    assert_eq!(check(&all(), NEW, &strange(0x2320)), Ok(Allowed::MeterMod));
+    assert_eq!(check(&all(), NEW, &strange(0x2321)), Err(Refusal::Action));
+    let unknown = MeterBand::Unknown { kind: 77, body: vec![0; 8].into() };
+    assert_eq!(check(&all(), NEW, &meter(7 << 8, unknown)), Err(Refusal::Action));
+}
+
+#[test]
+fn ports_and_tables_need_switch_config() {
+    let config = rights(&[Capability::SwitchConfig]);
+    for version in VERSIONS {
+        let port_mod = PortMod {
+            port_no: PortNo(1),
+            hw_addr: openflow::MacAddr([2, 0, 0, 0, 0, 1]),
+            config: PortConfig(1),
+            mask: PortConfig(1),
+            advertise: PortFeatures(0),
+        };
+        let message = bytes(|out| port_mod.encode(version, 0, out));
+        assert_eq!(check(&config, version, &message), Ok(Allowed::Config));
+        assert_eq!(check(&usual(), version, &message), Err(Refusal::Capability));
+    }
+    let table_mod = TableMod { table_id: 0, config: 0 };
+    let message = bytes(|out| table_mod.encode(NEW, 0, out));
+    assert_eq!(check(&config, NEW, &message), Ok(Allowed::Config));
+    assert_eq!(check(&usual(), NEW, &message), Err(Refusal::Capability));
+}
+
+#[test]
+fn experimenters_messages_need_a_grant_for_that_experimenter() {
+    for version in VERSIONS {
+        let message = |experimenter| {
+            let message = Experimenter { experimenter, data: &[0, 0, 0, 12] };
+            bytes(|out| message.encode(version, 0, out))
+        };
+        let granted = rights(&[Capability::Experimenter(0x2320)]);
+        assert_eq!(check(&granted, version, &message(0x2320)), Ok(Allowed::Experimenter));
+        assert_eq!(check(&granted, version, &message(0x2321)), Err(Refusal::Capability));
+        let stats = MultipartRequest::Experimenter { experimenter: 0x2320, data: &[0; 8] };
+        let both = rights(&[Capability::Experimenter(0x2320), Capability::StatsRead]);
+        assert_eq!(ask(&both, version, &stats), Ok(0xffff));
+        assert_eq!(ask(&curious(), version, &stats), Err(Refusal::Capability));
+        assert_eq!(ask(&granted, version, &stats), Err(Refusal::Capability));
+    }
+}
+
+#[test]
+fn garbage_in_a_request_is_an_answer_not_a_panic() {
+    let flows = FlowStatsRequest::new(Match::new().in_port(PortNo(1)));
+    for version in VERSIONS {
+        let message = request(version, &MultipartRequest::Flow(flows.clone()));
+        for at in 8..message.len() - 1 {
+            for value in [0_u16, 1, 7, 8, 0xffff] {
+                let mut garbled = message.clone();
+                garbled[at..at + 2].copy_from_slice(&value.to_be_bytes());
+                let _ = check(&all(), version, &garbled);
+            }
+        }
+    }
+}

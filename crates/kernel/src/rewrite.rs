@@ -1,0 +1,224 @@
+//! What comes back to an app, in its own words: its transaction ids, its 48-bit cookies, and of
+//! statistics what is its own.
+//!
+//! Works on private copies of whole OpenFlow messages of a switch that may lie about every length
+//! in them. Where cookies and numbers stand (OpenFlow 1.3.5 §7.3.5, §7.4.1, §7.4.2; OpenFlow 1.0.2
+//! §5.3.5, §5.4.2), in bytes from the start of the message or of the entry:
+//!
+//! ```text
+//!                   1.0   1.3
+//! packet-in          -     16    cookie
+//! flow-removed      48      8    cookie
+//! multipart         12     16    first entry
+//!   flow stats      64     24    cookie      (length first)
+//!   group stats      -      4    group       (length first)
+//!   group desc       -      4    group       (length first)
+//!   meter stats      -      0    meter       (length at 4)
+//!   meter config     -      4    meter       (length first)
+//! ```
+
+use openflow::{Header, Kind, Version};
+use thiserror::Error;
+
+use crate::check::{
+    APP_SHIFT, COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
+};
+use crate::control::AppId;
+
+/// What cookies of the kernel's own flows have in the place of an app's number.
+pub(crate) const KERNEL: AppId = AppId(0xffff);
+
+const PACKET_IN_COOKIE: usize = 16;
+const FLOW_REMOVED_COOKIE_1_3: usize = 8;
+const FLOW_REMOVED_COOKIE_1_0: usize = 48;
+
+/// Where the quoted message begins in an error.
+const QUOTE: usize = Header::SIZE + 4;
+
+// Multipart types (OpenFlow 1.3.5 §7.3.5; flow statistics are the same in 1.0).
+const FLOW: u16 = 1;
+const GROUP: u16 = 6;
+const GROUP_DESC: u16 = 7;
+const METER: u16 = 9;
+const METER_CONFIG: u16 = 10;
+
+/// A reply whose entries are not what their lengths say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("an entry of a multipart reply, at byte {at}, does not fit into it")]
+pub(crate) struct BadEntry {
+    at: usize,
+}
+
+/// Whose flow has this cookie.
+pub(crate) fn owner(cookie: u64) -> AppId {
+    let [high, low, ..] = cookie.to_be_bytes();
+    AppId(u16::from_be_bytes([high, low]))
+}
+
+/// Takes the cookie out of a packet-in of 1.3 and leaves the one of no flow; `None` if it is
+/// another message.
+pub(crate) fn take_cookie(version: Version, message: &mut [u8]) -> Option<u64> {
+    let is = version > Version::V1_0 && message.get(1).copied() == Kind::PacketIn.to_wire(version);
+    let field = message.get_mut(PACKET_IN_COOKIE..).filter(|_| is)?.first_chunk_mut()?;
+    Some(u64::from_be_bytes(std::mem::replace(field, [0xff; 8])))
+}
+
+/// Puts an app's own cookie into a packet-in of 1.3.
+pub(crate) fn put_cookie(message: &mut [u8], cookie: u64) {
+    if let Some(field) = message.get_mut(PACKET_IN_COOKIE..PACKET_IN_COOKIE + 8) {
+        field.copy_from_slice(&cookie.to_be_bytes());
+    }
+}
+
+/// Gives a message its app's transaction id.
+pub(crate) fn set_xid(message: &mut [u8], xid: u32) {
+    if let Some(field) = message.get_mut(4..8) {
+        field.copy_from_slice(&xid.to_be_bytes());
+    }
+}
+
+/// The transaction id of a whole message.
+pub(crate) fn xid(message: &[u8]) -> u32 {
+    Header::decode(message).map_or(0, |header| header.xid)
+}
+
+/// Strips a flow-removed message's cookie; `None` if it is too short to have one.
+pub(crate) fn flow_removed(version: Version, message: &mut [u8]) -> Option<u64> {
+    let at = match version {
+        Version::V1_0 => FLOW_REMOVED_COOKIE_1_0,
+        Version::V1_3 => FLOW_REMOVED_COOKIE_1_3,
+    };
+    let field = message.get_mut(at..)?.first_chunk_mut()?;
+    let cookie = u64::from_be_bytes(*field) & OWN_BITS;
+    *field = cookie.to_be_bytes();
+    Some(cookie)
+}
+
+/// Makes an error speak of the message as its app sent it: `sent_xid` is what it went out with.
+pub(crate) fn error(version: Version, message: &mut [u8], sent_xid: u32, xid: u32) {
+    set_xid(message, xid);
+    let Some(quote) = message.get_mut(QUOTE..) else { return };
+    let Ok(header) = Header::decode(quote) else { return };
+    if header.xid != sent_xid {
+        return; // text, or something of the switch's own making
+    }
+    set_xid(quote, xid);
+    own_words(version, quote);
+}
+
+/// Takes the app's number out of a message that was checked, or the beginning of one.
+pub(crate) fn own_words(version: Version, quote: &mut [u8]) {
+    let Some(kind) = quote.get(1).map(|kind| Kind::from_wire(version, *kind)) else { return };
+    let cookies: &[usize] = match (kind, version) {
+        (Ok(Kind::FlowMod), Version::V1_0) => &[COOKIE_1_0],
+        (Ok(Kind::FlowMod), _) => &[COOKIE_1_3, MASK_1_3],
+        (Ok(Kind::MultipartRequest), Version::V1_3) if is_about_flows(quote) => {
+            &[STATS_COOKIE_1_3, STATS_MASK_1_3]
+        }
+        _ => &[],
+    };
+    // A quotation may end anywhere, also between the two bytes of the app's number.
+    for byte in cookies.iter().flat_map(|at| [*at, *at + 1]) {
+        if let Some(byte) = quote.get_mut(byte) {
+            *byte = 0;
+        }
+    }
+}
+
+/// Whether the beginning of a multipart request asks for flows, one by one or summed up.
+fn is_about_flows(quote: &[u8]) -> bool {
+    matches!(quote.get(8..10), Some([0, 1 | 2]))
+}
+
+/// Makes a reply an app's: its transaction id, its own cookies without its number, and of flows,
+/// groups and meters its own, unless it may see others'.
+///
+/// # Errors
+/// [`BadEntry`]: it must not be passed on.
+pub(crate) fn reply(
+    rights: &Rights,
+    version: Version,
+    kind: Kind,
+    message: &mut Vec<u8>,
+    xid: u32,
+) -> Result<(), BadEntry> {
+    set_xid(message, xid);
+    let what = match message.get(8..10) {
+        Some(&[high, low]) if kind == Kind::MultipartReply => u16::from_be_bytes([high, low]),
+        _ => return Ok(()),
+    };
+    let old = version == Version::V1_0;
+    let first = if old { 12 } else { 16 };
+    let entries = match what {
+        FLOW => Entries { first, length: 0, least: if old { 88 } else { 56 } },
+        // In 1.0 these numbers mean nothing: nobody can have asked for them.
+        GROUP | GROUP_DESC | METER_CONFIG if !old => Entries { first, length: 0, least: 8 },
+        METER if !old => Entries { first, length: 4, least: 8 },
+        _ => return Ok(()),
+    };
+    entries.retain(message, |entry| match what {
+        FLOW => keep_flow(rights, if old { 64 } else { 24 }, entry),
+        METER => rights.flow_read || has(rights.app.meters(), &entry[0..4]),
+        METER_CONFIG => rights.flow_read || has(rights.app.meters(), &entry[4..8]),
+        _ => rights.flow_read || has(rights.app.groups(), &entry[4..8]),
+    })
+}
+
+fn has(range: std::ops::RangeInclusive<u32>, number: &[u8]) -> bool {
+    number.first_chunk().is_some_and(|number| range.contains(&u32::from_be_bytes(*number)))
+}
+
+/// Whether an app may see a flow; its own cookie is stripped.
+fn keep_flow(rights: &Rights, cookie_at: usize, entry: &mut [u8]) -> bool {
+    let Some(field) = entry.get_mut(cookie_at..).and_then(|rest| rest.first_chunk_mut()) else {
+        return false;
+    };
+    let cookie = u64::from_be_bytes(*field);
+    let own = cookie >> APP_SHIFT == u64::from(rights.app.0);
+    if own {
+        *field = (cookie & OWN_BITS).to_be_bytes();
+    }
+    own || rights.flow_read
+}
+
+/// Where a multipart reply's entries are.
+#[derive(Debug, Clone, Copy)]
+struct Entries {
+    first: usize,
+    /// Where in an entry its length is.
+    length: usize,
+    /// Bytes that an entry has at least.
+    least: usize,
+}
+
+impl Entries {
+    /// Leaves the entries for which `keep` is true, and makes the message as long as they are.
+    fn retain(
+        self,
+        message: &mut Vec<u8>,
+        mut keep: impl FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), BadEntry> {
+        let (mut from, mut to) = (self.first, self.first);
+        while from < message.len() {
+            let bad = BadEntry { at: from };
+            let rest = &mut message[from..];
+            let length = rest.get(self.length..).and_then(|it| it.first_chunk()).ok_or(bad)?;
+            let size = usize::from(u16::from_be_bytes(*length));
+            let entry = rest.get_mut(..size).filter(|_| size >= self.least).ok_or(bad)?;
+            if keep(entry) {
+                message.copy_within(from..from + size, to);
+                to += size;
+            }
+            from += size;
+        }
+        if to < message.len() {
+            message.truncate(to);
+            let size = u16::try_from(to).map_err(|_| BadEntry { at: to })?;
+            message[2..4].copy_from_slice(&size.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

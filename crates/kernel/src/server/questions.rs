@@ -1,0 +1,198 @@
+//! What operators ask: every worker answers for itself, and the answers are made into one.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use sys::channel::{Channel, ChannelError};
+
+use super::workers::Workers;
+use crate::flows::{Flows, Names, Part};
+use crate::query::{AppCounters, PAGE, Query, Reply, SwitchStatus};
+use crate::worker::Command;
+
+/// How long workers may take to answer an operator.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Somebody whom the monitor has authenticated.
+#[derive(Debug)]
+pub(super) struct Operator {
+    channel: Channel,
+    /// What they asked for and was not told wholly.
+    flows: Option<Flows>,
+}
+
+impl Operator {
+    /// One who has asked nothing yet.
+    pub(super) fn new(channel: Channel) -> Self {
+        Self { channel, flows: None }
+    }
+
+    /// Answers questions. `false` when the operator is to be forgotten.
+    pub(super) fn hear(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
+        match self.channel.receive() {
+            Ok((Query::Switches { after }, _)) => {
+                let Some((switches, more)) = switches(workers, after) else { return false };
+                self.tell(&Reply::Switches { switches, more })
+            }
+            Ok((Query::Apps, _)) => {
+                let Some(apps) = apps(workers) else { return false };
+                self.tell(&Reply::Apps(apps))
+            }
+            Ok((Query::Flows { dpid }, _)) => {
+                *questions += 1;
+                let question = *questions;
+                self.flows = Some(Flows::new(question, workers.count()));
+                workers.command(|| Command::Flows { dpid, question });
+                true
+            }
+            Ok((Query::MoreFlows, _)) => match &mut self.flows {
+                Some(flows) if flows.is_complete() => {
+                    let page = flows.page(names);
+                    self.tell(&page)
+                }
+                _ => false, // there is nothing more, and it was told so
+            },
+            Err(ChannelError::WouldBlock) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Whether they wait for the answer to this question.
+    pub(super) fn asked(&self, question: u64) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.is_about(question))
+    }
+
+    /// Takes in what a worker said to their question.
+    pub(super) fn take(&mut self, part: Part, names: &Names) {
+        let reply = self.flows.as_mut().and_then(|flows| flows.take(part, names));
+        if let Some(reply) = reply {
+            self.tell(&reply); // one that cannot be told is noticed when it is heard
+        }
+    }
+
+    /// Answers. `false` if that cannot be done.
+    fn tell(&mut self, reply: &Reply) -> bool {
+        if matches!(
+            reply,
+            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
+        ) {
+            self.flows = None;
+        }
+        self.channel.send(reply, &[]).is_ok()
+    }
+}
+
+impl AsFd for Operator {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// The switches with a greater DPID, a page of them, and whether there are more. `None` if some
+/// worker did not answer.
+fn switches(workers: &Workers, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
+    ask(workers, |reply| Command::Switches { after, reply }).map(merge)
+}
+
+/// What became of the packet-ins for all apps. `None` if some worker did not answer.
+fn apps(workers: &Workers) -> Option<Vec<AppCounters>> {
+    ask(workers, |reply| Command::Apps { reply }).map(add_up)
+}
+
+/// The answer of each worker.
+fn ask<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<Vec<T>> {
+    let (reply, answers) = channel();
+    workers.command(|| question(reply.clone()));
+    let give_up = Instant::now() + PATIENCE;
+    let answer = |_| {
+        let rest = give_up.saturating_duration_since(Instant::now());
+        answers.recv_timeout(rest).ok()
+    };
+    (0..workers.count()).map(answer).collect()
+}
+
+/// Makes one page of a page of each worker.
+fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
+    let mut more = pages.iter().any(|(_, more)| *more);
+    let mut all: Vec<_> = pages.into_iter().flat_map(|(switches, _)| switches).collect();
+    // As numbers and as texts they have the same order. What is left out of this page, and what
+    // a worker has left out, comes behind the page's end, so it is in the next.
+    all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
+    more |= all.len() > PAGE;
+    all.truncate(PAGE);
+    (all, more)
+}
+
+/// Adds up what the workers counted for each app.
+fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
+    let mut all: Vec<AppCounters> = Vec::new();
+    for one in counts.into_iter().flatten() {
+        match all.iter_mut().find(|app| app.name == one.name) {
+            Some(app) => {
+                app.delivered += one.delivered;
+                app.dropped += one.dropped;
+                app.refused += one.refused;
+            }
+            None => all.push(one),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use dal::drivers::openflow::SwitchInfo;
+    use openflow::{Dpid, Version};
+
+    use super::*;
+    use crate::switch::Switch;
+
+    fn switch(dpid: u64) -> SwitchStatus {
+        let (version, dpid) = (Version::V1_3, Dpid(dpid));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp")
+    }
+
+    /// What a worker says that has these switches.
+    fn page(dpids: &[u64], after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
+        let left = dpids.iter().filter(|dpid| after.is_none_or(|after| **dpid > after));
+        let left: Vec<_> = left.copied().map(switch).collect();
+        (left.iter().take(PAGE).cloned().collect(), left.len() > PAGE)
+    }
+
+    #[test]
+    fn pages_of_workers_make_pages_of_all_switches_in_order() {
+        let count = 3 * PAGE as u64;
+        let (few, many): (Vec<u64>, Vec<u64>) = (0..count).partition(|dpid| dpid % 5 == 0);
+        let (mut after, mut seen, mut pages) = (None, Vec::new(), 0);
+        loop {
+            let (switches, more) = merge(vec![page(&few, after), page(&many, after)]);
+            seen.extend(switches.into_iter().map(|switch| switch.dpid));
+            pages += 1;
+            if !more {
+                break;
+            }
+            after = seen
+                .last()
+                .map(|dpid| u64::from_str_radix(&dpid.replace(':', ""), 16).expect("a DPID"));
+        }
+        let all: Vec<String> = (0..count).map(|dpid| Dpid(dpid).to_string()).collect();
+        assert_eq!((seen, pages), (all, 3));
+    }
+
+    #[test]
+    fn counts_of_workers_are_added_up_by_app() {
+        let of = |name: &str, delivered, dropped, refused| AppCounters {
+            name: name.into(),
+            delivered,
+            dropped,
+            refused,
+        };
+        let all = add_up(vec![vec![of("a", 1, 2, 3), of("b", 4, 5, 6)], vec![of("a", 10, 20, 30)]]);
+        assert_eq!(all, [of("a", 11, 22, 33), of("b", 4, 5, 6)]);
+        assert_eq!(add_up(vec![Vec::new(), Vec::new()]), []);
+    }
+}

@@ -1,0 +1,112 @@
+//! Rings that are being made: each worker gets its part, and when all use theirs the zone gets its
+//! own.
+//!
+//! The rule that keeps it right: **attempts are answered in their order**, as the monitor counts
+//! answers, and what a worker says of a zone before it uses the next one's rings is told before that
+//! one's answer.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use sys::ring::DEFAULT_CAPACITY;
+
+use super::workers::Workers;
+use crate::control::AppId;
+use crate::link::part;
+use crate::policy::Policy;
+use crate::worker::Command;
+
+/// The attempts that are not answered.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    /// Oldest first, numbered on from `answered`.
+    open: VecDeque<Attempt>,
+    answered: u64,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    app: AppId,
+    /// For the zone, or why there are none.
+    rings: Result<Vec<OwnedFd>, String>,
+    /// How many workers have said nothing.
+    silent: usize,
+}
+
+/// The answer to an attempt.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) app: AppId,
+    /// The zone's descriptors, or why there are none.
+    pub(super) rings: Result<Vec<OwnedFd>, String>,
+    /// Whether no later attempt for this app is open.
+    pub(super) last: bool,
+}
+
+impl Attempts {
+    /// Makes rings for an app and gives each worker its part.
+    pub(super) fn begin(&mut self, workers: &Workers, app: AppId, name: &str, policy: &Policy) {
+        let attempt = self.answered + self.open.len() as u64;
+        let (rings, silent) = match part::make(&workers.crew, DEFAULT_CAPACITY) {
+            Ok((parts, fds)) => {
+                for (worker, part) in parts.into_iter().enumerate() {
+                    let (name, policy, part) = (name.to_owned(), policy.clone(), Box::new(part));
+                    let attach = Command::Attach { attempt, app, name, policy, part };
+                    workers.crew.command(worker, attach);
+                }
+                (Ok(fds), workers.count())
+            }
+            Err(error) => (Err(format!("could not make its rings: {error}")), 0),
+        };
+        self.open.push_back(Attempt { app, rings, silent });
+    }
+
+    /// A worker uses its part, or could not.
+    pub(super) fn heard(&mut self, attempt: u64, result: Result<(), String>) {
+        let place = attempt.checked_sub(self.answered).and_then(|it| usize::try_from(it).ok());
+        if let Some(attempt) = place.and_then(|place| self.open.get_mut(place)) {
+            attempt.silent = attempt.silent.saturating_sub(1);
+            if let Err(why) = result {
+                attempt.rings = Err(why);
+            }
+        }
+    }
+
+    /// The next attempt that can be answered.
+    pub(super) fn next_answered(&mut self) -> Option<Answered> {
+        if self.open.front()?.silent > 0 {
+            return None;
+        }
+        let Attempt { app, rings, .. } = self.open.pop_front()?;
+        self.answered += 1;
+        let last = self.open.iter().all(|later| later.app != app);
+        Some(Answered { app, rings, last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(app: u16, silent: usize) -> Attempt {
+        Attempt { app: AppId(app), rings: Ok(Vec::new()), silent }
+    }
+
+    #[test]
+    fn attempts_are_answered_in_order_when_every_worker_has_spoken() {
+        let mut attempts = Attempts { open: [open(1, 2), open(1, 2)].into(), answered: 7 };
+        attempts.heard(7, Ok(()));
+        attempts.heard(8, Ok(()));
+        attempts.heard(8, Err("no".into()));
+        assert!(attempts.next_answered().is_none(), "the first is still open");
+        attempts.heard(7, Ok(()));
+        let first = attempts.next_answered().unwrap();
+        assert!(first.rings.is_ok() && !first.last);
+        let second = attempts.next_answered().unwrap();
+        assert!(second.rings.is_err_and(|why| why == "no") && second.last);
+        assert!(attempts.next_answered().is_none());
+        attempts.heard(8, Ok(()));
+        attempts.heard(9, Ok(()));
+        assert_eq!((attempts.answered, attempts.open.len()), (9, 0));
+    }
+}

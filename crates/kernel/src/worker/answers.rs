@@ -1,0 +1,131 @@
+//! From switches to who asked: replies, errors, flows that went (design §4.7, §10).
+//!
+//! An app gets them in its own words ([`rewrite`](crate::rewrite)); an operator's question gets the
+//! parts as they are.
+
+use std::time::Instant;
+
+use openflow::{ErrorMessage, FlowRemoved, Kind};
+use sdk::abi::RecordKind;
+use tracing::{debug, warn};
+
+use super::Worker;
+use crate::asked::{By, Sender};
+use crate::link::Link;
+use crate::rewrite;
+
+impl Worker {
+    /// A switch answered something.
+    pub(super) fn reply(&mut self, key: usize, kind: Kind, message: &[u8], now: Instant) {
+        let connection = &mut self.connections[key];
+        let Some(switch) = &mut connection.switch else { return };
+        let xid = rewrite::xid(message);
+        let Some(answers) = connection.asked.reply(xid, kind, message, now) else {
+            debug!(dpid = %switch.dpid, ?kind, xid, "left out a reply that nobody asked for");
+            return;
+        };
+        let sender = match answers.by {
+            By::App(sender) => sender,
+            By::Operator(question) => return self.part(question, &answers, message),
+        };
+        let Some(link) = living(&mut self.dispatch.links, sender) else { return };
+        if answers.broken {
+            return; // counted when it broke
+        }
+        let mut copy = std::mem::take(&mut self.scratch);
+        copy.clear();
+        copy.extend_from_slice(message);
+        let told = match rewrite::reply(&link.rights, switch.version, kind, &mut copy, sender.xid) {
+            Ok(()) => link.answer(RecordKind::Reply, switch, &copy),
+            Err(error) => {
+                link.lose();
+                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                    let address = connection.address;
+                    warn!(%address, %error, suppressed, "left out a malformed message");
+                }
+                false
+            }
+        };
+        self.scratch = copy;
+        if !told {
+            connection.asked.breaks(xid);
+        }
+    }
+
+    /// A switch could not do something: its sender is told, and the operator.
+    pub(super) fn switch_error(
+        &mut self,
+        key: usize,
+        error: &ErrorMessage<'_>,
+        message: &[u8],
+        now: Instant,
+    ) {
+        let connection = &mut self.connections[key];
+        let xid = rewrite::xid(message);
+        let by = connection.asked.error(xid);
+        let mut app = None;
+        if let Some(By::App(sender)) = by {
+            let link = &mut self.dispatch.links[usize::from(sender.link)];
+            app = Some(link.name.clone());
+            if link.life == sender.life
+                && let Some(switch) = &mut connection.switch
+            {
+                let mut copy = std::mem::take(&mut self.scratch);
+                copy.clear();
+                copy.extend_from_slice(message);
+                rewrite::error(switch.version, &mut copy, xid, sender.xid);
+                link.answer(RecordKind::Error, switch, &copy);
+                self.scratch = copy;
+            }
+        }
+        if let Some(suppressed) = self.rates.errors.admit(now) {
+            let address = connection.address;
+            let dpid = connection.switch.as_ref().map(|switch| switch.dpid);
+            warn!(?dpid, %address, app, %error, xid, suppressed, "switch sent an error");
+        }
+        if let Some(By::Operator(question)) = by {
+            self.failed(question, format!("the switch refused to tell: {error}"));
+        }
+    }
+
+    /// A flow is gone: whose it was is told.
+    pub(super) fn flow_removed(&mut self, key: usize, removed: &FlowRemoved, message: &[u8]) {
+        let Some(switch) = &mut self.connections[key].switch else { return };
+        let owner = rewrite::owner(removed.cookie);
+        let Some(link) = self.dispatch.links.iter_mut().find(|link| link.app == owner) else {
+            debug!(dpid = %switch.dpid, removed.cookie, "a flow of nobody here is gone");
+            return;
+        };
+        let mut copy = std::mem::take(&mut self.scratch);
+        copy.clear();
+        copy.extend_from_slice(message);
+        rewrite::flow_removed(switch.version, &mut copy);
+        link.flow_removed(switch, removed, &copy);
+        self.scratch = copy;
+    }
+
+    /// Gives up requests that a switch has not answered for too long.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        let mut questions = Vec::new();
+        for (_, connection) in &mut self.connections {
+            let links = &mut self.dispatch.links;
+            connection.asked.give_up(now, |by| match by {
+                By::App(sender) => {
+                    if let Some(link) = living(links, sender) {
+                        link.lose();
+                    }
+                }
+                By::Operator(question) => questions.push(question),
+            });
+        }
+        for question in questions {
+            self.failed(question, "the switch does not answer".to_owned());
+        }
+    }
+}
+
+/// The link of the instance that sent something; `None` if that is gone.
+fn living(links: &mut [Link], sender: Sender) -> Option<&mut Link> {
+    let link = links.get_mut(usize::from(sender.link))?;
+    (link.life == sender.life && link.is_attached()).then_some(link)
+}

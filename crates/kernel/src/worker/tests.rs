@@ -1,0 +1,533 @@
+//! Two workers, switches that are sockets and the codec, and a zone that is its ends of the rings.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openflow::{
+    Capabilities, Dpid, Features, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo,
+    Version, append, echo_reply,
+};
+use sdk::abi::{RECORD_HEAD, REPEATED, RecordKind};
+use sys::doorbell::Ringer;
+use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
+
+use super::*;
+use crate::control::{AppId, Host, Plain};
+use crate::link::part;
+use crate::policy::Policy;
+use crate::query::SwitchStatus;
+
+const OF: Version = Version::V1_3;
+const APP: AppId = AppId(1);
+const CAPACITY: u32 = 64 * 1024;
+
+/// After this long a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Tries again until there is something.
+fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(it) = try_it() {
+            return it;
+        }
+        assert!(Instant::now() < give_up, "gave up waiting until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The workers, and the server's part played by the test.
+struct Bench {
+    office: Office,
+    address: SocketAddr,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    attempts: u64,
+    /// What the workers told, but for what was waited for.
+    told: Vec<Notice>,
+}
+
+impl Bench {
+    fn new(workers: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (wires, office) = connect(workers).unwrap();
+        let mut listeners = Some(vec![listener]);
+        let app = App { app: APP, name: "app".into(), policy: Policy::default(), host: Host::User };
+        let threads = wires.into_iter().map(|wires| {
+            let listeners = listeners.take().unwrap_or_default();
+            let entrance = Entrance { plain: Plain::Loopback, tls: None };
+            let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
+            std::thread::spawn(move || {
+                Worker::new(listeners, apps, entrance, wires).and_then(Worker::run)
+            })
+        });
+        let threads = threads.collect();
+        Self { office, address, threads, attempts: 0, told: Vec::new() }
+    }
+
+    fn each(&self, command: impl Fn() -> Command) {
+        (0..self.office.crew.workers()).for_each(|it| self.office.crew.command(it, command()));
+    }
+
+    /// Attaches a new zone.
+    fn attach(&mut self) -> Zone {
+        let (parts, fds) = part::make(&self.office.crew, CAPACITY).unwrap();
+        self.attempts += 1;
+        let workers = parts.len();
+        for (worker, part) in parts.into_iter().enumerate() {
+            let (name, policy, part) = ("app".into(), Policy::default(), Box::new(part));
+            let attempt = self.attempts;
+            let attach = Command::Attach { attempt, app: APP, name, policy, part };
+            self.office.crew.command(worker, attach);
+        }
+        let mut silent = workers;
+        while silent > 0 {
+            let notice = wait_for("each worker attached", || self.office.notices.try_recv().ok());
+            match notice {
+                Notice::Attached { attempt, result } => {
+                    assert_eq!((attempt, result), (self.attempts, Ok(())));
+                    silent -= 1;
+                }
+                notice => self.told.push(notice),
+            }
+        }
+        let mut fds = fds.into_iter().skip(1);
+        let mut ends = Vec::new();
+        while let (Some(up), Some(down), Some(down_bell)) = (fds.next(), fds.next(), fds.next()) {
+            let end = ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap();
+            ends.push((end, Ringer::from_fd(down_bell)));
+        }
+        Zone { ends }
+    }
+
+    /// Says that the zone is dead.
+    fn detach(&mut self, zone: Zone) {
+        drop(zone);
+        self.each(|| Command::Detach { app: APP });
+        self.switches(); // answered after that
+    }
+
+    fn switches(&self) -> Vec<SwitchStatus> {
+        let (reply, answers) = std::sync::mpsc::channel();
+        self.each(|| Command::Switches { after: None, reply: reply.clone() });
+        drop(reply);
+        let mut all: Vec<_> = answers.iter().flat_map(|(switches, _)| switches).collect();
+        all.sort_by(|one, other| one.dpid.cmp(&other.dpid));
+        all
+    }
+
+    /// Connects switches with these DPIDs, one after the other.
+    fn connect(&self, dpids: impl IntoIterator<Item = u64>) -> Vec<Fake> {
+        let connect = |dpid| {
+            let before = self.switches().len();
+            let fake = Fake::connect(self.address, dpid);
+            wait_for("the switch is there", || (self.switches().len() > before).then_some(()));
+            fake
+        };
+        dpids.into_iter().map(connect).collect()
+    }
+
+    fn stop(mut self) {
+        self.each(|| Command::Stop);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap().unwrap());
+    }
+}
+
+/// A switch: answers what a controller asks, in a thread, and hands over what it is told.
+struct Fake {
+    socket: TcpStream,
+    dpid: u64,
+    told: std::sync::mpsc::Receiver<Vec<u8>>,
+}
+
+impl Fake {
+    fn connect(address: SocketAddr, dpid: u64) -> Self {
+        Self::connect_and_say(address, dpid, &[])
+    }
+
+    /// One that says more in one breath with the last that its handshake needs.
+    fn connect_and_say(address: SocketAddr, dpid: u64, more: &[u8]) -> Self {
+        let mut socket = TcpStream::connect(address).unwrap();
+        let mut hello = Vec::new();
+        append(&mut hello, |out| Hello::new(&[OF]).encode(1, out)).unwrap();
+        socket.write_all(&hello).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut own, mut more) = (socket.try_clone().unwrap(), more.to_vec());
+        std::thread::spawn(move || {
+            let mut message = vec![0; 8];
+            while own.read_exact(&mut message[..8]).is_ok() {
+                let header = Header::decode(&message).unwrap();
+                message.resize(header.length.into(), 0);
+                if own.read_exact(&mut message[8..]).is_err() {
+                    break;
+                }
+                let mut answer = answer(header, &message, dpid);
+                if Kind::from_wire(OF, header.kind) == Ok(Kind::MultipartRequest) {
+                    answer.append(&mut more); // to the first: for its ports
+                }
+                if own.write_all(&answer).is_err() || tell.send(message.clone()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { socket, dpid, told }
+    }
+
+    /// Sends a packet-in whose packet is this number.
+    fn packet(&mut self, number: u32) {
+        self.socket.write_all(&packet_in(number)).unwrap();
+    }
+
+    /// What the packet-outs that it was told say, until there were so many.
+    fn packet_outs(&self, count: usize) -> Vec<u32> {
+        let (mut numbers, give_up) = (Vec::new(), Instant::now() + PATIENCE);
+        while numbers.len() < count {
+            let rest = give_up.saturating_duration_since(Instant::now());
+            let message = self.told.recv_timeout(rest);
+            let message = message.unwrap_or_else(|_| panic!("{count} packet-outs: {numbers:?}"));
+            if let Ok(packet_out) = PacketOut::decode(&message) {
+                numbers.push(u32::from_be_bytes(packet_out.data.try_into().unwrap()));
+            }
+        }
+        numbers
+    }
+
+    /// Whether the controller has closed the connection, within a second.
+    fn is_closed(&self) -> bool {
+        let give_up = Instant::now() + Duration::from_secs(1);
+        loop {
+            match self.told.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(error) => return error == std::sync::mpsc::RecvTimeoutError::Disconnected,
+            }
+        }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+fn packet_in(number: u32) -> Vec<u8> {
+    let (mut message, data) = (Vec::new(), number.to_be_bytes());
+    let packet_in = PacketIn::new(PortNo(1), &data);
+    append(&mut message, |out| packet_in.encode(OF, 0, out)).unwrap();
+    message
+}
+
+fn answer(header: Header, message: &[u8], dpid: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let said = match Kind::from_wire(OF, header.kind) {
+        Ok(Kind::FeaturesRequest) => append(&mut out, |out| {
+            let features = Features {
+                dpid: Dpid(dpid),
+                n_buffers: 0,
+                n_tables: 1,
+                auxiliary_id: 0,
+                capabilities: Capabilities(0),
+                actions: 0,
+                ports: Vec::new(),
+            };
+            features.encode(OF, header.xid, out)
+        }),
+        Ok(Kind::MultipartRequest) => {
+            append(&mut out, |out| PortDescReply::encode(&[], false, OF, header.xid, out))
+        }
+        Ok(Kind::EchoRequest) => append(&mut out, |out| echo_reply(message, out)),
+        _ => Ok(0),
+    };
+    said.unwrap();
+    out
+}
+
+/// A zone's ends of its rings.
+struct Zone {
+    ends: Vec<(ZoneEnd, Ringer)>,
+}
+
+/// A record: its kind, the switch, the epoch, the packet's number and whether it came again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    kind: u16,
+    dpid: u64,
+    epoch: u32,
+    number: u32,
+    again: bool,
+}
+
+impl Seen {
+    fn of(record: &[u8]) -> Self {
+        let last = record.len().saturating_sub(4).max(RECORD_HEAD);
+        let number = record.get(last..).and_then(|it| it.first_chunk().copied());
+        Self {
+            kind: u16::from_le_bytes(record[4..6].try_into().unwrap()),
+            dpid: u64::from_le_bytes(record[8..16].try_into().unwrap()),
+            epoch: u32::from_le_bytes(record[16..20].try_into().unwrap()),
+            number: number.map_or(0, u32::from_be_bytes),
+            again: record[7] & REPEATED != 0,
+        }
+    }
+
+    fn is_packet(self) -> bool {
+        self.kind == RecordKind::PacketIn as u16
+    }
+}
+
+impl Zone {
+    /// What waits in a ring, without being done with it.
+    fn peek(&mut self, ring: usize) -> Vec<Seen> {
+        let batch = self.ends[ring].0.records.batch(MAX_BATCH).unwrap();
+        batch.iter().map(|record| Seen::of(record)).collect()
+    }
+
+    /// What waits in a ring; `answer` says for each to which switch which number goes back.
+    fn handle(
+        &mut self,
+        ring: usize,
+        answer: impl Fn(Seen) -> Option<(u64, u32, u32)>,
+    ) -> Vec<Seen> {
+        let seen = self.peek(ring);
+        let (ZoneEnd { records, messages }, bell) = &mut self.ends[ring];
+        for (dpid, epoch, number) in seen.iter().filter_map(|seen| answer(*seen)) {
+            let (mut message, data) = (Vec::new(), number.to_be_bytes());
+            let packet_out = PacketOut::new(PortNo(1), &[], &data);
+            append(&mut message, |out| packet_out.encode(OF, 0, out)).unwrap();
+            messages.reserve(message.len()).unwrap().copy_from_slice(&message);
+            assert!(messages.commit(dpid, epoch, message.len()));
+        }
+        if messages.done(records, seen.len()) {
+            bell.ring();
+        }
+        seen
+    }
+
+    /// Reads a ring until it has told its part of the snapshot.
+    fn part(&mut self, ring: usize) -> Vec<Seen> {
+        let mut all = Vec::new();
+        wait_for("the part of the snapshot is told", || {
+            let mut seen = self.peek(ring);
+            let end = seen.iter().position(|seen| [END, PART].contains(&seen.kind));
+            seen.truncate(end.map_or(seen.len(), |end| end + 1));
+            let (ZoneEnd { records, messages }, bell) = &mut self.ends[ring];
+            if messages.done(records, seen.len()) {
+                bell.ring();
+            }
+            all.extend(seen);
+            end
+        });
+        all
+    }
+
+    /// The snapshot: its kinds and switches, ring after ring.
+    fn snapshot(&mut self) -> Vec<(u16, u64)> {
+        let rings = 0..self.ends.len();
+        rings.flat_map(|ring| self.part(ring)).map(|seen| (seen.kind, seen.dpid)).collect()
+    }
+}
+
+fn back(seen: Seen) -> Option<(u64, u32, u32)> {
+    seen.is_packet().then_some((seen.dpid, seen.epoch, seen.number))
+}
+
+const BEGIN: u16 = RecordKind::SnapshotBegin as u16;
+const END: u16 = RecordKind::SnapshotEnd as u16;
+const PART: u16 = RecordKind::SnapshotPart as u16;
+const UP: u16 = RecordKind::SwitchUp as u16;
+const DOWN: u16 = RecordKind::SwitchDown as u16;
+
+#[test]
+fn switches_are_spread_over_the_workers_and_told_in_one_snapshot() {
+    let mut bench = Bench::new(2);
+    let fakes = bench.connect(1..=4);
+    let epochs: Vec<u32> = bench.switches().iter().map(|switch| switch.epoch).collect();
+    assert_eq!(epochs, [2, 1, 4, 3], "two each, in turn, and the epoch says with whom");
+    let mut zone = bench.attach();
+    let told = zone.snapshot();
+    let of = |range: std::ops::Range<usize>| {
+        let mut part = told[range].to_vec();
+        part.sort_unstable();
+        part
+    };
+    assert_eq!((told.len(), told[0]), (7, (BEGIN, 0)));
+    assert_eq!(of(1..3), [(UP, 1), (UP, 3)]);
+    assert_eq!(told[3], (PART, 0));
+    assert_eq!(of(4..6), [(UP, 2), (UP, 4)]);
+    assert_eq!(told[6], (END, 0));
+    drop(fakes);
+    bench.stop();
+}
+
+#[test]
+fn message_for_a_switch_of_another_worker_reaches_it_and_a_past_one_is_refused() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let epochs: Vec<u32> = bench.switches().iter().map(|switch| switch.epoch).collect();
+    let mut zone = bench.attach();
+    zone.snapshot();
+    for number in 0..100 {
+        fakes[0].packet(number);
+    }
+    let mut handled = 0;
+    wait_for("all packets came", || {
+        let other = |seen: Seen| seen.is_packet().then_some((2, epochs[1], seen.number));
+        handled += zone.handle(0, other).len();
+        (handled == 100).then_some(())
+    });
+    assert_eq!(fakes[1].packet_outs(100), (0..100).collect::<Vec<_>>(), "in their order");
+    fakes[0].packet(100);
+    wait_for("the packet came", || {
+        (!zone.handle(0, |_| Some((2, epochs[1] + 2, 7))).is_empty()).then_some(())
+    });
+    let refused = wait_for("the refusal came", || zone.handle(1, |_| None).first().copied());
+    assert_eq!((refused.kind, refused.dpid), (RecordKind::Refused as u16, 2));
+    let refused: Vec<u64> = bench.switches().iter().map(|switch| switch.refused).collect();
+    assert_eq!(refused, [0, 1]);
+    bench.stop();
+}
+
+#[test]
+fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_back_there() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let before = bench.switches();
+    let mut zone = bench.attach();
+    zone.snapshot();
+    // The next connection comes to worker 0; datapath 2 lives with worker 1.
+    let impostor = Fake::connect(bench.address, 2);
+    assert!(wait_for("it was decided", || impostor.is_closed().then_some(true)));
+    assert_eq!(bench.switches().len(), 2);
+    fakes[1].packet(5);
+    wait_for("the packet came", || zone.handle(1, back).iter().find(|it| it.is_packet()).copied());
+    assert_eq!(fakes[1].packet_outs(1), [5], "on the same connection");
+    drop(fakes.pop());
+    wait_for("the switch is gone", || (bench.switches().len() == 1).then_some(()));
+    // It comes to worker 1 or to worker 0, and then what it has said goes with it.
+    let again = Fake::connect_and_say(bench.address, 2, &packet_in(6));
+    let mut told = Vec::new();
+    wait_for("the packet came", || {
+        told.extend(zone.handle(1, back));
+        told.iter().any(|seen| seen.is_packet()).then_some(())
+    });
+    let kinds: Vec<u16> = told.iter().map(|seen| seen.kind).collect();
+    assert_eq!(kinds, [DOWN, UP, RecordKind::PacketIn as u16], "in order, by one ring");
+    let after = &bench.switches()[1];
+    assert_eq!(after.epoch, before[1].epoch + 2);
+    assert_eq!(again.packet_outs(1), [6]);
+    bench.stop();
+}
+
+#[test]
+fn zone_that_dies_with_records_of_two_rings_gets_them_again_one_at_a_time_over_both() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let mut zone = bench.attach();
+    zone.snapshot();
+    for number in 0..3 {
+        fakes[0].packet(number);
+        fakes[1].packet(10 + number);
+    }
+    wait_for("all came", || (zone.peek(0).len() == 3 && zone.peek(1).len() == 3).then_some(()));
+    bench.detach(zone);
+    fakes[0].packet(3); // while nobody is there
+    let mut zone = bench.attach();
+    zone.snapshot();
+    let mut again = Vec::new();
+    wait_for("all came again", || {
+        let waiting: Vec<usize> = (0..2).map(|ring| zone.peek(ring).len()).collect();
+        let repeated = (0..2).flat_map(|ring| zone.peek(ring)).filter(|seen| seen.again).count();
+        assert!(repeated <= 1, "{waiting:?}");
+        let both = (0..2).flat_map(|ring| zone.handle(ring, back));
+        again.extend(both.map(|seen| (seen.number, seen.again)));
+        (again.len() == 7).then_some(())
+    });
+    let expected =
+        [(0, true), (1, true), (2, true), (10, true), (11, true), (12, true), (3, false)];
+    assert_eq!(again, expected);
+    assert_eq!(fakes[0].packet_outs(4), [0, 1, 2, 3]);
+    assert_eq!(fakes[1].packet_outs(3), [10, 11, 12]);
+    bench.stop();
+}
+
+#[test]
+fn record_that_ends_the_zone_twice_is_set_aside_and_none_of_the_other_ring() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let mut zone = bench.attach();
+    zone.snapshot();
+    fakes[0].packet(1);
+    fakes[1].packet(2);
+    wait_for("both came", || (zone.peek(0).len() == 1 && zone.peek(1).len() == 1).then_some(()));
+    bench.detach(zone);
+    let mut zone = bench.attach();
+    zone.snapshot();
+    wait_for("one came again", || (zone.peek(0).len() == 1).then_some(()));
+    assert_eq!(zone.peek(1), []);
+    bench.detach(zone);
+    let mut zone = bench.attach();
+    let set_aside = bench.told.iter().filter_map(|notice| match notice {
+        Notice::SetAside { record, .. } => Some(Seen::of(record).number),
+        _ => None,
+    });
+    assert_eq!(set_aside.collect::<Vec<_>>(), [1]);
+    zone.snapshot();
+    let again = wait_for("the other came again", || zone.handle(1, back).first().copied());
+    assert_eq!((again.number, again.again), (2, true));
+    assert_eq!(fakes[1].packet_outs(1), [2]);
+    bench.stop();
+}
+
+#[test]
+fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_nothing() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let mut sent = 0;
+    for round in 0..20_usize {
+        let mut zone = bench.attach();
+        zone.snapshot();
+        for number in sent..sent + 10 {
+            fakes[0].packet(number);
+            fakes[1].packet(number);
+        }
+        sent += 10;
+        // Handles some of each, more or less of one ring, and dies.
+        for turn in 0..round % 7 {
+            zone.handle((turn + round) % 2, back);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        bench.detach(zone);
+    }
+    let mut zone = bench.attach();
+    zone.snapshot();
+    let (answers, done) = std::sync::mpsc::channel();
+    // What was in flight alone when it died is not to be given to it again.
+    let set_aside = |dpid| -> Vec<u32> {
+        let records = bench.told.iter().filter_map(|notice| match notice {
+            Notice::SetAside { record, .. } => Some(Seen::of(record)),
+            _ => None,
+        });
+        records.filter(|seen| seen.dpid == dpid).map(|seen| seen.number).collect()
+    };
+    assert!(set_aside(1).len() + set_aside(2).len() < 20, "at most one at each death");
+    std::thread::scope(|scope| {
+        for fake in &mut fakes {
+            let (answers, count) = (answers.clone(), sent as usize - set_aside(fake.dpid).len());
+            scope.spawn(move || answers.send((fake.dpid, fake.packet_outs(count))).unwrap());
+        }
+        let mut got = Vec::new();
+        wait_for("all were answered", || {
+            (0..2).for_each(|ring| drop(zone.handle(ring, back)));
+            got.extend(done.try_recv());
+            (got.len() == 2).then_some(())
+        });
+        for (dpid, numbers) in got {
+            let mut all = [numbers, set_aside(dpid)].concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..sent).collect::<Vec<_>>(), "of switch {dpid}");
+        }
+    });
+    bench.stop();
+}

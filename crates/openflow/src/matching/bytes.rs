@@ -1,0 +1,133 @@
+//! Bytes that lie in the value itself as long as they are few.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::{Deref, Range};
+
+/// How many are few: the exact IPv6 5-tuple with in-port takes 71 as OXMs, the exact IPv4 5-tuple
+/// with in-port and both Ethernet addresses 67.
+const FEW: usize = 96;
+
+/// See the module's description. What lies behind the `u8` first bytes of the array means nothing.
+#[derive(Clone)]
+pub(super) enum Bytes {
+    Few([u8; FEW], u8),
+    Many(Vec<u8>),
+}
+
+impl Bytes {
+    /// A copy of `bytes`.
+    #[inline]
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut few = [0; FEW];
+        match (few.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
+            (Some(room), Ok(size)) => {
+                room.copy_from_slice(bytes);
+                Self::Few(few, size)
+            }
+            _ => Self::Many(bytes.to_vec()),
+        }
+    }
+
+    /// Puts `head` and `tail`, of at most 255 bytes, behind the first `at` bytes.
+    #[inline]
+    pub(super) fn insert<const N: usize>(&mut self, at: usize, head: [u8; N], tail: &[u8]) {
+        if let Self::Few(few, size) = self {
+            let (old, more) = (usize::from(*size), N + tail.len());
+            if let (true, Ok(new)) = (old + more <= FEW && at <= old, u8::try_from(old + more)) {
+                if at < old {
+                    few.copy_within(at..old, at + more);
+                }
+                let place = few.get_mut(at..at + more).and_then(|it| it.split_first_chunk_mut());
+                if let Some((first, rest)) = place {
+                    *first = head;
+                    rest.copy_from_slice(tail);
+                    *size = new;
+                }
+                return;
+            }
+        }
+        self.insert_many(at, &head, tail);
+    }
+
+    #[cold]
+    fn insert_many(&mut self, at: usize, head: &[u8], tail: &[u8]) {
+        let mut many = match core::mem::take(self) {
+            Self::Many(many) => many,
+            few @ Self::Few(..) => few.to_vec(),
+        };
+        let at = at.min(many.len());
+        many.splice(at..at, head.iter().chain(tail).copied());
+        *self = Self::Many(many);
+    }
+
+    /// Takes some out.
+    pub(super) fn remove(&mut self, range: Range<usize>) {
+        let mut rest = self.to_vec();
+        rest.drain(range);
+        *self = Self::of(&rest);
+    }
+}
+
+impl Default for Bytes {
+    #[inline]
+    fn default() -> Self {
+        Self::Few([0; FEW], 0)
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Few(few, size) => few.get(..usize::from(*size)).unwrap_or_default(),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Bytes {}
+
+impl Hash for Bytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserts_and_removals_are_those_of_a_vector_across_the_bound() {
+        let (mut bytes, mut model) = (Bytes::default(), Vec::new());
+        for step in 0..400_usize {
+            let (at, size) = (step * 7 % (model.len() + 1), step % 23);
+            let tail = vec![u8::try_from(step % 251).unwrap(); size];
+            bytes.insert(at, [1, 2, 3], &tail);
+            model.splice(at..at, [1, 2, 3].into_iter().chain(tail));
+            assert_eq!((&*bytes, &bytes), (&model[..], &Bytes::of(&model)));
+            if step % 3 == 2 {
+                let start = model.len() / 3;
+                let range = start..(start + 40).min(model.len());
+                bytes.remove(range.clone());
+                model.drain(range);
+                assert_eq!(*bytes, model[..]);
+            }
+        }
+    }
+}

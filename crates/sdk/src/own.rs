@@ -1,0 +1,190 @@
+//! The numbers on switches that are an application's own, and what it calls them.
+//!
+//! An application counts its priorities, groups and meters from 0; on the switch they lie in the
+//! ranges that its host states, so that two applications never mean the same one. Numbers above
+//! those that groups and meters can have stand for all or none of them and stay as they are.
+
+use openflow::{Action, Actions, Bucket, FlowMod, GroupMod, MeterMod, MultipartRequest};
+
+use crate::network::SendError;
+
+/// The highest number a group can have (`OFPG_MAX`, OpenFlow 1.3.5 §7.3.4.2).
+const MAX_GROUP: u32 = 0xffff_ff00;
+
+/// Ranges on the switch, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) priorities: (u16, u16),
+    pub(crate) groups: (u32, u32),
+    pub(crate) meters: (u32, u32),
+}
+
+impl Own {
+    /// What the application's priority is on the switch.
+    pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
+        let (lowest, highest) = self.priorities;
+        let most = highest.saturating_sub(lowest);
+        let priority = lowest.checked_add(is).filter(|it| *it <= highest);
+        priority.ok_or(SendError::Priority { is, most })
+    }
+
+    /// What the application's group is on the switch.
+    pub(crate) fn group(&self, is: u32) -> Result<u32, SendError> {
+        if is > MAX_GROUP {
+            return Ok(is);
+        }
+        let (first, last) = self.groups;
+        let group = first.checked_add(is).filter(|it| *it <= last);
+        group.ok_or(SendError::Group { is, most: last.saturating_sub(first) })
+    }
+
+    /// What the application's meter is on the switch.
+    pub(crate) fn meter(&self, is: u32) -> Result<u32, SendError> {
+        if is > MeterMod::MAX_METER {
+            return Ok(is);
+        }
+        let (first, last) = self.meters;
+        let meter = first.checked_add(is).filter(|it| *it <= last);
+        meter.ok_or(SendError::Meter { is, most: last.saturating_sub(first) })
+    }
+
+    /// The actions with the groups of the switch; `None` if they name none.
+    pub(crate) fn actions(&self, actions: Actions<'_>) -> Result<Option<Vec<Action>>, SendError> {
+        if !actions.iter().any(|action| matches!(action, Action::Group(_))) {
+            return Ok(None);
+        }
+        actions.iter().map(|action| self.action(action)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn action(&self, action: Action) -> Result<Action, SendError> {
+        match action {
+            Action::Group(group) => self.group(group).map(Action::Group),
+            other => Ok(other),
+        }
+    }
+
+    /// Lets `send` have the flow-mod with the numbers of the switch.
+    pub(crate) fn flow_mod<T>(
+        &self,
+        flow_mod: &FlowMod<'_>,
+        send: impl FnOnce(&FlowMod<'_>) -> Result<T, SendError>,
+    ) -> Result<T, SendError> {
+        let apply = self.actions(flow_mod.instructions.apply)?;
+        let write = self.actions(flow_mod.instructions.write)?;
+        let mut on_switch = FlowMod {
+            priority: self.priority(flow_mod.priority)?,
+            out_group: self.group(flow_mod.out_group)?,
+            ..flow_mod.clone()
+        };
+        let instructions = &mut on_switch.instructions;
+        instructions.meter = instructions.meter.map(|meter| self.meter(meter)).transpose()?;
+        if let Some(apply) = &apply {
+            instructions.apply = apply.into();
+        }
+        if let Some(write) = &write {
+            instructions.write = write.into();
+        }
+        send(&on_switch)
+    }
+
+    /// The group-mod with the numbers of the switch.
+    pub(crate) fn group_mod(&self, group_mod: &GroupMod) -> Result<GroupMod, SendError> {
+        let bucket = |bucket: &Bucket| {
+            let actions = bucket.actions.iter().cloned().map(|action| self.action(action));
+            Ok(Bucket {
+                watch_group: self.group(bucket.watch_group)?,
+                actions: actions.collect::<Result<_, SendError>>()?,
+                ..bucket.clone()
+            })
+        };
+        Ok(GroupMod {
+            command: group_mod.command,
+            kind: group_mod.kind,
+            group_id: self.group(group_mod.group_id)?,
+            buckets: group_mod.buckets.iter().map(bucket).collect::<Result<_, SendError>>()?,
+        })
+    }
+
+    /// The request with the numbers of the switch.
+    pub(crate) fn request<'r>(
+        &self,
+        request: &MultipartRequest<'r>,
+    ) -> Result<MultipartRequest<'r>, SendError> {
+        let mut request = request.clone();
+        match &mut request {
+            MultipartRequest::Flow(flows) | MultipartRequest::Aggregate(flows) => {
+                flows.out_group = self.group(flows.out_group)?;
+            }
+            MultipartRequest::Group(group) => *group = self.group(*group)?,
+            MultipartRequest::Meter(meter) | MultipartRequest::MeterConfig(meter) => {
+                *meter = self.meter(*meter)?;
+            }
+            _ => {}
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::{FlowStatsRequest, GroupKind, GroupModCommand, Match, Version};
+
+    use super::*;
+
+    const OWN: Own =
+        Own { priorities: (100, 199), groups: (0x7_0000, 0x7_ffff), meters: (0x700, 0x7ff) };
+
+    #[test]
+    fn numbers_count_from_the_first_of_the_range_and_end_with_its_last() {
+        assert_eq!(OWN.priority(99), Ok(199));
+        assert_eq!(OWN.priority(100), Err(SendError::Priority { is: 100, most: 99 }));
+        assert_eq!(OWN.group(0xffff), Ok(0x7_ffff));
+        assert_eq!(OWN.group(0x1_0000), Err(SendError::Group { is: 0x1_0000, most: 0xffff }));
+        assert_eq!(OWN.meter(0xff), Ok(0x7ff));
+        assert_eq!(OWN.meter(0x100), Err(SendError::Meter { is: 0x100, most: 0xff }));
+    }
+
+    #[test]
+    fn numbers_that_stand_for_all_or_none_stay() {
+        for group in [GroupMod::ALL_GROUPS, FlowMod::ANY_GROUP] {
+            assert_eq!(OWN.group(group), Ok(group));
+        }
+        assert_eq!(OWN.meter(MeterMod::ALL_METERS), Ok(MeterMod::ALL_METERS));
+    }
+
+    #[test]
+    fn groups_and_meters_are_translated_wherever_they_stand() {
+        let to = [Action::Group(1)];
+        let mut flow_mod = FlowMod::add(Match::new()).priority(1).apply(&to).meter(2);
+        flow_mod.instructions.write = (&to).into();
+        let message = OWN.flow_mod(&flow_mod, |flow_mod| {
+            let mut out = vec![0; 256];
+            let size = flow_mod.encode(Version::V1_3, 0, &mut out)?;
+            out.truncate(size);
+            Ok(out)
+        });
+        let message = message.unwrap();
+        let flow_mod = FlowMod::decode(&message).unwrap();
+        let group = [Action::Group(0x7_0001)];
+        assert_eq!((flow_mod.priority, flow_mod.instructions.meter), (101, Some(0x702)));
+        assert!(flow_mod.instructions.apply.iter().eq(group.clone()));
+        assert!(flow_mod.instructions.write.iter().eq(group.clone()));
+        assert_eq!(flow_mod.out_group, FlowMod::ANY_GROUP);
+
+        let group_mod = GroupMod {
+            command: GroupModCommand::Add,
+            kind: GroupKind::FastFailover,
+            group_id: 3,
+            buckets: vec![Bucket { watch_group: 4, ..Bucket::new(to) }],
+        };
+        let group_mod = OWN.group_mod(&group_mod).unwrap();
+        assert_eq!((group_mod.group_id, group_mod.buckets[0].watch_group), (0x7_0003, 0x7_0004));
+        assert_eq!(group_mod.buckets[0].actions, group);
+
+        let flows = FlowStatsRequest { out_group: 5, ..FlowStatsRequest::new(Match::new()) };
+        let asked = OWN.request(&MultipartRequest::Flow(flows)).unwrap();
+        assert!(matches!(asked, MultipartRequest::Flow(flows) if flows.out_group == 0x7_0005));
+        let asked = OWN.request(&MultipartRequest::MeterConfig(6)).unwrap();
+        assert_eq!(asked, MultipartRequest::MeterConfig(0x706));
+    }
+}

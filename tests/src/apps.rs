@@ -1,0 +1,48 @@
+//! The tests' own apps, and what `rosemary.toml` says of them.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use cli::lab::{Lab, LabError};
+
+/// Where root's configuration is.
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+/// The `[[app]]` of a test's app in `tests/apps`, written in Rust; `keys` are further lines.
+///
+/// # Panics
+/// If it was not built: cargo builds the examples with the tests.
+pub fn in_rust(name: &str, keys: &str) -> String {
+    let test = env::current_exe().expect("/proc is mounted");
+    let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
+    let object = profile_dir.join("examples").join(format!("lib{name}.so"));
+    assert!(object.is_file(), "{} is missing; type: cargo build --examples", object.display());
+    entry(name, &object, keys)
+}
+
+/// The `[[app]]` of an app in C, which is compiled; `source` is relative to `tests`.
+///
+/// # Errors
+/// What the compiler said.
+pub fn in_c(lab: &Lab, name: &str, source: &str, keys: &str) -> Result<String, LabError> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let object = lab.files().join(format!("{name}.so"));
+    let headers = here.join("../crates/sdk/c").display().to_string();
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", &headers];
+    let (to, from) = (object.display().to_string(), here.join(source).display().to_string());
+    lab.run("cc", &[&flags[..], &["-o", &to, &from]].concat())?;
+    Ok(entry(name, &object, keys))
+}
+
+/// Writes the configuration of the lab.
+///
+/// # Errors
+/// It cannot be written.
+pub fn configure(apps: &[&str]) -> std::io::Result<()> {
+    fs::write(CONFIG, apps.concat())
+}
+
+fn entry(name: &str, object: &Path, keys: &str) -> String {
+    format!("[[app]]\nname = \"{name}\"\nobject = \"{}\"\n{keys}\n", object.display())
+}

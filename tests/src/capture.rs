@@ -1,0 +1,266 @@
+//! What the controller says in a lab, captured from the first moment to the last and read by tshark:
+//! what it calls malformed is a mistake of ours.
+//!
+//! Left out, visibly: what is inside TLS, and what a lab inside the lab says (`rosemary demo`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use cli::lab::{Lab, Running};
+use rustix::process::Signal;
+
+use crate::skip;
+
+/// A burst of packet-outs is a frame with a message in it for each, and a packet in each of those; tshark
+/// gives up below a depth of 500 otherwise.
+const DEEP: &str = "gui.max_tree_depth:100000";
+
+/// Of TCP only what carries something: thousands of handshakes would fill the buffer.
+const HAS_PAYLOAD: &str = "(tcp and ip[2:2] - ((ip[0] & 0xf) << 2) - ((tcp[12] & 0xf0) >> 2) != 0)";
+
+/// Where Rosemary listens, and all but a few tests let it.
+pub(crate) const PORT: u16 = 6653;
+
+/// For tcpdump to begin and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// KiB that wait for tcpdump at most: what a worker writes while a busy machine runs others.
+const BUFFER: &str = "65536";
+
+/// Bytes at the end of a file in which its last packets are.
+const TAIL: usize = 4096;
+
+/// `OFPT_ERROR` in both versions.
+const ERROR: &str = "1";
+
+/// `OFPT_FLOW_MOD`, and the size of one of OpenFlow 1.0 that has no actions, in bytes.
+const FLOW_MOD: &str = "14";
+const WITHOUT_ACTIONS: &str = "72";
+
+/// The wire versions that the controller speaks, as tshark writes them.
+const V1_0: &str = "0x01";
+const V1_3: &str = "0x04";
+
+/// The first byte of a TLS record with a handshake, which is no version of OpenFlow.
+const TLS: &str = "0x16";
+
+/// A capture that goes on.
+#[derive(Debug)]
+pub struct Capture {
+    tcpdump: Running,
+    file: PathBuf,
+    port: u16,
+}
+
+impl Capture {
+    /// Begins to capture what comes from `port`; when this returns nothing is missed any more.
+    ///
+    /// # Errors
+    /// tcpdump does not work.
+    pub fn start(lab: &Lab, port: u16) -> anyhow::Result<Self> {
+        let file = lab.files().join(format!("from-{port}.pcap"));
+        let mut command = lab.command("tcpdump");
+        // -Z root: it would become another user, and so outlive the lab.
+        command.args(["-Z", "root", "-i", "lo", "-s", "0", "-B", BUFFER, "-U"]);
+        command.arg("-w").arg(&file).arg(format!("src port {port} and (udp or {HAS_PAYLOAD})"));
+        let mut tcpdump = lab.start(&format!("tcpdump-{port}"), command)?;
+        lab.wait_for("tcpdump captures", PATIENCE, |_| {
+            tcpdump.must_run()?;
+            Ok(tcpdump.stderr().contains("listening on").then_some(()))
+        })?;
+        Ok(Self { tcpdump, file, port })
+    }
+
+    /// Ends, and lets tshark read what was captured.
+    ///
+    /// # Errors
+    /// tshark calls something malformed, or the capture is not whole.
+    #[expect(clippy::print_stdout, reason = "what was checked is shown with the test's result")]
+    pub fn check(mut self, lab: &Lab) -> anyhow::Result<()> {
+        self.wait_until_all_is_written(lab)?;
+        self.tcpdump.signal(Signal::INT);
+        self.tcpdump.wait(PATIENCE).context("tcpdump does not end")?;
+        let said = self.tcpdump.stderr();
+        ensure!(said.contains("\n0 packets dropped by kernel"), "packets are missing: {said}");
+        if !is_installed("tshark") {
+            skip(&anyhow::anyhow!("tshark is not installed, so it was not asked"));
+            return Ok(());
+        }
+        let file = self.file.display().to_string();
+        let as_openflow = format!("tcp.port=={},openflow", self.port);
+        let read = ["-r", &file, "-d", &as_openflow, "-o", DEEP];
+        let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
+        let args: Vec<&str> = read.into_iter().chain(["-T", "fields"]).chain(fields).collect();
+        let reading = Reading::of(&lab.run("tshark", &args)?)?;
+        if !reading.messages.is_empty() || !reading.tls.is_empty() {
+            println!("{reading}");
+        }
+        if let Some(frame) = reading.malformed {
+            let only = format!("frame.number=={frame}");
+            let shown = lab.run(
+                "tshark",
+                &[&read[..], &["-O", "openflow,openflow_v1,openflow_v4", "-Y", &only]].concat(),
+            )?;
+            bail!("tshark does not take what the controller sent:\n{shown}");
+        }
+        Ok(())
+    }
+}
+
+impl Capture {
+    /// tcpdump is told of packets late: all that came before are there when a last one is.
+    fn wait_until_all_is_written(&self, lab: &Lab) -> anyhow::Result<()> {
+        let last = b"the last packet of this capture";
+        UdpSocket::bind(("127.0.0.1", self.port))?.send_to(last, "127.0.0.1:9")?;
+        lab.wait_for("tcpdump has written all", PATIENCE, |_| {
+            let bytes = fs::read(&self.file).unwrap_or_default();
+            let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
+            Ok(tail.windows(last.len()).any(|window| window == last).then_some(()))
+        })?;
+        Ok(())
+    }
+}
+
+/// What tshark is asked of each frame.
+const FIELDS: [&str; 8] = [
+    "frame.number",
+    "tcp.stream",
+    "openflow.version",
+    "openflow_v4.version",
+    "openflow_1_0.type",
+    "openflow.length",
+    "openflow_v4.type",
+    "_ws.malformed",
+];
+
+/// What tshark said of a capture.
+#[derive(Debug, Default)]
+struct Reading {
+    /// Messages, by their version.
+    messages: BTreeMap<String, usize>,
+    /// Connections over TLS.
+    tls: BTreeSet<String>,
+    /// The first frame with something malformed in it, or of a version that nobody speaks.
+    malformed: Option<String>,
+    /// Marks that do not count, see `errors` and `without_actions`.
+    excused: usize,
+}
+
+impl Reading {
+    fn of(text: &str) -> anyhow::Result<Self> {
+        let mut reading = Self::default();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [frame, stream, v1_0, v1_3, types, lengths, types_1_3, malformed] = fields[..]
+            else {
+                bail!("tshark said {line:?}");
+            };
+            let versions = || [v1_0, v1_3].into_iter().flat_map(|versions| versions.split(','));
+            if versions().any(|version| version == TLS) {
+                reading.tls.insert(stream.to_owned());
+            }
+            if reading.tls.contains(stream) {
+                continue;
+            }
+            let mut unknown = 0;
+            for version in versions().filter(|version| !version.is_empty()) {
+                *reading.messages.entry(version.to_owned()).or_default() += 1;
+                unknown += usize::from(version != V1_0 && version != V1_3);
+            }
+            let marks = marks(malformed);
+            let errors = errors(types) + errors(types_1_3);
+            if unknown > errors || marks > errors + without_actions(types, lengths) {
+                reading.malformed.get_or_insert_with(|| frame.to_owned());
+            } else {
+                reading.excused += marks;
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// How many marks there are in what tshark says of a frame: `[Malformed Packet: openflow_v4]`, and for
+/// the same mark once more the field's own name.
+fn marks(malformed: &str) -> usize {
+    let marks = malformed.split(',').filter(|mark| mark.starts_with('[')).count();
+    marks.max(usize::from(!malformed.is_empty()))
+}
+
+/// How many errors there are among messages of these types. An error shows the beginning of the message
+/// that it is about, which is what the peer made of it, and tshark reads that as a message too.
+fn errors(types: &str) -> usize {
+    types.split(',').filter(|kind| *kind == ERROR).count()
+}
+
+/// How many flow-mods of OpenFlow 1.0 without actions there are among these messages. Where the type
+/// says that actions end, tshark 4.0 looks for one more in them, and calls them malformed, those of
+/// Open vSwitch too.
+fn without_actions(types: &str, lengths: &str) -> usize {
+    let messages = types.split(',').zip(lengths.split(','));
+    messages.filter(|message| *message == (FLOW_MOD, WITHOUT_ACTIONS)).count()
+}
+
+impl std::fmt::Display for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tshark read what the controller sent:")?;
+        for (version, count) in &self.messages {
+            write!(f, " {count} messages of wire version {version},")?;
+        }
+        write!(f, " connections over TLS left out: {}", self.tls.len())?;
+        if self.excused > 0 {
+            write!(f, "; marks excused: {}", self.excused)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a program is found in `PATH`.
+pub fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frame, stream, versions, versions of 1.3, types of 1.0, their lengths, types of 1.3, marks.
+    const TEXT: &str = "\
+1\t0\t\t0x04\t\t\t0\t
+2\t0\t0x01,0x01\t\t14,13\t72,96\t\t[Malformed Packet: openflow],_ws.malformed
+3\t1\t0x16\t\t\t\t\t
+4\t1\t0x9a\t\t\t\t\t[Malformed Packet: openflow],_ws.malformed
+5\t2\t\t0x04,0x04,0x9a\t\t\t0,1,245\t[Malformed Packet: openflow],_ws.malformed
+6\t3\t\t\t\t\t\t
+";
+
+    #[test]
+    fn what_is_excused_and_what_is_in_tls_is_told_and_not_held_against_anybody() {
+        let reading = Reading::of(TEXT).unwrap();
+        assert_eq!(reading.malformed, None);
+        let text = reading.to_string();
+        for part in ["2 messages of wire version 0x01", "left out: 1", "excused: 2"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn more_marks_than_are_excused_or_another_version_are_held_against_us() {
+        for line in [
+            "7\t0\t0x01\t\t13\t96\t\t[Malformed Packet: openflow],_ws.malformed",
+            "7\t0\t0x01\t\t14\t80\t\t[Malformed Packet: openflow],_ws.malformed",
+            "7\t0\t0x01,0x01\t\t14,13\t72,96\t\t[Malformed Packet: openflow],_ws.malformed,[Malformed Packet: openflow],_ws.malformed",
+            "7\t0\t\t0x04\t\t\t14\t[Malformed Packet: openflow],_ws.malformed",
+            "7\t0\t\t0x04\t\t\t1\t[Malformed Packet: openflow],_ws.malformed,[Malformed Packet: openflow],_ws.malformed",
+            "7\t0\t0x02\t\t\t\t\t",
+        ] {
+            let reading = Reading::of(&[TEXT, line].concat()).unwrap();
+            assert_eq!(reading.malformed.as_deref(), Some("7"), "{line}");
+        }
+    }
+}

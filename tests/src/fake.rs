@@ -1,0 +1,129 @@
+//! A switch without a datapath, without a thread of its own: it reads and answers when a test lets it, says
+//! what a test wants, and keeps all that it was told. [`crate::emulated`] is one that lives by itself.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use openflow::{
+    Capabilities, Dpid, EncodeError, Features, Header, Hello, Kind, PacketIn, PortDescReply,
+    PortNo, Version, append, echo_reply,
+};
+
+/// How long one read waits.
+const READ: Duration = Duration::from_millis(20);
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Fake {
+    socket: TcpStream,
+    version: Version,
+    dpid: Dpid,
+    unread: Vec<u8>,
+    /// Every message that was received and not taken away, oldest first.
+    pub received: Vec<Vec<u8>>,
+}
+
+impl Fake {
+    /// Connects and says hello.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn connect(version: Version, dpid: u64) -> io::Result<Self> {
+        let socket = TcpStream::connect("127.0.0.1:6653")?;
+        socket.set_read_timeout(Some(READ))?;
+        socket.set_nodelay(true)?;
+        let dpid = Dpid(dpid);
+        let mut fake = Self { socket, version, dpid, unread: Vec::new(), received: Vec::new() };
+        fake.say(|out| Hello::new(&[version]).encode(1, out))?;
+        Ok(fake)
+    }
+
+    /// Its identifier as Rosemary prints it.
+    pub fn dpid(&self) -> String {
+        self.dpid.to_string()
+    }
+
+    /// The version it speaks.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Answers what comes for a while. `false` once the connection is closed.
+    pub fn answer_for(&mut self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        let mut buffer = [0; 4096];
+        while Instant::now() < end {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(size) => self.unread.extend_from_slice(&buffer[..size]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+            if self.answer().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends a packet-in of this frame, whole and unbuffered.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn packet_in(&mut self, frame: &[u8]) -> io::Result<()> {
+        let version = self.version;
+        self.say(|out| PacketIn::new(PortNo(1), frame).encode(version, 0, out))
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.socket.write_all(bytes)
+    }
+
+    fn say(&mut self, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> io::Result<()> {
+        let mut message = Vec::new();
+        append(&mut message, encode).map_err(io::Error::other)?;
+        self.socket.write_all(&message)
+    }
+
+    fn answer(&mut self) -> io::Result<()> {
+        while let Ok(header) = Header::decode(&self.unread) {
+            let size = usize::from(header.length);
+            if self.unread.len() < size {
+                break;
+            }
+            let message: Vec<u8> = self.unread.drain(..size).collect();
+            let (version, dpid) = (self.version, self.dpid);
+            match Kind::from_wire(version, header.kind) {
+                Ok(Kind::FeaturesRequest) => self.say(|out| {
+                    let features = Features {
+                        dpid,
+                        n_buffers: 0,
+                        n_tables: 1,
+                        auxiliary_id: 0,
+                        capabilities: Capabilities(0),
+                        actions: 0,
+                        ports: Vec::new(),
+                    };
+                    features.encode(version, header.xid, out)
+                })?,
+                Ok(Kind::MultipartRequest) => {
+                    self.say(|out| PortDescReply::encode(&[], false, version, header.xid, out))?;
+                }
+                Ok(Kind::EchoRequest) => self.say(|out| echo_reply(&message, out))?,
+                _ => {}
+            }
+            self.received.push(message);
+        }
+        Ok(())
+    }
+}

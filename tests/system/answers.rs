@@ -1,0 +1,180 @@
+//! What comes back: an app that asks gets answers about what is its own, errors and flows that went
+//! in its own words; an operator sees whose flows are in a switch.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::thread;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary};
+use kernel::query::{FLOWS_PATIENCE, FlowStatus};
+use openflow::{Capabilities, Dpid, Features, Header, Hello, Kind, Version, append, echo_reply};
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
+
+/// May do what the asker does.
+const ASKER: &str =
+    "capabilities = [\"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
+
+#[test]
+fn app_is_told_of_its_own_and_of_nothing_else_over_openflow_1_0() {
+    in_a_lab(|lab| app_is_told_of_its_own(lab, Of::V1_0));
+}
+
+#[test]
+fn app_is_told_of_its_own_and_of_nothing_else_over_openflow_1_3() {
+    in_a_lab(|lab| app_is_told_of_its_own(lab, Of::V1_3));
+}
+
+#[test]
+fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
+    in_a_lab(|lab| {
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+        let stream = TcpStream::connect("127.0.0.1:6653")?;
+        let silent = thread::spawn(move || speak_but_tell_nothing(stream));
+        let connected = |status: &cli::status::Report| status.switch(&Dpid(7).to_string()).cloned();
+        rosemary.wait_for("it connects", SOON, connected)?;
+
+        let mut ask = lab.command(rosemary_binary());
+        let ask = ask.args(["flows", "7"]).stdin(Stdio::null());
+        let mut ask = ask.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut answered = 0;
+        let status = lab.wait_for("who asked is told", FLOWS_PATIENCE, |_| {
+            let path = rosemary_binary().display().to_string();
+            answered += u32::from(lab.run(&path, &["switches", "--json"])?.contains("\"dpid\""));
+            Ok(ask.try_wait().ok().flatten())
+        })?;
+        let mut error = String::new();
+        ask.stderr.take().context("it is piped")?.read_to_string(&mut error)?;
+        println!("{} others were answered before: {}", answered - 1, error.trim_end());
+        assert_eq!(status.code(), Some(1));
+        ensure!(error.contains("the switch does not answer"), "{error}");
+        ensure!(answered > 2, "others were not answered meanwhile");
+        drop(rosemary);
+        silent.join().map_err(|_| anyhow::anyhow!("the switch panicked"))
+    });
+}
+
+/// A switch of 1.0 that answers echo requests and nothing else, until the connection ends.
+fn speak_but_tell_nothing(mut stream: TcpStream) {
+    let features = Features {
+        dpid: Dpid(7),
+        n_buffers: 0,
+        n_tables: 1,
+        auxiliary_id: 0,
+        capabilities: Capabilities(0),
+        actions: 0,
+        ports: Vec::new(),
+    };
+    let mut answer = Vec::new();
+    append(&mut answer, |out| Hello::new(&[Version::V1_0]).encode(1, out)).expect("a hello");
+    loop {
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+        answer.clear();
+        let mut message = vec![0; Header::SIZE];
+        if stream.read_exact(&mut message).is_err() {
+            return;
+        }
+        let header = Header::decode(&message).expect("a header");
+        message.resize(header.length.into(), 0);
+        if stream.read_exact(&mut message[Header::SIZE..]).is_err() {
+            return;
+        }
+        let encoded = match Kind::from_wire(Version::V1_0, header.kind) {
+            Ok(Kind::FeaturesRequest) => {
+                append(&mut answer, |out| features.encode(Version::V1_0, header.xid, out))
+            }
+            Ok(Kind::EchoRequest) => append(&mut answer, |out| echo_reply(&message, out)),
+            _ => continue,
+        };
+        encoded.expect("an answer");
+    }
+}
+
+fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    configure(&[SWITCH, &in_rust("asker", ASKER)])?;
+    let mut net = Net::start(lab, of)?;
+    assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+    let mut heard = |words: &[&str]| -> anyhow::Result<String> {
+        let line = net.rosemary.wait_for_log(&[&["asker"], words].concat(), SOON)?;
+        println!("{line}");
+        Ok(line)
+    };
+    heard(&["could not: FLOW_MOD_FAILED/OVERLAP, mine: true"])?;
+    heard(&["barrier passed, true"])?;
+    heard(&["gone: 0xabcdef012345, IdleTimeout, true"])?;
+    // The learning switch's flows are there by now, and the one that went is not any more.
+    let (flows, rest) = match of {
+        Of::V1_0 => ("flows [1234]", &[][..]),
+        Of::V1_3 => {
+            ("flows [1234, 1235]", &["2 flows in all", "groups [Some(1)]", "meters [Some(3)]"][..])
+        }
+    };
+    for told in [flows, "3 ports, packets: true"].iter().chain(rest) {
+        heard(&["round 4: ", told])?;
+    }
+    net.rosemary.wait_for_log(&["switch sent an error", "asker", "OVERLAP"], SOON)?;
+
+    let rosemary = rosemary_binary().display().to_string();
+    let dpid = net.s1.dpid();
+    let json = lab.run(&rosemary, &["flows", &dpid, "--json"])?;
+    let mut flows: Vec<FlowStatus> = serde_json::from_str(&json)?;
+    println!("{}", lab.run(&rosemary, &["flows", "1"])?);
+    flows.sort_by(|a, b| (&a.owner, &a.cookie).cmp(&(&b.owner, &b.cookie)));
+    let of_app = |owner: &str| -> Vec<&FlowStatus> {
+        flows.iter().filter(|flow| flow.owner == owner).collect()
+    };
+    let cookies: Vec<&str> = of_app("asker").iter().map(|flow| flow.cookie.as_str()).collect();
+    let learnt = of_app(APP);
+    match of {
+        Of::V1_0 => assert_eq!(cookies, ["0x1234"]),
+        Of::V1_3 => {
+            assert_eq!(cookies, ["0x1234", "0x1235"]);
+            let through = of_app("asker")[1];
+            // The numbers of the second app, on the switch.
+            assert_eq!(through.actions, format!("meter:{},group:{}", (2 << 8) | 3, (2 << 16) | 1));
+            let miss = of_app("kernel");
+            ensure!(miss.len() == 1 && miss[0].priority == 0, "{miss:?}");
+            assert_eq!(miss[0].actions, "CONTROLLER");
+        }
+    }
+    assert_eq!(flows.len(), cookies.len() + learnt.len() + of_app("kernel").len());
+    let to_h2 = learnt.iter().find(|flow| flow.match_.contains(&net.h2.mac()));
+    let to_h2 = to_h2.context("the flow to h2")?;
+    ensure!(to_h2.packets.is_some() && to_h2.idle_timeout == 60, "{to_h2:?}");
+
+    for spelling in ["0x1", "0000000000000001"] {
+        assert_eq!(
+            serde_json::from_str::<Vec<FlowStatus>>(
+                &lab.run(&rosemary, &["flows", spelling, "--json"])?
+            )?
+            .len(),
+            flows.len()
+        );
+    }
+    let mut other = lab.command(rosemary_binary());
+    let other = other.args(["flows", "2"]).stdin(Stdio::null()).output()?;
+    let error = String::from_utf8(other.stderr)?;
+    println!("{}", error.trim_end());
+    assert_eq!(other.status.code(), Some(1));
+    ensure!(error.contains("00:00:00:00:00:00:00:02 is not connected"), "{error}");
+    ensure!(error.contains(&format!("connected: {dpid}")), "{error}");
+
+    // What it must never see, it logs as an error.
+    let log = net.rosemary.log();
+    let seen = log.lines().find(|line| line.contains("ERROR") && line.contains("asker"));
+    ensure!(seen.is_none(), "{seen:?}");
+
+    let status = net.switch_status()?;
+    println!("{status:?}");
+    ensure!(status.n_tables > 0 && status.table_size.is_some_and(|size| size > 0), "{status:?}");
+    assert_eq!(status.refused, 0, "{status:?}");
+    Ok(())
+}

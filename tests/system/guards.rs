@@ -1,0 +1,143 @@
+//! What a guard stops does not come through, whatever the control apps would do with it, and whatever
+//! becomes of the guard.
+//!
+//! ```text
+//!  h1 --- marked packets and pings ---> guard --- pings alone ---> hub, which floods ---> h2
+//! ```
+//!
+//! There are no flows: every packet goes this way.
+
+use std::env;
+use std::time::Duration;
+
+use anyhow::ensure;
+use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
+use monitor::supervise::State;
+use rosemary_tests::apps::{configure, in_c, in_rust};
+use rosemary_tests::net::{INTERVAL, SOON};
+use rosemary_tests::random::Random;
+use rosemary_tests::stream::Stream;
+use rosemary_tests::{in_a_lab, in_a_lab_for, kill, rosemary_binary};
+
+/// Between two marked packets.
+const EVERY: Duration = Duration::from_millis(2);
+
+/// Deaths in `make test`; `make soak` says more by `ROSEMARY_DEATHS`.
+const DEATHS: u32 = 10;
+
+/// More than a round takes on a busy machine.
+const ROUND: Duration = Duration::from_secs(8);
+
+#[test]
+fn guard_in_rust_is_obeyed_for_every_packet_that_a_hub_would_flood() {
+    in_a_lab(|lab| obeyed(lab, Of::V1_3, &in_rust("guard", CLOSED)));
+}
+
+#[test]
+fn guard_in_c_is_obeyed_for_every_packet_that_a_hub_would_flood() {
+    in_a_lab(|lab| obeyed(lab, Of::V1_0, &in_c(lab, "guard", "apps/guard.c", CLOSED)?));
+}
+
+#[test]
+fn guard_killed_again_and_again_lets_nothing_through_if_it_fails_closed() {
+    let rounds = env::var("ROSEMARY_DEATHS").map_or(DEATHS, |n| n.parse().expect("a number"));
+    in_a_lab_for(ROUND * rounds + SOON * 3, move |lab| {
+        let mut random = Random::seeded();
+        let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", CLOSED))?;
+        for _ in 0..rounds {
+            lab.pause(random.up_to(Duration::from_millis(300)))?;
+            scene.kill_guard()?;
+            scene.wait_for_guard()?;
+            // It is asked again: what it does not stop comes through.
+            let pings = scene.h1.ping_in_background(&scene.h2, 500, INTERVAL)?;
+            lab.wait_for("a ping is answered", SOON, |_| {
+                Ok((pings.received_so_far() > 0).then_some(()))
+            })?;
+        }
+        let switch = scene.rosemary.wait_for_switch(&scene.s1)?;
+        println!("{} packets while it was away or silent", switch.guarded);
+        ensure!(switch.guarded > 0, "there was traffic meanwhile: {switch:?}");
+        scene.nothing_arrived()
+    });
+}
+
+/// So that the tests above could fail.
+#[test]
+fn guard_that_fails_open_lets_packets_through_while_it_is_away() {
+    in_a_lab(|lab| {
+        let guard = in_rust("guard", "stage = \"guard\"\nfail = \"open\"");
+        let mut scene = Scene::set(lab, Of::V1_3, &guard)?;
+        scene.kill_guard()?;
+        lab.wait_for("marked packets arrive", SOON, |_| {
+            Ok((scene.stream.arrived() > 0).then_some(()))
+        })?;
+        Ok(())
+    });
+}
+
+const CLOSED: &str = "stage = \"guard\"\nfail = \"closed\"";
+
+fn obeyed(lab: &Lab, of: Of, guard: &str) -> anyhow::Result<()> {
+    let mut scene = Scene::set(lab, of, guard)?;
+    let pings = scene.h1.ping(&scene.h2, 100, INTERVAL)?;
+    let switch = scene.rosemary.wait_for_switch(&scene.s1)?;
+    println!("{} of {} pings; {switch:?}", pings.received, pings.sent);
+    // Not all on a busy machine: a guard that is silent for 100 ms is passed over.
+    ensure!(pings.received > pings.sent / 2, "what it lets go comes through: {pings:?}");
+    scene.nothing_arrived()
+}
+
+/// All that takes part.
+struct Scene<'lab> {
+    lab: &'lab Lab,
+    rosemary: Rosemary<'lab>,
+    s1: Switch<'lab>,
+    h1: Host<'lab>,
+    h2: Host<'lab>,
+    stream: Stream,
+}
+
+impl<'lab> Scene<'lab> {
+    fn set(lab: &'lab Lab, of: Of, guard: &str) -> anyhow::Result<Self> {
+        configure(&[guard, &in_c(lab, "hub", "../crates/sdk/c/hub.c", "")?])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let s1 = lab.switch("s1", of)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        h1.knows(&h2)?;
+        h2.knows(&h1)?;
+        rosemary.wait_for_switch(&s1)?;
+        ensure!(h1.ping(&h2, 5, INTERVAL)?.received > 0, "the hub floods");
+        let stream = Stream::start(&h1, &h2, EVERY)?;
+        Ok(Self { lab, rosemary, s1, h1, h2, stream })
+    }
+
+    fn kill_guard(&mut self) -> anyhow::Result<()> {
+        let pid = self.rosemary.wait_for("the guard runs", SOON, |status| {
+            status.app("guard").filter(|app| app.state == State::Running)?.pid
+        })?;
+        kill(pid)?;
+        self.rosemary.wait_for("it is dead", SOON, |status| {
+            (status.app("guard")?.pid != Some(pid)).then_some(())
+        })?;
+        Ok(())
+    }
+
+    fn wait_for_guard(&mut self) -> Result<(), LabError> {
+        self.rosemary.wait_for("the guard is back", SOON, |status| {
+            (status.app("guard")?.state == State::Running).then_some(())
+        })
+    }
+
+    /// Of many marked packets, not one has come through.
+    fn nothing_arrived(&mut self) -> anyhow::Result<()> {
+        self.stream.stop();
+        self.lab.pause(Duration::from_millis(500))?; // longer than anything is held
+        let sent = self.stream.sent();
+        let switch = self.rosemary.wait_for_switch(&self.s1)?;
+        let (arrived, _) = self.stream.finish();
+        println!("{sent} marked packets sent, {} arrived; {switch:?}", arrived.different);
+        ensure!(sent > 500 && switch.packet_ins > sent / 2, "there was traffic to speak of");
+        ensure!(arrived.different == 0, "{} came through", arrived.different);
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Apps inside the kernel: the same file as in a zone; and what they break there, and what not.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use cli::lab::{Lab, Of};
+use cli::status::Report;
+use monitor::supervise::State;
+use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+
+/// What a bad app in the kernel does about a packet, as `misfit.c` knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bad {
+    Fails = 1,
+    Exits = 2,
+    Aborts = 3,
+}
+
+#[test]
+fn same_object_works_in_the_kernel_over_openflow_1_0() {
+    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_0, Over::Tcp));
+}
+
+#[test]
+fn same_object_works_in_the_kernel_over_openflow_1_3() {
+    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_3, Over::Tcp));
+}
+
+#[test]
+fn same_object_works_in_the_kernel_over_openflow_1_0_and_tls() {
+    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_0, Over::Tls));
+}
+
+#[test]
+fn same_object_works_in_the_kernel_over_openflow_1_3_and_tls() {
+    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_3, Over::Tls));
+}
+
+#[test]
+fn app_that_panics_in_the_kernel_goes_on_in_a_zone_with_the_packet_and_the_kernel_stays() {
+    in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Fails));
+}
+
+#[test]
+fn app_that_exits_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+    in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Exits));
+}
+
+#[test]
+fn app_that_aborts_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+    in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Aborts));
+}
+
+fn same_object_works_in_the_kernel(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> {
+    let mut net = Net::start_over_with(lab, of, over, &["--app", "learning-switch:kernel"])?;
+    let before = net.status()?;
+    let app = before.app(APP).context("it is told")?;
+    assert_eq!((app.host.as_str(), app.pid), ("kernel", before.programs.kernel.pid));
+    let object = rosemary_binary().with_file_name("examples/liblearning_switch.so");
+    let sum = lab.run("sha256sum", &[&object.display().to_string()])?;
+    assert_eq!(app.sha256.as_deref(), sum.split_whitespace().next());
+    assert!(app.version.is_some());
+    assert_eq!(net.h1.ping(&net.h2, 10, INTERVAL)?.lost(), 0);
+    assert_eq!(net.flows_to(&net.h2)?.len(), 1, "{:#?}", net.s1.dump_flows()?);
+
+    let pid = before.programs.kernel.pid.context("it runs")?;
+    kill(pid)?; // between two packets: it is nobody's fault
+    let dpid = net.s1.dpid();
+    let after = net.rosemary.wait_for("the switch is back", SOON, |status| {
+        let other = status.programs.kernel.pid.is_some_and(|now| now != pid);
+        (other && status.switch(&dpid).is_some() && runs(status, APP)).then(|| status.clone())
+    })?;
+    let app = after.app(APP).context("it is told")?;
+    assert_eq!((app.host.as_str(), app.pid), ("kernel", after.programs.kernel.pid));
+    assert_eq!((app.restarts, &app.demoted), (1, &None));
+    assert!(net.h1.ping(&net.h3, 20, INTERVAL)?.received > 0);
+    Ok(())
+}
+
+fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
+    let misfit = misfit(lab, bad)?;
+    fs::write("/etc/rosemary/rosemary.toml", format!("[[app]]\nname = \"{APP}\"\n{misfit}"))?;
+    let mut net = Net::start(lab, Of::V1_3)?;
+    assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
+    net.rosemary.wait_for_log(&["misfit", "saw a packet on port 1 in the kernel"], SOON)?;
+    let before = net.status()?;
+    let pid = before.app("misfit").and_then(|app| app.pid);
+    assert_eq!(pid, before.programs.kernel.pid);
+
+    net.h3.knows(&net.h1)?;
+    net.h1.knows(&net.h3)?;
+    let mut established = net.h1.ping_in_background(&net.h2, 100, INTERVAL)?;
+    established.wait_for(3, SOON)?;
+    net.h3.ping(&net.h1, 1, INTERVAL)?;
+    let dpid = net.s1.dpid();
+    let after = net.rosemary.wait_for("it has a zone", SOON, |status| {
+        let app = status.app("misfit").filter(|app| app.host == "user")?;
+        (app.state == State::Running && status.switch(&dpid).is_some() && runs(status, APP))
+            .then(|| status.clone())
+    })?;
+    let app = after.app("misfit").context("it is told")?;
+    println!("{bad:?}: {:?}", app.demoted);
+    let why = app.demoted.as_deref().unwrap_or_default();
+    let (kernel_restarts, said) = match bad {
+        Bad::Fails => (0, ""),
+        Bad::Exits => (1, "the kernel ended in it: exited with code 7"),
+        Bad::Aborts => (1, "the kernel ended in it: killed by SIGABRT"),
+    };
+    assert!(!why.is_empty() && why.contains(said), "{why}");
+    assert_eq!(after.programs.kernel.restarts, kernel_restarts);
+    assert_ne!(app.pid, after.programs.kernel.pid);
+    let text = lab.run(&rosemary_binary().display().to_string(), &["apps"])?;
+    assert!(text.contains(&format!("user (was kernel: {why})")), "{text}");
+    if bad == Bad::Fails {
+        net.rosemary.wait_for_log(&["misfit", "saw a packet on port 3 in a zone"], SOON)?;
+    }
+    assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
+
+    // The next kernel has it as a user app too.
+    let pid = after.programs.kernel.pid.context("it runs")?;
+    kill(pid)?;
+    let last = net.rosemary.wait_for("the kernel is back", SOON, |status| {
+        let other = status.programs.kernel.pid.is_some_and(|now| now != pid);
+        (other && status.switch(&dpid).is_some()).then(|| status.clone())
+    })?;
+    let app = last.app("misfit").context("it is told")?;
+    assert_eq!(app.pid, after.app("misfit").and_then(|app| app.pid), "its zone runs on");
+    Ok(())
+}
+
+fn runs(status: &Report, app: &str) -> bool {
+    status.app(app).is_some_and(|app| app.state == State::Running)
+}
+
+/// Builds the bad app; returns its part of a configuration.
+fn misfit(lab: &Lab, bad: Bad) -> anyhow::Result<String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (source, headers) = (here.join("system/misfit.c"), here.join("../crates/sdk/c"));
+    let object = lab.files().join("misfit.so").display().to_string();
+    let bad = format!("-DBAD={}", bad as u8);
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", &bad, "-I"];
+    let paths = [&headers.display().to_string(), "-o", &object, &source.display().to_string()];
+    lab.run("cc", &[&flags[..], &paths].concat())?;
+    let keys = "stage = \"observe\"\nhost = \"kernel\"";
+    Ok(format!("[[app]]\nname = \"misfit\"\nobject = \"{object}\"\n{keys}\n"))
+}

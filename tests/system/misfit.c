@@ -1,0 +1,59 @@
+/* An app that tells of every packet-in. Inside the kernel it does something bad about those from port 3:
+ * BAD is 1 to fail (a Rust app's panic), 2 to exit, 3 to break off. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rosemary_app.h"
+
+static const struct rosemary_host *host;
+static int in_kernel;
+
+static void *create(const struct rosemary_host *its) {
+    char name[32] = "";
+    FILE *comm = fopen("/proc/self/comm", "r");
+    if (!comm)
+        return NULL;
+    in_kernel = fgets(name, sizeof name, comm) && strncmp(name, "rosemary-kernel", 15) == 0;
+    fclose(comm);
+    host = its;
+    return &host;
+}
+
+static int32_t on_batch(void *app, const struct rosemary_batch *batch,
+                        struct rosemary_answer *answer) {
+    (void)app;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct rosemary_record *record = batch->records[i];
+        char text[60];
+        int size;
+        if (record->kind != ROSEMARY_PACKET_IN)
+            continue;
+        if (in_kernel && record->in_port == 3) {
+            if (BAD == 2)
+                exit(7);
+            if (BAD == 3)
+                abort();
+            answer->handled = i;
+            return ROSEMARY_FAILED;
+        }
+        size = snprintf(text, sizeof text, "saw a packet on port %u in %s",
+                        (unsigned)record->in_port, in_kernel ? "the kernel" : "a zone");
+        host->log(host, ROSEMARY_LOG_INFO, text, (size_t)size);
+    }
+    return 0;
+}
+
+static void destroy(void *app) {
+    (void)app;
+}
+
+const struct rosemary_app rosemary_app = {
+    .abi = ROSEMARY_ABI,
+    .size = sizeof(struct rosemary_app),
+    .name = "misfit",
+    .version = "0.1.0",
+    .create = create,
+    .on_batch = on_batch,
+    .destroy = destroy,
+};
