@@ -56,6 +56,8 @@ pub enum Command {
     FlowMod(LoadArgs),
     /// Connect, complete the handshake, hang up, call again
     Connect(LoadArgs),
+    /// Be the switches of a network, for controllers that discover it
+    Switches(SwitchesArgs),
     /// Be a controller that answers without thinking: what sockets allow at most
     Null(NullArgs),
 }
@@ -115,19 +117,9 @@ pub struct LoadArgs {
     /// Keep each thread on a core of its own, among those that taskset leaves
     #[arg(long)]
     pub pin: bool,
-    /// Connect by TLS, with ca-cert.pem, cert.pem and key.pem of a directory, as `rosemary pki
-    /// switch` makes it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
-    pub tls_dir: Option<PathBuf>,
-    /// Connect by TLS: the authority that issued the controller's certificate
-    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
-    pub tls_ca: Option<PathBuf>,
-    /// The switches' certificate
-    #[arg(long, value_name = "FILE", requires = "tls_ca")]
-    pub tls_cert: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "tls_ca")]
-    pub tls_key: Option<PathBuf>,
+    /// How to connect by TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// How long all switches may take to connect, in seconds
     #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
     pub patience: Duration,
@@ -144,6 +136,53 @@ pub struct LoadArgs {
     #[arg(long, value_name = "PID,...", value_delimiter = ',', requires = "vs")]
     pub vs_pids: Vec<u32>,
     /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to connect by TLS.
+#[derive(Debug, Clone, Args)]
+pub struct TlsArgs {
+    /// Connect by TLS, with ca-cert.pem, cert.pem and key.pem of a directory, as `rosemary pki
+    /// switch` makes it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
+    pub tls_dir: Option<PathBuf>,
+    /// Connect by TLS: the authority that issued the controller's certificate
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
+    pub tls_ca: Option<PathBuf>,
+    /// The switches' certificate
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    pub tls_key: Option<PathBuf>,
+}
+
+/// `ofbench switches`.
+#[derive(Debug, Clone, Args)]
+pub struct SwitchesArgs {
+    /// The controller
+    #[arg(value_name = "HOST:PORT")]
+    pub controller: String,
+    /// Which switches are linked: line:N, ring:N, mesh:N, tree:DEPTH,FANOUT, fat-tree:K, or a file
+    #[arg(long, value_name = "TOPOLOGY", default_value = "line:2")]
+    pub topology: String,
+    /// Ports of each switch that have no link
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub more_ports: u16,
+    /// The version of OpenFlow
+    #[arg(long, value_name = "VERSION", default_value = "1.3")]
+    pub of: Of,
+    /// The datapath-id of the first switch; the others' follow
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub dpid: u64,
+    /// Leave after so many seconds [default: at Ctrl-C]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    pub seconds: Option<Duration>,
+    /// How to connect by TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Print JSON at the end, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -241,7 +280,7 @@ impl LoadArgs {
         };
         Ok(Plan {
             controller: resolve(&self.controller)?,
-            tls: self.tls()?,
+            tls: self.tls.load()?,
             version,
             switches: self.switches,
             first_dpid: self.dpid,
@@ -267,8 +306,14 @@ impl LoadArgs {
             intervals: self.repeat,
         })
     }
+}
 
-    fn tls(&self) -> anyhow::Result<Option<Tls>> {
+impl TlsArgs {
+    /// What is needed to connect by TLS, if it was asked for.
+    ///
+    /// # Errors
+    /// The files are not what they should be.
+    pub fn load(&self) -> anyhow::Result<Option<Tls>> {
         let files = match (&self.tls_dir, &self.tls_ca, &self.tls_cert, &self.tls_key) {
             (Some(dir), ..) => Files::in_dir(dir),
             (None, Some(ca), Some(cert), Some(key)) => {

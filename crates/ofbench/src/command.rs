@@ -8,13 +8,16 @@ use anyhow::Context as _;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::{Command, LoadArgs, Mode, NullArgs};
+use crate::args::{Command, LoadArgs, Mode, NullArgs, SwitchesArgs};
+use crate::emulate::Target;
+use crate::fabric::Fabric;
 use crate::load::connect::{self, Connected};
 use crate::load::{self, Failure, Pace, Plan, Progress};
 use crate::null::Null;
 use crate::report::{self, Connections, Load, Ratios, Run};
 use crate::say::{self, Line};
-use crate::{cpu, pin};
+use crate::topology::Topology;
+use crate::{cpu, emulate, pin};
 
 /// Does it.
 ///
@@ -27,6 +30,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Rate { rate, load } => measure(Mode::Rate(*rate), load),
         Command::FlowMod(args) => measure(Mode::FlowMod, args),
         Command::Connect(args) => measure(Mode::Connect, args),
+        Command::Switches(args) => switches(args),
         Command::Null(args) => null(args),
     }
 }
@@ -277,6 +281,78 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// What `switches` prints as JSON; see `docs/ofbench.md`.
+#[derive(Debug, Serialize)]
+struct Emulated {
+    version: u32,
+    switches: usize,
+    links: usize,
+    settled: usize,
+    packet_ins: u64,
+    packet_outs: u64,
+    crossings: u64,
+    flow_mods: u64,
+    flows: usize,
+    errors: u64,
+}
+
+fn switches(args: &SwitchesArgs) -> anyhow::Result<()> {
+    let topology = Topology::named(&args.topology)?;
+    let to = crate::args::resolve(&args.controller)?;
+    let tls = args.tls.load()?;
+    pin::allow_files(topology.switches() + 64).context("cannot open a socket for each switch")?;
+    let mut fabric = Fabric::new(&topology, args.of.into(), args.dpid, args.more_ports);
+    let stop = stop_at_signals()?;
+    let until = args.seconds.map(|seconds| Instant::now() + seconds);
+    let (switches, links) = (topology.switches(), topology.links().len());
+    let settled = |fabric: &Fabric| fabric.switches().iter().filter(|s| s.is_settled()).count();
+    let mut line = Line::new();
+    let target = Target { controller: to, tls: tls.as_ref(), until };
+    emulate::run(&mut fabric, target, &stop, |fabric| {
+        let (settled, moved) = (settled(fabric), fabric.moved());
+        line.show(format_args!(
+            "{settled} of {switches} switches, {} packet-outs, {} packet-ins",
+            moved.packet_outs, moved.packet_ins
+        ));
+    })?;
+    line.clear();
+    let moved = fabric.moved();
+    let told = Emulated {
+        version: report::VERSION,
+        switches,
+        links,
+        settled: settled(&fabric),
+        packet_ins: moved.packet_ins,
+        packet_outs: moved.packet_outs,
+        crossings: moved.crossings,
+        flow_mods: moved.flow_mods,
+        flows: fabric.switches().iter().map(|switch| switch.tables().len()).sum(),
+        errors: moved.errors,
+    };
+    if args.json {
+        return say::data(format_args!("{}\n", serde_json::to_string_pretty(&told)?));
+    }
+    say::data(report::of_switches(&[
+        ("settled", told.settled as u64),
+        ("links", links as u64),
+        ("packet-outs", told.packet_outs),
+        ("over links", told.crossings),
+        ("packet-ins", told.packet_ins),
+        ("flow-mods", told.flow_mods),
+        ("flows kept", told.flows as u64),
+        ("errors", told.errors),
+    ]))
+}
+
+/// What is set when the program is to end.
+fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
 fn null(args: &NullArgs) -> anyhow::Result<()> {
     if args.pin {
         pin::pin(0).context("cannot stay on one core")?;
@@ -287,10 +363,7 @@ fn null(args: &NullArgs) -> anyhow::Result<()> {
     };
     let null = Null::bind(args.listen, &versions)
         .with_context(|| format!("cannot listen at {}", args.listen))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = stop_at_signals()?;
     say::note(format_args!("answers without thinking at {}; Ctrl-C ends it", null.address()?));
     Ok(null.run(&stop)?)
 }

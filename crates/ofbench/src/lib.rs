@@ -5,6 +5,7 @@
 //!
 //! * [`switch`]: a switch without sockets, that completes any controller's handshake, and flow
 //!   tables that can be asked where a packet would go;
+//! * [`fabric`], [`topology`]: a network of such switches, in which frames cross links;
 //! * [`load`]: many switches that ask, and what came of it;
 //! * [`ledger`], [`question`], [`hosts`]: what is asked, and whether an answer fits;
 //! * [`null`]: a controller that answers without thinking.
@@ -17,6 +18,8 @@ pub mod args;
 pub mod command;
 pub mod connection;
 pub mod cpu;
+pub mod emulate;
+pub mod fabric;
 pub mod hosts;
 pub mod ledger;
 pub mod load;
@@ -27,3 +30,4 @@ pub mod report;
 pub mod say;
 pub mod switch;
 pub mod tls;
+pub mod topology;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-pub use text::{of_connect, of_load, of_pairs};
+pub use text::{of_connect, of_load, of_pairs, of_switches};
 
 use crate::ledger::Counts;
 use crate::load::connect::Connected;

@@ -7,11 +7,15 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ofbench::emulate::{self, Target};
+use ofbench::fabric::Fabric;
 use ofbench::ledger::AnsweredBy;
 use ofbench::load::{self, Pace, Plan, Trouble, connect};
 use ofbench::null::Null;
+use ofbench::switch::Switch;
+use ofbench::topology::Topology;
 use openflow::Version;
 
 /// A null controller in a thread of its own.
@@ -156,10 +160,34 @@ fn connect_counts_handshakes() {
 }
 
 #[test]
+fn switches_of_a_network_settle() {
+    let controller = Controller::start();
+    for version in VERSIONS {
+        let topology = Topology::named("ring:4").unwrap();
+        let mut fabric = Fabric::new(&topology, version, 1, 1);
+        let stop = AtomicBool::new(false);
+        let until = Some(Instant::now() + Duration::from_secs(20));
+        let target = Target { controller: controller.address, tls: None, until };
+        emulate::run(&mut fabric, target, &stop, |fabric| {
+            if fabric.switches().iter().all(Switch::is_settled) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+        assert!(fabric.switches().iter().all(Switch::is_settled));
+        assert_eq!(fabric.moved().errors, 0);
+    }
+}
+
+#[test]
 fn nobody_there_is_said_with_the_address() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let plan = plan(free, Version::V1_3);
-    for failure in [load::run(&plan, |_| {}).map(|_| ()), connect::run(&plan, |_| {}).map(|_| ())] {
+    let mut fabric = Fabric::new(&Topology::line(2), Version::V1_3, 1, 1);
+    let target = Target { controller: free, tls: None, until: None };
+    let emulated = emulate::run(&mut fabric, target, &AtomicBool::new(false), |_| {});
+    let loaded = load::run(&plan, |_| {}).map(|_| ());
+    for failure in [loaded, connect::run(&plan, |_| {}).map(|_| ()), emulated] {
         let text = failure.unwrap_err().to_string();
         assert!(text.contains(&free.to_string()) && text.contains("listening"), "{text}");
     }

@@ -106,6 +106,15 @@ pub fn of_connect(connections: &Connections) -> String {
     text
 }
 
+/// What became of the switches of a network: names and counts.
+pub fn of_switches(counts: &[(&str, u64)]) -> String {
+    let mut text = String::new();
+    for (name, counted) in counts {
+        line(&mut text, name, &count(*counted));
+    }
+    text
+}
+
 /// How two controllers compare.
 pub fn of_pairs(ratios: &Ratios) -> String {
     let pairs: Vec<String> = ratios.pairs.iter().map(|ratio| format!("{ratio:.3}")).collect();
