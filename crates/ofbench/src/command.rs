@@ -16,7 +16,7 @@ use crate::load::{self, Failure, Pace, Plan, Progress};
 use crate::null::Null;
 use crate::report::{self, Connections, Load, Ratios, Run};
 use crate::say::{self, Line};
-use crate::topology::Topology;
+use crate::topology::{Topology, TopologyError};
 use crate::{cpu, emulate, pin};
 
 /// Does it.
@@ -371,4 +371,6 @@ fn null(args: &NullArgs) -> anyhow::Result<()> {
 /// Whether an error is about how the command was used.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Failure>().is_some_and(Failure::is_usage)
+        || error.is::<TopologyError>()
+        || error.is::<openflow::EncodeError>()
 }

@@ -19,6 +19,9 @@ pub const BUFFER: usize = 256 * 1024;
 /// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
 const RECORD: usize = 18 * 1024;
 
+/// What may wait to be written, in bytes, before the other side is taken for one that does not read.
+const MOST_WAITING: usize = 16 << 20;
+
 /// Ciphertext that may wait in a TLS session, in bytes.
 const MOST_UNSENT: usize = 256 * 1024;
 
@@ -146,6 +149,11 @@ impl Connection {
     /// What was kept: the beginning of a message whose end has not come yet.
     pub fn kept(&self) -> &[u8] {
         &self.partial
+    }
+
+    /// Whether so much waits to be written that the other side cannot be reading.
+    pub fn is_stuck(&self) -> bool {
+        self.out.len() - self.sent > MOST_WAITING
     }
 
     /// Whether nothing waits to be written.

@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long it waits before a switch connects again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Output that may wait for a controller that does not read, in bytes; then packet-ins are dropped.
-const FULL: usize = 4 << 20;
-
 /// A switch's connection.
 #[derive(Debug)]
 struct Line {
@@ -116,14 +113,14 @@ pub fn run(
             }
         }
         for (which, bytes) in output {
-            if let Some(connection) = &mut lines[which].connection
-                && connection.out().len() < FULL
-            {
+            if let Some(connection) = &mut lines[which].connection {
                 connection.out().extend_from_slice(&bytes);
             }
         }
         for (which, line) in lines.iter_mut().enumerate() {
-            if line.flush(which, &epoll).is_err() {
+            // A controller that does not read is called again.
+            let stuck = line.connection.as_ref().is_some_and(Connection::is_stuck);
+            if stuck || line.flush(which, &epoll).is_err() {
                 line.connection = None;
                 line.again = Instant::now() + AGAIN;
             }

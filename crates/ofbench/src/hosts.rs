@@ -134,6 +134,12 @@ struct Lap {
 }
 
 impl Lap {
+    /// The lap of a talk.
+    #[cold]
+    fn of(talk: u64, hosts: usize) -> Self {
+        Self::new(talk / hosts as u64, hosts)
+    }
+
     fn new(number: u64, hosts: usize) -> Self {
         let others = hosts as u64 - 1;
         let stride = usize::try_from(1 + number % LAPS * 7919 % others).unwrap_or(1);
@@ -209,7 +215,8 @@ impl SwitchHosts {
     }
 
     /// The pair of the talk with this number; source and destination are behind different ports.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each question and each answer needs it")]
     pub fn talk(&mut self, number: u64) -> Pair {
         let table = &*self.hosts.table;
         let place = number.wrapping_sub(self.lap.start);
@@ -217,7 +224,7 @@ impl SwitchHosts {
         let (place, stride) = if place < table.len() as u64 {
             (place as usize, self.lap.stride)
         } else {
-            self.lap = Lap::new(number / table.len() as u64, table.len());
+            self.lap = Lap::of(number, table.len());
             ((number - self.lap.start) as usize, self.lap.stride)
         };
         let src = table[place];

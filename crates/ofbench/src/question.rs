@@ -281,10 +281,16 @@ impl Open {
     #[inline]
     pub fn close(&mut self, number: u32) -> Closed {
         let Some(question) = self.get(number) else { return self.close_late(number) };
+        self.close_waiting(question);
+        Closed::Now(question)
+    }
+
+    /// Takes a question that waits as answered.
+    #[inline]
+    pub(crate) fn close_waiting(&mut self, question: u64) {
         let (word, bit) = self.bit(question);
         self.bits[word] &= !bit;
         self.count -= 1;
-        Closed::Now(question)
     }
 
     #[cold]

@@ -111,6 +111,8 @@ pub struct Load {
     pub others: u64,
     /// Packet-ins that were given up as not answered, from the warm-up to the end.
     pub unanswered: u64,
+    /// Packet-ins that were due at the end and had not been sent, as too many waited.
+    pub unasked: u64,
     /// Answers to what had been given up, from the warm-up to the end.
     pub late: u64,
     /// In the interval in the middle.
@@ -176,6 +178,7 @@ impl Load {
             floods: total.floods,
             others: total.others,
             unanswered: runs.iter().map(|run| run.measured.total.unanswered).sum(),
+            unasked: runs.iter().map(|run| run.measured.unasked).sum(),
             late: runs.iter().map(|run| run.measured.total.late).sum(),
             per_switch: PerSwitch { least, most },
             latency_us: Times::of(&latency),

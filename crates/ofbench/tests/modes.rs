@@ -223,6 +223,25 @@ fn controller_that_cannot_be_spoken_with_is_quoted() {
 }
 
 #[test]
+fn controller_that_asks_and_does_not_read_is_not_asked_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let hello = [1, 0, 0, 8, 0, 0, 0, 0];
+        // Each asks for a description of 1068 bytes.
+        let asks = [1, 16, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0].repeat(4096);
+        let mut sent = socket.write_all(&hello);
+        while sent.is_ok() {
+            sent = socket.write_all(&asks);
+        }
+    });
+    let plan = Plan { switches: 1, ..plan(address, Version::V1_0) };
+    let failure = load::run(&plan, |_| {}).unwrap_err();
+    assert!(matches!(failure.trouble, Trouble::DoesNotRead(_)), "{failure}");
+}
+
+#[test]
 fn controller_that_says_nothing_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let plan = Plan {

@@ -23,6 +23,29 @@ pub(crate) struct Flow {
     pub(crate) out: Out,
 }
 
+/// A flow-mod that answers nearly every question, read with as few branches as may be: it adds an
+/// entry that matches in-port and both addresses, outputs to one port, and uses a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsualFlow {
+    pub(crate) buffer_id: u32,
+    pub(crate) in_port: u32,
+    pub(crate) eth_src: u64,
+    pub(crate) eth_dst: u64,
+    pub(crate) out_port: u32,
+}
+
+impl UsualFlow {
+    /// Reads a whole flow-mod, if it is one of these. Whether a buffer is used is not looked at.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+    pub(crate) fn read(version: Version, message: &[u8]) -> Option<Self> {
+        match version {
+            Version::V1_0 => v1_0::usual_flow(message),
+            Version::V1_3 => v1_3::usual_flow(message),
+        }
+    }
+}
+
 /// A packet-out, as far as it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent<'a> {
@@ -173,6 +196,15 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// The bytes at `at`, the first in the least significant.
+#[inline]
+fn le64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The lower six bytes.
+const ADDRESS: u64 = (1 << 48) - 1;
+
 /// The big-endian `u32` at `at`.
 #[inline]
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -233,8 +265,20 @@ mod tests {
                     let decoded = Flow::decode(message).unwrap();
                     let quick = Flow::quick(version, message);
                     assert!(quick.is_none_or(|quick| quick == decoded), "{flow_mod:?}");
+                    if let Some(usual) = UsualFlow::read(version, message) {
+                        let same = Flow {
+                            deletes: false,
+                            buffer_id: usual.buffer_id,
+                            in_port: Some(usual.in_port),
+                            eth_src: Some(usual.eth_src),
+                            eth_dst: Some(usual.eth_dst),
+                            out: Out::to(PortNo(usual.out_port)),
+                        };
+                        assert_eq!(same, decoded, "{flow_mod:?}");
+                    }
                     for len in 0..size {
                         assert_eq!(Flow::quick(version, &message[..len]), None, "cut at {len}");
+                        assert_eq!(UsualFlow::read(version, &message[..len]), None);
                     }
                 }
             }
@@ -273,6 +317,7 @@ mod tests {
             let mut out = [0; 256];
             let size = FlowMod::add(pair).apply(&actions).encode(version, 1, &mut out).unwrap();
             assert!(Flow::quick(version, &out[..size]).is_some());
+            assert!(UsualFlow::read(version, &out[..size]).is_some());
             let sent = PacketOut::buffered(PortNo(3), &actions, 9);
             let size = sent.encode(version, 1, &mut out).unwrap();
             assert!(Sent::quick(version, &out[..size]).is_some());

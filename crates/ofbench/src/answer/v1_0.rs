@@ -10,7 +10,7 @@
 
 use openflow::v1_0::port_from_wire;
 
-use super::{Flow, Out, Sent, number, u16_at, u32_at};
+use super::{ADDRESS, Flow, Out, Sent, UsualFlow, le64_at, number, u16_at, u32_at};
 
 const FLOW_MOD_SIZE: usize = 72;
 const PACKET_OUT_SIZE: usize = 16;
@@ -20,6 +20,34 @@ const OUTPUT_SIZE: usize = 8;
 const IN_PORT: u32 = 1;
 const DL_SRC: u32 = 1 << 2;
 const DL_DST: u32 = 1 << 3;
+
+/// Of a flow-mod with one output: all of its bytes, and their first four.
+const USUAL_SIZE: usize = FLOW_MOD_SIZE + OUTPUT_SIZE;
+const USUAL_HEAD: u32 = 0x010e_0050;
+/// Type and length of an output.
+const OUTPUT: u32 = 8;
+
+/// `None` if it is anything else; see [`UsualFlow`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
+    let message: &[u8; USUAL_SIZE] = message.try_into().ok()?;
+    let different = (u32_at(message, 0)? ^ USUAL_HEAD)
+        | (u32_at(message, 8)? & (IN_PORT | DL_SRC | DL_DST))
+        | (u32_at(message, FLOW_MOD_SIZE)? ^ OUTPUT)
+        // The command: add.
+        | u32::from(u16_at(message, 56)?);
+    if different != 0 || u16_at(message, 70)? > 7 {
+        return None;
+    }
+    Some(UsualFlow {
+        buffer_id: u32_at(message, 64)?,
+        in_port: port(u16_at(message, 12)?),
+        eth_src: le64_at(message, 14)? & ADDRESS,
+        eth_dst: le64_at(message, 20)? & ADDRESS,
+        out_port: port(u16_at(message, 76)?),
+    })
+}
 
 /// `None` if it is no flow-mod, or none of the usual shape.
 #[inline(always)]

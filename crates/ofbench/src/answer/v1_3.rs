@@ -12,7 +12,7 @@
 
 use openflow::PortNo;
 
-use super::{Flow, Out, Sent, number, u16_at, u32_at};
+use super::{ADDRESS, Flow, Out, Sent, UsualFlow, le64_at, number, u16_at, u32_at};
 
 const FLOW_MOD_SIZE: usize = 48;
 const PACKET_OUT_SIZE: usize = 24;
@@ -27,6 +27,38 @@ const ETH_SRC: u32 = 0x8000_0806;
 const APPLY_OUTPUT: u32 = 0x0004_0018;
 /// Head of an output.
 const OUTPUT: u32 = 0x0000_0010;
+
+/// Of a flow-mod with such a match and one output: all of its bytes, and their first four.
+const USUAL_SIZE: usize = FLOW_MOD_SIZE + 32 + 8 + OUTPUT_SIZE;
+const USUAL_HEAD: u32 = 0x040e_0068;
+/// Type and length of a match of in-port, destination and source, in the canonical order.
+const MATCH: u32 = 0x0001_0020;
+
+/// `None` if it is anything else; see [`UsualFlow`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
+    let message: &[u8; USUAL_SIZE] = message.try_into().ok()?;
+    let different = (u32_at(message, 0)? ^ USUAL_HEAD)
+        | (u32_at(message, 48)? ^ MATCH)
+        | (u32_at(message, 52)? ^ IN_PORT)
+        | (u32_at(message, 60)? ^ ETH_DST)
+        | (u32_at(message, 70)? ^ ETH_SRC)
+        | (u32_at(message, 80)? ^ APPLY_OUTPUT)
+        | (u32_at(message, 88)? ^ OUTPUT)
+        // The command: add.
+        | u32::from(message[25]);
+    if different != 0 || u16_at(message, 44)? > 0x1f {
+        return None;
+    }
+    Some(UsualFlow {
+        buffer_id: u32_at(message, 32)?,
+        in_port: u32_at(message, 56)?,
+        eth_src: le64_at(message, 74)? & ADDRESS,
+        eth_dst: le64_at(message, 64)? & ADDRESS,
+        out_port: u32_at(message, 92)?,
+    })
+}
 
 /// `None` if it is no flow-mod, or none of the usual shape.
 #[inline(always)]

@@ -218,6 +218,9 @@ impl Call {
                     let _ = connection.flush();
                 }
                 connection.keep(rest?);
+                if connection.is_stuck() {
+                    return Err(Trouble::DoesNotRead(connection.out().len()));
+                }
             }
             Input::Nothing => {}
             Input::End => return Err(Trouble::ClosedEarly { said: String::new() }),

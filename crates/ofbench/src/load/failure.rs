@@ -95,6 +95,15 @@ pub enum Trouble {
     /// It answered wrongly.
     #[error("wrong answer: {0}")]
     Wrong(#[from] Box<Wrong>),
+    /// It sends, and does not read.
+    #[error("the controller does not read what switches answer it: {0} bytes wait")]
+    DoesNotRead(usize),
+    /// It cannot be asked as fast as it is to be.
+    #[error(
+        "{0} packet-ins are due that cannot be sent yet: neither the controller nor this machine \
+         keeps up with --rate"
+    )]
+    Behind(usize),
     /// Its handshakes take too long.
     #[error(
         "only {settled} of {of} switches had completed the handshake after {} s: the controller is \

@@ -179,6 +179,10 @@ impl Lane {
         });
         let rest = rest.map_err(|trouble| self.fail(trouble))?;
         self.connection.keep(rest);
+        if self.connection.is_stuck() {
+            let waiting = self.connection.out().len();
+            return Err(self.fail(Trouble::DoesNotRead(waiting)));
+        }
         if self.ledger.answered() != answered {
             self.last_answer = now;
         }

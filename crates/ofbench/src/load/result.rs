@@ -59,6 +59,8 @@ pub(super) struct Told {
     pub(super) total: Counts,
     /// Flows in all tables.
     pub(super) flows: u64,
+    /// Questions that were due and were not asked.
+    pub(super) unasked: u64,
 }
 
 /// What a run came to.
@@ -74,6 +76,8 @@ pub struct Measured {
     pub total: Counts,
     /// Flows in the switches' tables, if they were kept.
     pub flows: u64,
+    /// Questions that were due by the clock, and that the controller left no room for.
+    pub unasked: u64,
 }
 
 impl Measured {
@@ -88,12 +92,14 @@ impl Measured {
             errors: (0, None),
             total: Counts::default(),
             flows: 0,
+            unasked: 0,
         };
         for worker in told {
             measured.errors.0 += worker.errors.0;
             measured.errors.1 = measured.errors.1.or(worker.errors.1);
             measured.total.add(&worker.total);
             measured.flows += worker.flows;
+            measured.unasked += worker.unasked;
         }
         measured
     }

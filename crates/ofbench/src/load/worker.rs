@@ -28,6 +28,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often it is looked whether something is to be given up.
 const CHECK: Duration = Duration::from_millis(100);
 
+/// Questions of a switch that may be due without having been sent.
+const MOST_BEHIND: usize = 1 << 20;
+
 /// How many switches of a worker connect at once: listeners have short queues.
 const CONNECTING: usize = 64;
 
@@ -114,6 +117,7 @@ impl<'p> Worker<'p> {
             lane.ledger.give_up();
             self.told.total.add(&lane.ledger.counts());
             self.told.flows += lane.flows() as u64;
+            self.told.unasked += lane.due.len() as u64;
             self.told.errors.0 += lane.errors.0;
             self.told.errors.1 = self.told.errors.1.take().or(lane.errors.1.take());
         }
@@ -248,8 +252,12 @@ impl<'p> Worker<'p> {
                 break;
             }
             let which = usize::try_from(self.clock.1 % lanes).unwrap_or(0);
-            self.lanes[which].due.push_back(due);
+            let lane = &mut self.lanes[which];
+            lane.due.push_back(due);
             self.clock.1 += 1;
+            if lane.due.len() > MOST_BEHIND {
+                return Err(lane.fail(Trouble::Behind(lane.due.len())));
+            }
         }
         for which in 0..self.lanes.len() {
             if !self.lanes[which].due.is_empty() {

@@ -79,6 +79,9 @@ pub fn of_load(load: &Load) -> String {
         let lost = format!("{}, {} of them late", count(load.unanswered), count(load.late));
         line(&mut text, "not answered", &lost);
     }
+    if load.unasked > 0 {
+        line(&mut text, "not asked", &format!("{}, which were due", count(load.unasked)));
+    }
     if load.others > 0 {
         line(&mut text, "other messages", &count(load.others));
     }
