@@ -2,16 +2,26 @@
 
 use cli::lab::{Lab, Of};
 use rosemary_tests::in_a_lab;
-use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::net::{INTERVAL, Net, Over, SOON};
 
 #[test]
 fn hosts_ping_through_installed_flows_over_openflow_1_0() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0));
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0, Over::Tcp));
+}
+
+#[test]
+fn hosts_ping_through_installed_flows_over_openflow_1_0_and_tls() {
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0, Over::Tls));
+}
+
+#[test]
+fn hosts_ping_through_installed_flows_over_openflow_1_3_and_tls() {
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3, Over::Tls));
 }
 
 #[test]
 fn hosts_ping_through_installed_flows_over_openflow_1_3() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3));
+    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3, Over::Tcp));
 }
 
 #[test]
@@ -24,9 +34,10 @@ fn unknown_destination_is_flooded_to_the_other_hosts_over_openflow_1_3() {
     in_a_lab(|lab| unknown_destination_is_flooded(lab, Of::V1_3));
 }
 
-fn hosts_ping_through_installed_flows(lab: &Lab, of: Of) -> anyhow::Result<()> {
-    let mut net = Net::start(lab, of)?;
+fn hosts_ping_through_installed_flows(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> {
+    let mut net = Net::start_over_with(lab, of, over, &[])?;
     let switch = net.switch_status()?;
+    assert_eq!(switch.transport.starts_with("tls"), over == Over::Tls, "{switch:?}");
     assert_eq!(switch.version, of.to_string());
     assert_eq!(switch.dpid, "00:00:00:00:00:00:00:01");
 

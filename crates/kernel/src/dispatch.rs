@@ -138,6 +138,9 @@ impl Dispatch {
             switch.counters.dropped += 1;
             return;
         };
+        if let Some(buffer) = packet_in.buffer_id {
+            switch.given.kept(buffer);
+        }
         let wanted = self.plan.wanted(switch.dpid.0, packet_in.data);
         for observer in wanted.observers.iter() {
             let taken = self.links[observer].packet_in(switch, &record, message, Ticket::NONE);
@@ -288,6 +291,7 @@ mod tests {
     use super::*;
     use crate::control::AppId;
     use crate::crew::idle;
+    use crate::link::LARGER;
     use crate::policy::{Policy, Stage};
 
     /// Apps that are away, so that their packet-ins wait in their backlogs.
@@ -329,7 +333,7 @@ mod tests {
         let (now, one) = (Instant::now(), switch(1));
         let nobody = Pressure { full: Full::None, room: usize::MAX };
         assert_eq!(dispatch(vec![]).pressure(&one, now), nobody);
-        let room = Room::Ordinary.of(DEFAULT_CAPACITY) / 2;
+        let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
         let all = Pressure { full: Full::None, room };
         assert_eq!(dispatch(vec![observer(vec![]), Policy::default()]).pressure(&one, now), all);
     }
@@ -345,7 +349,7 @@ mod tests {
 
         dispatch.links[1].policy = observer(vec![1]);
         dispatch.replan();
-        let room = Room::Ordinary.of(DEFAULT_CAPACITY) / 2;
+        let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
         assert_eq!(dispatch.pressure(&one, now), Pressure { full: Full::Some, room });
         let later = now + PATIENCE;
         assert_eq!(dispatch.pressure(&one, later), Pressure { full: Full::None, room });

@@ -14,6 +14,7 @@
 //! | `door` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
 //! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
+//! | `given` | which apps were given the packets that a switch keeps |
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
 //! | [`link`] | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
@@ -38,6 +39,7 @@ mod dispatch;
 mod door;
 mod flows;
 mod frame;
+mod given;
 mod held;
 pub mod link;
 mod pause;

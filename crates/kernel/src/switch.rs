@@ -7,6 +7,7 @@ use std::time::Instant;
 use dal::drivers::openflow::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
+use crate::given::Given;
 use crate::pause::PATIENCE;
 use crate::query::SwitchStatus;
 
@@ -28,6 +29,8 @@ pub(crate) struct Switch {
     /// What of it waits for what apps say, oldest first; see [`Holds`](crate::held::Holds).
     pub(crate) queue: VecDeque<usize>,
     pub(crate) vital: Vital,
+    /// Whom the packets were given that it keeps.
+    pub(crate) given: Given,
 }
 
 /// How many of its vital packet-ins may still be put where full apps keep room for such.
@@ -97,6 +100,7 @@ impl Switch {
     /// One that has completed the handshake.
     pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
         Self {
+            given: Given::new(info.n_buffers),
             dpid: info.dpid,
             version: info.version,
             epoch,

@@ -97,7 +97,8 @@ impl<'h> Network<'h> {
     }
 
     /// Sends a flow-mod. Its priority counts from the lowest that the operator gave to this
-    /// application: 0 is that; so do the numbers of the groups and the meter that it names.
+    /// application: 0 is that; one that does not say its priority is in the middle where that of
+    /// `FlowMod` is too high. The groups and the meter that it names count from 0, too.
     /// [`last_xid`](Self::last_xid) tells its transaction id.
     ///
     /// # Errors

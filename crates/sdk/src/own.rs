@@ -20,12 +20,16 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// What the application's priority is on the switch.
+    /// What the application's priority is on the switch. That of a flow-mod which does not say one
+    /// is the middle of a range that ends below it.
     pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
         let (lowest, highest) = self.priorities;
         let most = highest.saturating_sub(lowest);
-        let priority = lowest.checked_add(is).filter(|it| *it <= highest);
-        priority.ok_or(SendError::Priority { is, most })
+        match lowest.checked_add(is).filter(|it| *it <= highest) {
+            Some(priority) => Ok(priority),
+            None if is == FlowMod::DEFAULT_PRIORITY => Ok(lowest + most / 2),
+            None => Err(SendError::Priority { is, most }),
+        }
     }
 
     /// What the application's group is on the switch.
@@ -138,6 +142,9 @@ mod tests {
     fn numbers_count_from_the_first_of_the_range_and_end_with_its_last() {
         assert_eq!(OWN.priority(99), Ok(199));
         assert_eq!(OWN.priority(100), Err(SendError::Priority { is: 100, most: 99 }));
+        let wide = Own { priorities: (1, 0xffff), ..OWN };
+        assert_eq!(OWN.priority(FlowMod::DEFAULT_PRIORITY), Ok(149));
+        assert_eq!(wide.priority(FlowMod::DEFAULT_PRIORITY), Ok(0x8001));
         assert_eq!(OWN.group(0xffff), Ok(0x7_ffff));
         assert_eq!(OWN.group(0x1_0000), Err(SendError::Group { is: 0x1_0000, most: 0xffff }));
         assert_eq!(OWN.meter(0xff), Ok(0x7ff));

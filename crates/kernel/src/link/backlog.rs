@@ -1,8 +1,9 @@
 //! Packet-ins that wait until their app can take them: rings that nobody reads but we.
 //!
 //! A dead zone's up ring, which only we could write, becomes the front of the queue as it is; what
-//! comes while the app is away is written into a ring at the back. So the bound and the policy of a
-//! full ring are those of a live one.
+//! comes while the app is away is written behind, and what finds no room there into one more ring, which
+//! is [`LARGER`]: an app that is started again takes a second. So the policy of a full ring is that
+//! of a live one.
 
 use std::collections::VecDeque;
 
@@ -10,6 +11,9 @@ use sys::ring::Room;
 
 use super::tracked::Tracked;
 use crate::held::Ticket;
+
+/// How many times a ring of the app's the last ring is.
+pub(crate) const LARGER: u32 = 8;
 
 /// See the module's description.
 #[derive(Debug, Default)]
@@ -22,10 +26,13 @@ struct Waiting {
     ring: Tracked,
     /// How many, from the front, a dead zone may have seen.
     maybe_seen: u32,
+    /// Whether it is the last that there may be.
+    last: bool,
 }
 
 impl Backlog {
-    /// Appends a record; its rings are of `capacity`. `false` if there is no room for its class.
+    /// Appends a record; the app's rings are of `capacity`. `false` if there is no room for its
+    /// class.
     pub(super) fn push(
         &mut self,
         head: &[u64],
@@ -34,24 +41,33 @@ impl Backlog {
         ticket: Ticket,
         capacity: u32,
     ) -> bool {
-        if self.rings.is_empty() {
-            let Ok((ring, _)) = Tracked::create(capacity) else { return false };
-            self.rings.push_back(Waiting { ring, maybe_seen: 0 });
+        if let Some(back) = self.rings.back_mut() {
+            let pushed = back.ring.push(head, body, room, ticket);
+            if pushed || back.last {
+                return pushed;
+            }
         }
-        let last = self.rings.back_mut();
-        last.is_some_and(|last| last.ring.push(head, body, room, ticket))
+        let Ok((mut ring, _)) = Tracked::create(capacity * LARGER) else { return false };
+        let pushed = ring.push(head, body, room, ticket);
+        self.rings.push_back(Waiting { ring, maybe_seen: 0, last: true });
+        pushed
     }
 
     /// Bytes that records of a class may still use.
     pub(super) fn room(&self, room: Room, capacity: u32) -> usize {
-        self.rings.back().map_or(room.of(capacity), |last| last.ring.room(room))
+        let another = room.of(capacity * LARGER);
+        match self.rings.back() {
+            Some(back) if back.last => back.ring.room(room),
+            Some(back) => back.ring.room(room) + another,
+            None => another,
+        }
     }
 
     /// Puts what a dead zone has left undone before everything else.
     pub(super) fn put_first(&mut self, ring: Tracked) {
         let maybe_seen = ring.outstanding();
         if maybe_seen > 0 {
-            self.rings.push_front(Waiting { ring, maybe_seen });
+            self.rings.push_front(Waiting { ring, maybe_seen, last: false });
         }
     }
 

@@ -46,13 +46,15 @@ use crate::record::{port_record, refused_record, switch_record};
 use crate::switch::{Switch, Told};
 
 use self::backlog::Backlog;
+#[cfg(test)]
+pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, News};
 pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::hosted::{Messages, now_ns};
 use self::part::Role;
-use self::spent::{Given, Spent};
+use self::spent::Spent;
 use self::tracked::Tracked;
 pub(crate) use self::tracked::Verdict;
 
@@ -67,7 +69,6 @@ pub(crate) struct Link {
     pub(crate) policy: Policy,
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
-    pub(crate) given: Given,
     pub(crate) counts: Counts,
     fullness: Fullness,
     /// Place in [`Switch::told`].
@@ -142,7 +143,6 @@ impl Link {
             rights: Rights::of(app, &policy),
             policy,
             spent: Spent::new(purse),
-            given: Given::default(),
             counts: Counts::default(),
             fullness: Fullness::default(),
             slot,

@@ -24,7 +24,7 @@ impl Link {
         ticket: Ticket,
     ) -> bool {
         if record.buffer_id != u32::MAX {
-            self.given.note(record.dpid, record.epoch, record.buffer_id);
+            switch.given.note(record.buffer_id, self.slot);
         }
         if owner(record.cookie) != self.app {
             let record = Record { cookie: u64::MAX, ..*record };

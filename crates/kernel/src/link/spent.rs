@@ -1,4 +1,4 @@
-//! What an app has used of what it may: messages in this second, buffers that it was given.
+//! What an app has used of what it may: messages in this second.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,30 +43,6 @@ impl Spent {
     }
 }
 
-/// Buffers of switches whose packets the app was given: the last of each place.
-///
-/// Switches number their buffers from a small range, so a table by the number's low bits keeps
-/// those that can still be there.
-#[derive(Debug, Default)]
-pub(crate) struct Given(Vec<(u64, u32, u32)>);
-
-const PLACES: usize = 4096;
-
-impl Given {
-    /// Notes a buffer of this connection of a datapath.
-    pub(super) fn note(&mut self, dpid: u64, epoch: u32, buffer: u32) {
-        if self.0.is_empty() {
-            self.0 = vec![(0, 0, 0); PLACES];
-        }
-        self.0[buffer as usize % PLACES] = (dpid, epoch, buffer);
-    }
-
-    /// Whether it was noted, and no other in its place since.
-    pub(crate) fn has(&self, dpid: u64, epoch: u32, buffer: u32) -> bool {
-        self.0.get(buffer as usize % PLACES) == Some(&(dpid, epoch, buffer))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -94,16 +70,5 @@ mod tests {
         let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
         assert!(!spent.spend(barrier, quota, now));
         assert!(spent.spend(flow_mod, quota, now + SECOND));
-    }
-
-    #[test]
-    fn buffer_is_known_by_its_datapath_connection_and_number() {
-        let mut given = Given::default();
-        assert!(!given.has(0, 0, 0));
-        given.note(1, 2, 5);
-        assert!(given.has(1, 2, 5));
-        assert!(!given.has(1, 3, 5) && !given.has(2, 2, 5) && !given.has(1, 2, 5 + 4096));
-        given.note(1, 2, 5 + 4096);
-        assert!(!given.has(1, 2, 5));
     }
 }

@@ -426,7 +426,8 @@ fn arp_gets_to_a_full_app_but_no_more_of_one_switch_than_its_share() {
         }
         while bench.packet_with(&ip) {}
         let vital = (0..100).filter(|_| bench.packet_with(&arp)).count();
-        assert!((4..=6).contains(&vital), "{vital} in an eighth of the ring");
+        let places = if away { 36..=46 } else { 4..=6 };
+        assert!(places.contains(&vital), "{vital} in an eighth of the last ring");
         assert_eq!(bench.link.counts.dropped, 1 + 100 - u64::try_from(vital).unwrap());
     }
     let mut bench = Bench::live(vec![switch(7, 0)]);

@@ -81,7 +81,7 @@ impl Worker {
         }
         let version = switch.version;
         let link = &mut self.dispatch.links[index];
-        let was_given = |buffer| link.given.has(dpid, epoch, buffer);
+        let was_given = |buffer| switch.given.has(buffer, index);
         let allowed = link.rights.check(version, message, was_given)?;
         let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
         let asks = match allowed {
