@@ -113,7 +113,7 @@ impl Hosts {
 /// The hosts of one switch.
 ///
 /// They talk in laps: in each, every host is a source once, in order, and each lap has another
-/// distance from source to destination, until after [`LAPS`] of them all begins anew. So a talk's number says who talks to whom, and nothing has
+/// distance from source to destination, until after eight of them all begins anew. So a talk's number says who talks to whom, and nothing has
 /// to be kept of it.
 #[derive(Debug, Clone)]
 pub struct SwitchHosts {

@@ -1,6 +1,6 @@
 //! Load on a controller: many emulated switches, driven by a few threads.
 //!
-//! One thread, the caller's, says which [`Phase`] it is; the workers obey, note what was counted at
+//! One thread, the caller's, says which phase it is; the workers obey, note what was counted at
 //! each change, and say what fails. Phases only go forward:
 //!
 //! ```text
