@@ -69,16 +69,17 @@ impl Lane {
         connection: Connection,
     ) -> Self {
         let dpid = Dpid(plan.first_dpid.wrapping_add(number as u64));
-        let window = plan.window();
+        let ledger = Ledger::new(plan.version, template, plan.answered_by, hosts, plan.window());
+        let places = ledger.open().places();
         let identity = Identity {
             dpid,
             version: plan.version,
             ports: plan.ports,
-            n_buffers: if plan.buffered { u32::try_from(window).unwrap_or(u32::MAX) } else { 0 },
+            // Of the questions that wait, the numbers lie less than this apart.
+            n_buffers: if plan.buffered { u32::try_from(places).unwrap_or(u32::MAX) } else { 0 },
             max_flows: plan.max_flows,
         };
-        let ledger = Ledger::new(plan.version, template, plan.answered_by, hosts, window);
-        let places = if plan.timed { ledger.open().places() } else { 0 };
+        let timed = if plan.timed { places } else { 0 };
         let now = Instant::now();
         Self {
             connection,
@@ -90,7 +91,7 @@ impl Lane {
             last_answer: now,
             marked: Counts::default(),
             warm: false,
-            asked_at: vec![None; places].into_boxed_slice(),
+            asked_at: vec![None; timed].into_boxed_slice(),
             due: VecDeque::new(),
             flow_mod_at: None,
             keeps_flows: plan.keep_flows,
