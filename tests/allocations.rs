@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use kernel::control::{Answer, App, AppId, Host, Plain, Request};
 use kernel::policy::{Fail, Policy, Stage};
 use openflow::{
-    Action, Capabilities, Dpid, Features, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply,
-    PortNo, Version, append,
+    Action, Dpid, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo, Version, append,
 };
 use rosemary_sdk::abi::{RECORD_HEAD, RecordKind};
+use rosemary_tests::fake::features;
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
@@ -215,18 +215,9 @@ fn connect(address: SocketAddr) -> TcpStream {
         let xid = Header::decode(&message).unwrap().xid;
         let mut answer = Vec::new();
         match kind(&message) {
-            Some(Kind::FeaturesRequest) => append(&mut answer, |out| {
-                let features = Features {
-                    dpid: Dpid(1),
-                    n_buffers: 0,
-                    n_tables: 1,
-                    auxiliary_id: 0,
-                    capabilities: Capabilities::default(),
-                    actions: 0,
-                    ports: Vec::new(),
-                };
-                features.encode(OF, xid, out)
-            }),
+            Some(Kind::FeaturesRequest) => {
+                append(&mut answer, |out| features(Dpid(1)).encode(OF, xid, out))
+            }
             Some(Kind::MultipartRequest) => {
                 append(&mut answer, |out| PortDescReply::encode(&[], false, OF, xid, out))
             }

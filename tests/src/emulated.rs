@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use openflow::{
-    Capabilities, Dpid, Echo, EncodeError, ErrorMessage, Features, Header, Hello, Kind, MacAddr,
-    PacketIn, PortDesc, PortDescReply, PortNo, PortReason, PortStatus, Version, append, echo_reply,
+    Dpid, Echo, EncodeError, ErrorMessage, Header, Hello, Kind, MacAddr, PacketIn, PortDesc,
+    PortDescReply, PortNo, PortReason, PortStatus, Version, append, echo_reply,
 };
+
+use crate::fake::{PORT_DESC, features};
 
 const CONTROLLER: &str = "127.0.0.1:6653";
 const VERSION: Version = Version::V1_3;
 const PORTS: u32 = 4;
 
-/// `OFPMP_PORT_DESC` (OpenFlow 1.3.5 §7.3.5), and the error that answers other multipart requests
-/// (`OFPBRC_BAD_MULTIPART`, §7.4.4).
-const PORT_DESC: [u8; 2] = [0, 13];
+/// The error that answers multipart requests for other than ports (`OFPBRC_BAD_MULTIPART`,
+/// OpenFlow 1.3.5 §7.4.4).
 const BAD_MULTIPART: u16 = 2;
 
 /// Packet-ins of a flood that are written at once.
@@ -268,18 +269,6 @@ fn read(shared: &Shared, dpid: Dpid, tell: &Sender<(Instant, Vec<u8>)>) -> anyho
 
 fn kind_of(message: &[u8]) -> Option<Kind> {
     Kind::from_wire(VERSION, *message.get(1)?).ok()
-}
-
-fn features(dpid: Dpid) -> Features {
-    Features {
-        dpid,
-        n_buffers: 0,
-        n_tables: 1,
-        auxiliary_id: 0,
-        capabilities: Capabilities::default(),
-        actions: 0,
-        ports: Vec::new(),
-    }
 }
 
 fn port(number: u32) -> PortDesc {

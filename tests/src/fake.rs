@@ -13,6 +13,22 @@ use openflow::{
 /// How long one read waits.
 const READ: Duration = Duration::from_millis(20);
 
+/// `OFPMP_PORT_DESC` (OpenFlow 1.3.5 §7.3.5).
+pub(crate) const PORT_DESC: [u8; 2] = [0, 13];
+
+/// What a switch without a datapath says of itself.
+pub fn features(dpid: Dpid) -> Features {
+    Features {
+        dpid,
+        n_buffers: 0,
+        n_tables: 1,
+        auxiliary_id: 0,
+        capabilities: Capabilities::default(),
+        actions: 0,
+        ports: Vec::new(),
+    }
+}
+
 /// See the module's description.
 #[derive(Debug)]
 pub struct Fake {
@@ -54,7 +70,7 @@ impl Fake {
         &self.socket
     }
 
-    /// Answers what comes for a while. `false` once the connection is closed.
+    /// Answers, for a while, what comes and must be answered. `false` once the connection is closed.
     pub fn answer_for(&mut self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut buffer = [0; 4096];
@@ -104,19 +120,10 @@ impl Fake {
             let message: Vec<u8> = self.unread.drain(..size).collect();
             let (version, dpid) = (self.version, self.dpid);
             match Kind::from_wire(version, header.kind) {
-                Ok(Kind::FeaturesRequest) => self.say(|out| {
-                    let features = Features {
-                        dpid,
-                        n_buffers: 0,
-                        n_tables: 1,
-                        auxiliary_id: 0,
-                        capabilities: Capabilities(0),
-                        actions: 0,
-                        ports: Vec::new(),
-                    };
-                    features.encode(version, header.xid, out)
-                })?,
-                Ok(Kind::MultipartRequest) => {
+                Ok(Kind::FeaturesRequest) => {
+                    self.say(|out| features(dpid).encode(version, header.xid, out))?;
+                }
+                Ok(Kind::MultipartRequest) if message.get(8..10) == Some(&PORT_DESC) => {
                     self.say(|out| PortDescReply::encode(&[], false, version, header.xid, out))?;
                 }
                 Ok(Kind::EchoRequest) => self.say(|out| echo_reply(&message, out))?,

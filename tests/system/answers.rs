@@ -1,16 +1,16 @@
 //! What comes back: an app that asks gets answers about what is its own, errors and flows that went
 //! in its own words; an operator sees whose flows are in a switch.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use kernel::query::{FLOWS_PATIENCE, FlowStatus};
-use openflow::{Capabilities, Dpid, Features, Header, Hello, Kind, Version, append, echo_reply};
+use openflow::{Dpid, Version};
 use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::fake::Fake;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
@@ -35,8 +35,8 @@ fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
-        let stream = TcpStream::connect("127.0.0.1:6653")?;
-        let silent = thread::spawn(move || speak_but_tell_nothing(stream));
+        let mut silent = Fake::connect(Version::V1_3, 7)?;
+        let silent = thread::spawn(move || while silent.answer_for(SOON) {});
         let connected = |status: &cli::status::Report| status.switch(&Dpid(7).to_string()).cloned();
         rosemary.wait_for("it connects", SOON, connected)?;
 
@@ -58,44 +58,6 @@ fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
         drop(rosemary);
         silent.join().map_err(|_| anyhow::anyhow!("the switch panicked"))
     });
-}
-
-/// A switch of 1.0 that answers echo requests and nothing else, until the connection ends.
-fn speak_but_tell_nothing(mut stream: TcpStream) {
-    let features = Features {
-        dpid: Dpid(7),
-        n_buffers: 0,
-        n_tables: 1,
-        auxiliary_id: 0,
-        capabilities: Capabilities(0),
-        actions: 0,
-        ports: Vec::new(),
-    };
-    let mut answer = Vec::new();
-    append(&mut answer, |out| Hello::new(&[Version::V1_0]).encode(1, out)).expect("a hello");
-    loop {
-        if stream.write_all(&answer).is_err() {
-            return;
-        }
-        answer.clear();
-        let mut message = vec![0; Header::SIZE];
-        if stream.read_exact(&mut message).is_err() {
-            return;
-        }
-        let header = Header::decode(&message).expect("a header");
-        message.resize(header.length.into(), 0);
-        if stream.read_exact(&mut message[Header::SIZE..]).is_err() {
-            return;
-        }
-        let encoded = match Kind::from_wire(Version::V1_0, header.kind) {
-            Ok(Kind::FeaturesRequest) => {
-                append(&mut answer, |out| features.encode(Version::V1_0, header.xid, out))
-            }
-            Ok(Kind::EchoRequest) => append(&mut answer, |out| echo_reply(&message, out)),
-            _ => continue,
-        };
-        encoded.expect("an answer");
-    }
 }
 
 fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {

@@ -24,15 +24,12 @@ use openflow::{
 use sdk::Refusal;
 
 use crate::control::AppId;
-use crate::frame::ethertype;
+use crate::frame::{LLDP, ethertype, is_tag};
 use crate::policy::{Band, Capability, Policy};
 
 mod asks;
 
 pub(crate) use asks::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
-
-/// The ethertype of LLDP (IEEE 802.1AB-2016 §7.5).
-const LLDP: u16 = 0x88cc;
 
 /// Where the app's number begins in a cookie, in bits.
 pub(crate) const APP_SHIFT: u32 = 48;
@@ -50,7 +47,7 @@ pub(crate) const COOKIE_1_0: usize = 48;
 pub(crate) enum Allowed {
     /// A flow-mod.
     FlowMod {
-        /// It may have deleted the table-miss entry, which is the kernel's.
+        /// It may have changed or deleted the table-miss entry, which is the kernel's.
         sweeps: bool,
     },
     /// A group-mod.
@@ -190,7 +187,7 @@ impl Rights {
             allow(granted, Refusal::Action)?;
         }
         let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
-        let sweeps = !adds && others;
+        let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
         let (cookie, mask) = (flow_mod.cookie | self.mark(), flow_mod.cookie_mask | !OWN_BITS);
         if version == Version::V1_0 {
             put(message, COOKIE_1_0, cookie);
@@ -243,6 +240,11 @@ impl Rights {
             Action::SetField(Field::Opaque(_)) => {
                 allow(!self.experimenters.is_empty(), Refusal::Action)
             }
+            // What was no LLDP when it was looked at must not become some.
+            Action::PopMpls(becomes) | Action::SetField(Field::EthType(becomes)) => {
+                let may_be_lldp = *becomes == LLDP || is_tag(*becomes);
+                allow(self.topology_probe || !may_be_lldp, Refusal::Capability)
+            }
             Action::Output { .. }
             | Action::Enqueue { .. }
             | Action::SetField(_)
@@ -251,7 +253,6 @@ impl Rights {
             | Action::PushVlan(_)
             | Action::PopVlan
             | Action::PushMpls(_)
-            | Action::PopMpls(_)
             | Action::PushPbb(_)
             | Action::PopPbb
             | Action::SetQueue(_)

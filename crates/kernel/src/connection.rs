@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
-use openflow::Dpid;
+use openflow::{Dpid, PortStatus};
 use thiserror::Error;
 
 use crate::asked::Asked;
@@ -104,6 +104,8 @@ pub(crate) struct Connection {
     /// It has completed the handshake as a datapath that is connected already: what it said, and
     /// when, until it is known which of the two lives.
     pub(crate) claim: Option<(SwitchInfo, Instant)>,
+    /// What it says of its ports until then.
+    pub(crate) ports_meanwhile: Vec<PortStatus>,
 }
 
 /// What reading brought.
@@ -145,6 +147,7 @@ impl Connection {
             blocked: None,
             wrote: false,
             claim: None,
+            ports_meanwhile: Vec::new(),
         }
     }
 

@@ -2,9 +2,12 @@
 
 const IPV6: u16 = 0x86dd;
 
-/// ARP (RFC 826) and LLDP (IEEE 802.1AB-2016).
+/// ARP (RFC 826) and LLDP (IEEE 802.1AB-2016 §7.5).
 const ARP: u16 = 0x0806;
-const LLDP: u16 = 0x88cc;
+pub(crate) const LLDP: u16 = 0x88cc;
+
+/// What VLAN tags begin with (IEEE 802.1Q-2018 §9.5), and what some do that are older.
+const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// Next headers of IPv6 (RFC 8200 §4): options for every hop, and ICMPv6.
 const HOP_BY_HOP: u8 = 0;
@@ -16,6 +19,11 @@ const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
 /// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
 pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {
     network_layer(frame).map(|(ethertype, _)| ethertype)
+}
+
+/// Whether it is that of a VLAN tag, behind which there is another.
+pub(crate) fn is_tag(ethertype: u16) -> bool {
+    TAGS.contains(&ethertype)
 }
 
 /// Whether a network cannot do without the packet: LLDP, ARP, IPv6 neighbour discovery. Of all
@@ -32,12 +40,11 @@ pub(crate) fn is_vital(frame: &[u8]) -> bool {
 
 /// The ethertype behind any VLAN tags, and what follows it.
 fn network_layer(frame: &[u8]) -> Option<(u16, &[u8])> {
-    const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
     let mut at = 12;
     loop {
         let (field, rest) = frame.get(at..)?.split_first_chunk()?;
         let ethertype = u16::from_be_bytes(*field);
-        if !TAGS.contains(&ethertype) {
+        if !is_tag(ethertype) {
             return Some((ethertype, rest));
         }
         at += 4;

@@ -14,8 +14,12 @@
  *         .create = create, .on_batch = on_batch, .destroy = destroy,
  *     };
  *
- * All calls come from one thread, one at a time. Integers are in the machine's byte order, which is
- * little endian; inside OpenFlow messages and packets they are in network order.
+ * All calls to an instance come from one thread, one at a time. In the kernel there is an instance for
+ * each of its threads, which knows the switches of that thread: state belongs into what `create`
+ * returns, as `static` variables are shared by all of them.
+ *
+ * Integers are in the machine's byte order, which is little endian; inside OpenFlow messages and packets
+ * they are in network order.
  */
 #ifndef ROSEMARY_APP_H
 #define ROSEMARY_APP_H

@@ -10,8 +10,9 @@ const ANSWER_ROOM: usize = 2048;
 /// An application: events in, messages out, nothing else.
 ///
 /// It owns no socket, no clock and no thread, so the same code runs in a test, in an App Zone or
-/// in the kernel. Its instance lives until its process ends; what it must know after a restart
-/// it is told by the snapshot with which every start begins.
+/// in the kernel, where each worker has an instance of its own, for its switches. An instance lives
+/// until its process ends; what it must know after a restart it is told by the snapshot with which every
+/// start begins.
 ///
 /// ```
 /// use rosemary_sdk::{Action, App, Event, Network, PacketOut, PortNo, export_app};

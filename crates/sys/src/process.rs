@@ -217,7 +217,7 @@ impl Child {
     pub fn pid(&self) -> u32 {
         let own = self.pid.as_raw_nonzero().get().unsigned_abs();
         if self.report.is_some() && self.program.get().is_none() {
-            self.program.set(init::program_of(own));
+            self.program.set(init::program_of(own, !self.takes_all));
         }
         self.program.get().unwrap_or(own)
     }

@@ -50,14 +50,15 @@ impl PingReport {
         first_after(self.replies.iter().copied(), since)
     }
 
-    /// Reads what `ping -D` of iputils writes.
-    fn parse(output: &str) -> Result<Self, LabError> {
+    /// Reads what `ping -D` of iputils writes about the first `count` requests.
+    fn parse(output: &str, count: u32) -> Result<Self, LabError> {
         let nonsense = |reason: &str| LabError::Output {
             program: "ping",
             reason: reason.to_owned(),
             output: output.to_owned(),
         };
-        let replies: Vec<Reply> = output.lines().filter_map(reply).collect();
+        let counts_in = |reply: &Reply| reply.seq <= count;
+        let replies: Vec<Reply> = output.lines().filter_map(reply).filter(counts_in).collect();
         // "3 packets transmitted, 2 received, +1 duplicates, 33% packet loss, time 2003ms"
         let summary = output.lines().find(|line| line.contains("packets transmitted"));
         let mut counts = summary
@@ -66,7 +67,11 @@ impl PingReport {
             .map(|part| part.split(' ').next().and_then(|count| count.parse::<u32>().ok()));
         let sent = counts.next().flatten().ok_or_else(|| nonsense("how many were sent?"))?;
         let received = counts.next().flatten().ok_or_else(|| nonsense("how many came back?"))?;
-        Ok(Self { sent, received, replies })
+        if sent <= count {
+            return Ok(Self { sent, received, replies });
+        }
+        let received = u32::try_from(replies.len()).unwrap_or(u32::MAX);
+        Ok(Self { sent: count, received, replies })
     }
 }
 
@@ -89,11 +94,18 @@ fn reply(line: &str) -> Option<Reply> {
     Some(Reply { seq, at: UNIX_EPOCH + at, rtt })
 }
 
+/// Requests that are sent behind those that count, so that the last of these have time.
+const TAIL: u32 = 5;
+
+/// A series of fewer requests is sent as it is.
+const SHORT: u32 = 20;
+
 /// A `ping` in the background.
 #[derive(Debug)]
 pub struct Pinging<'lab> {
     lab: &'lab Lab,
     ping: Running,
+    count: u32,
     /// When it ends by itself at the latest.
     limit: Duration,
 }
@@ -107,10 +119,12 @@ impl<'lab> Pinging<'lab> {
         interval: Duration,
     ) -> Result<Self, LabError> {
         let seconds = format!("{:.3}", interval.as_secs_f64());
-        // -W 1: after the last request it waits a second for what is missing, then ends.
-        command.args(["-n", "-D", "-W", "1", "-c", &count.to_string(), "-i", &seconds, address]);
+        // -W 1: after the last request it waits a second for any answer. But if there was one before
+        // it waits hardly longer than that took, and takes an answer that is on its way for lost.
+        let more = if count < SHORT { count } else { count + TAIL };
+        command.args(["-n", "-D", "-W", "1", "-c", &more.to_string(), "-i", &seconds, address]);
         let ping = lab.start("ping", command)?;
-        Ok(Self { lab, ping, limit: interval * count + Duration::from_secs(15) })
+        Ok(Self { lab, ping, count, limit: interval * more + Duration::from_secs(15) })
     }
 
     /// How many requests have been answered so far.
@@ -146,7 +160,7 @@ impl<'lab> Pinging<'lab> {
             let (command, stderr) = ("ping".to_owned(), self.ping.stderr());
             return Err(LabError::Command { command, status, stderr });
         }
-        PingReport::parse(&self.ping.stdout())
+        PingReport::parse(&self.ping.stdout(), self.count)
     }
 }
 
@@ -168,8 +182,10 @@ rtt min/avg/max/mdev = 0.125/1.687/3.250/1.563 ms
 
     #[test]
     fn output_of_ping_is_read_with_its_losses_and_without_its_duplicates() {
-        let report = PingReport::parse(OUTPUT).unwrap();
+        let report = PingReport::parse(OUTPUT, 3).unwrap();
         assert_eq!((report.sent, report.received, report.lost()), (3, 2, 1));
+        let first = PingReport::parse(OUTPUT, 1).unwrap();
+        assert_eq!((first.sent, first.received, first.replies.len()), (1, 1, 1));
         assert_eq!(report.rtts(), [Duration::from_micros(3250), Duration::from_micros(125)]);
         assert_eq!(report.replies[1].seq, 2);
         let since = UNIX_EPOCH + Duration::from_millis(1_700_000_000_505);
@@ -179,7 +195,7 @@ rtt min/avg/max/mdev = 0.125/1.687/3.250/1.563 ms
 
     #[test]
     fn output_without_a_summary_is_an_error_that_shows_it() {
-        let error = PingReport::parse("ping: 10.0.0.2: no route\n").unwrap_err();
+        let error = PingReport::parse("ping: 10.0.0.2: no route\n", 3).unwrap_err();
         assert!(error.to_string().contains("no route"), "{error}");
     }
 }

@@ -162,9 +162,28 @@ fn modify_and_delete_of_1_3_are_narrowed_to_its_own_flows() {
     }
     let any = rights(&[Capability::FlowWriteAny]);
     let mut message = bytes(|out| FlowMod::delete(Match::new()).encode(Version::V1_3, 0, out));
-    let allowed = any.check(Version::V1_3, &mut message, |_| false);
-    assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps: true }));
+    any.check(Version::V1_3, &mut message, |_| false).unwrap();
     assert_eq!(FlowMod::decode(&message).unwrap().cookie_mask, 0);
+}
+
+#[test]
+fn table_miss_entry_is_made_anew_after_all_that_may_have_touched_it() {
+    use FlowModCommand::{Add, Delete, DeleteStrict, Modify, ModifyStrict};
+    let any = rights(&[Capability::FlowWriteAny]);
+    let alone = Rights { alone: true, ..usual() };
+    for (rights, version, touch) in [
+        (&any, Version::V1_3, &[Modify, Delete, DeleteStrict][..]),
+        (&any, Version::V1_0, &[Modify, Delete, DeleteStrict]),
+        (&usual(), Version::V1_3, &[]), // narrowed to its own
+        (&alone, Version::V1_3, &[]),
+        (&alone, Version::V1_0, &[Modify, Delete]), // the strict one would need another priority
+    ] {
+        for command in [Add, Modify, ModifyStrict, Delete, DeleteStrict] {
+            let allowed = flow_mod(rights, version, &FlowMod { command, ..own() });
+            let sweeps = touch.contains(&command);
+            assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps }), "{version} {command:?}");
+        }
+    }
 }
 
 #[test]
@@ -216,6 +235,25 @@ fn lldp_needs_a_grant_also_behind_vlan_tags() {
         assert_eq!(check(&usual(), Version::V1_3, &message), Err(Refusal::Capability));
         let prober = rights(&[Capability::PacketOut, Capability::TopologyProbe]);
         assert!(check(&prober, Version::V1_3, &message).is_ok());
+    }
+}
+
+#[test]
+fn action_that_could_make_lldp_of_something_else_needs_the_same_grant() {
+    let prober = [Capability::PacketOut, Capability::FlowWrite, Capability::TopologyProbe];
+    for (becomes, harmless) in [(0x88cc, false), (0x8100, false), (0x88a8, false), (0x0800, true)] {
+        for action in [Action::PopMpls(becomes), Action::SetField(Field::EthType(becomes))] {
+            let actions = [action];
+            let packet_out = PacketOut::new(PortNo(1), &actions, &[0; 60]);
+            let packet_out = bytes(|out| packet_out.encode(Version::V1_3, 0, out));
+            let flow_mod = bytes(|out| own().apply(&actions).encode(Version::V1_3, 0, out));
+            for message in [packet_out, flow_mod] {
+                let allowed = check(&usual(), Version::V1_3, &message);
+                let refused = allowed == Err(Refusal::Capability);
+                assert_eq!((refused, allowed.is_ok()), (!harmless, harmless), "{becomes:#x}");
+                assert!(check(&rights(&prober), Version::V1_3, &message).is_ok());
+            }
+        }
     }
 }
 

@@ -83,10 +83,11 @@ impl Crew {
         self.members[worker].bell.ring();
     }
 
-    /// The worker with the fewest connections, and how many these are.
+    /// The worker with the fewest connections, and how many all workers have.
     pub(crate) fn least_busy(&self) -> (usize, usize) {
-        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed));
-        loads.enumerate().min_by_key(|(_, load)| *load).unwrap_or_default()
+        let loads = || self.loads.iter().map(|load| load.load(Ordering::Relaxed));
+        let (worker, _) = loads().enumerate().min_by_key(|(_, load)| *load).unwrap_or_default();
+        (worker, loads().sum())
     }
 
     /// Counts a connection as one of this worker's, until the seat is given back.
@@ -170,7 +171,7 @@ mod tests {
             })
             .collect();
         assert_eq!(seats.iter().map(|seat| seat.worker).collect::<Vec<_>>(), [0, 1, 2, 0]);
-        assert_eq!(crew.least_busy(), (1, 1));
+        assert_eq!(crew.least_busy(), (1, 4));
         drop(seats);
         assert_eq!(crew.least_busy(), (0, 0));
     }

@@ -85,6 +85,9 @@ struct Entry {
     controls: Set,
     /// The control app that has it and has not spoken.
     with: Set,
+    /// When these have waited long enough. Those who spoke in time leave a deadline behind that is
+    /// not this one.
+    until: Option<Instant>,
     /// Nobody else is to get it; it goes when it is the front of its queue.
     gone: bool,
 }
@@ -129,6 +132,7 @@ impl Holds {
         self.next += 1;
         let place = vacant.key() as u64;
         let ticket = Ticket(self.next << 16 | place);
+        let until = (!wanted.guards.is_empty()).then(|| now + PATIENCE);
         vacant.insert(Entry {
             held,
             ticket,
@@ -136,13 +140,12 @@ impl Holds {
             guards: wanted.guards,
             controls: wanted.controls,
             with: Set::EMPTY,
+            until,
             gone: false,
         });
         self.bytes += size;
         queue.push_back(ticket.place());
-        if !wanted.guards.is_empty() {
-            self.deadlines.push_back((now + PATIENCE, ticket));
-        }
+        self.deadlines.extend(until.map(|until| (until, ticket)));
         Some(ticket)
     }
 
@@ -189,7 +192,9 @@ impl Holds {
                 return;
             }
             self.deadlines.pop_front();
-            let Some(entry) = self.find(ticket) else { continue };
+            let Some(entry) = self.find(ticket).filter(|entry| entry.until == Some(at)) else {
+                continue; // it went on, and waits for somebody else now if at all
+            };
             let silent = std::mem::take(&mut entry.guards);
             entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
             entry.with = Set::EMPTY;
@@ -221,6 +226,7 @@ impl Holds {
                 let ticket = if awaited { entry.ticket } else { Ticket::NONE };
                 if to.deliver(next, &entry.held, ticket) && awaited {
                     entry.with = Set::of(next);
+                    entry.until = Some(now + PATIENCE);
                     self.deadlines.push_back((now + PATIENCE, ticket));
                 }
             }

@@ -195,6 +195,31 @@ fn control_app_that_is_silent_is_passed_over() {
 }
 
 #[test]
+fn each_app_is_waited_for_as_long_however_long_the_one_before_took() {
+    let almost = PATIENCE.saturating_sub(Duration::from_millis(1));
+    for guards in [&[G1][..], &[]] {
+        let mut bench = Bench::new();
+        let ticket = bench.packet(1, guards, &[A, B, C]);
+        bench.later(almost);
+        for guard in guards {
+            bench.say_ticket(ticket, *guard, false);
+        }
+        if guards.is_empty() {
+            bench.say(1, A, false);
+            assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(B, 1)]);
+        } else {
+            assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+        }
+        bench.later(almost);
+        assert_eq!(bench.delivered(), [], "its own time is not over");
+        bench.say(1, if guards.is_empty() { B } else { A }, true);
+        assert!(bench.is_empty());
+        bench.later(PATIENCE);
+        assert_eq!(bench.delivered(), []);
+    }
+}
+
+#[test]
 fn control_app_without_room_is_passed_over_at_once() {
     let mut bench = Bench::new();
     bench.delivered.full = Some(A);

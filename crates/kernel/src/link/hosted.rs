@@ -287,7 +287,7 @@ impl Link {
         if let Place::Here(hosted) = self.leave()
             && let Some(undone) = hosted.disable()
         {
-            self.backlog.put_first(undone);
+            self.put_first(undone);
         }
     }
 

@@ -169,15 +169,16 @@ impl Link {
     /// The zone is dead and its down ring was taken to the end. Returns the record that has now
     /// ended it twice, if there is one; it is not delivered again.
     pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
-        let Place::Zone(rings) = self.leave() else { return None };
-        if !rings.in_flight {
-            self.backlog.put_first(rings.ring);
-            return None;
+        let Place::Zone(Rings { mut ring, in_flight, .. }) = self.leave() else { return None };
+        let mut ended_it = None;
+        if in_flight {
+            let mut record = Vec::new();
+            ended_it = self.backlog.oldest(&mut record).map(|_| record);
+            self.backlog.drop_oldest();
+            ring.drop_oldest(); // the same
         }
-        let mut record = Vec::new();
-        let ended_it = self.backlog.oldest(&mut record);
-        self.backlog.drop_oldest();
-        ended_it.map(|_| record)
+        self.put_first(ring);
+        ended_it
     }
 
     fn leave(&mut self) -> Place {

@@ -4,9 +4,30 @@ use sdk::abi::{self, RecordKind};
 use sys::ring::Room;
 
 use super::part::Turn;
+use super::tracked::Tracked;
 use super::{Link, Phase, Place, low_half, split};
 
+const PACKET_IN: u64 = RecordKind::PacketIn as u64;
+const FLOW_REMOVED: u64 = RecordKind::FlowRemoved as u64;
+
 impl Link {
+    /// Has what the app left undone wait before everything else.
+    ///
+    /// What stands before the first packet-in is left out here, as the backlog would: an app that
+    /// ends again and again before it is its turn to get packets must not leave a ring each time.
+    pub(super) fn put_first(&mut self, mut undone: Tracked) {
+        let mut record = Vec::new();
+        while undone.oldest(&mut record).is_some() {
+            let kind = kind(&record);
+            if kind == Some(PACKET_IN) {
+                break;
+            }
+            self.lost += u64::from(kind == Some(FLOW_REMOVED));
+            undone.drop_oldest();
+        }
+        self.backlog.put_first(undone);
+    }
+
     /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
     /// that ends the app is known, and the rest as it fits. With that the workers take turns.
     pub(super) fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
@@ -34,14 +55,14 @@ impl Link {
             if rings.in_flight {
                 return;
             }
-            let kind = split(&record).map(|(words, _)| words[0] >> 32 & 0xffff);
+            let kind = kind(&record);
             let current = split(&record)
-                .filter(|_| kind == Some(RecordKind::PacketIn as u64))
+                .filter(|_| kind == Some(PACKET_IN))
                 .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
                 // Other events are told by the snapshot; packets of past connections are moot.
                 None => {
-                    self.lost += u64::from(kind == Some(RecordKind::FlowRemoved as u64));
+                    self.lost += u64::from(kind == Some(FLOW_REMOVED));
                     self.backlog.drop_oldest();
                 }
                 Some((mut words, body)) if seen => {
@@ -61,4 +82,9 @@ impl Link {
             }
         }
     }
+}
+
+/// The kind of a whole record.
+fn kind(record: &[u8]) -> Option<u64> {
+    split(record).map(|(words, _)| words[0] >> 32 & 0xffff)
 }

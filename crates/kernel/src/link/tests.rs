@@ -369,6 +369,19 @@ fn death_while_a_switch_is_to_be_told_gone_loses_nothing() {
 }
 
 #[test]
+fn app_that_ends_again_and_again_before_it_gets_packets_leaves_no_rings_behind() {
+    let mut bench = Bench::new(vec![switch(7, 500)]);
+    for _ in 0..3 {
+        bench.attach();
+        assert!(bench.packet(1));
+        assert!(bench.peek(MAX_BATCH).contains(&Seen::Up(7)), "more than the ring holds");
+        assert_eq!(bench.die(), None);
+        assert!(!bench.link.backlog.has_seen(), "all of it is told by the next snapshot");
+    }
+    assert_eq!(bench.link.counts.delivered, 3, "these wait");
+}
+
+#[test]
 fn switch_that_keeps_changing_does_not_keep_the_snapshot_from_ending() {
     let mut bench = Bench::new(vec![switch(7, 500)]);
     bench.attach();

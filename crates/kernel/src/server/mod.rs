@@ -10,11 +10,12 @@ mod workers;
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
 use sys::flight::{Recorder, SEATS};
 use sys::object::Object;
@@ -36,6 +37,9 @@ use crate::worker::{Command, Known, Notice, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
+
+/// How long the monitor may take to make room for what it is told.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the kernel cannot go on.
 #[derive(Debug, Error)]
@@ -244,24 +248,24 @@ impl Server {
                 let count = self.hosted.entry(app).or_default();
                 *count = count.saturating_add(1);
                 if *count == self.workers.count() {
-                    self.monitor.send(&Answer::Hosted { app, version }, &[])?;
+                    tell(&self.monitor, &Answer::Hosted { app, version }, &[])?;
                 }
             }
             Notice::Demoted { app, why } => {
                 // Of several workers the first counts: later a zone may have taken over.
                 if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
                     self.workers.command(|| Command::Disable { app });
-                    self.monitor.send(&Answer::Demoted { app, why }, &[])?;
+                    tell(&self.monitor, &Answer::Demoted { app, why }, &[])?;
                 }
             }
             Notice::Flows { question, part } => self.flows(question, part),
             Notice::Ended => return Err(ServerError::Worker),
             Notice::Fault { app, fault } => {
-                self.monitor.send(&Answer::Fault { app, why: fault }, &[])?;
+                tell(&self.monitor, &Answer::Fault { app, why: fault }, &[])?;
             }
             Notice::SetAside { app, record } => {
                 let record = hex(&record);
-                match self.monitor.send(&Answer::SetAside { app, record }, &[]) {
+                match tell(&self.monitor, &Answer::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
                         warn!(app = app.0, size, "a record set aside was too long to report");
                     }
@@ -287,14 +291,14 @@ impl Server {
                 Ok(fds) => {
                     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                     let capacity = DEFAULT_CAPACITY;
-                    self.monitor.send(&Answer::Attached { app, capacity }, &fds)?;
+                    tell(&self.monitor, &Answer::Attached { app, capacity }, &fds)?;
                 }
                 Err(why) => {
                     if last {
                         // Some workers may use their parts of what is no whole.
                         self.workers.command(|| Command::Detach { app });
                     }
-                    self.monitor.send(&Answer::NotAttached { app, why }, &[])?;
+                    tell(&self.monitor, &Answer::NotAttached { app, why }, &[])?;
                 }
             }
         }
@@ -308,6 +312,21 @@ impl Server {
     }
 }
 
+/// Tells the monitor something, as soon as it has room for that: apps that end together are told of in
+/// more words than its socket holds. No switch waits here, and the monitor never waits for us.
+fn tell(monitor: &Channel, answer: &Answer, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let told = monitor.send(answer, fds);
+        let rest = give_up.saturating_duration_since(Instant::now());
+        if !matches!(told, Err(ChannelError::WouldBlock)) || rest.is_zero() {
+            return told;
+        }
+        let rest: Option<Timespec> = rest.try_into().ok();
+        let _ = poll(&mut [PollFd::new(monitor, PollFlags::OUT)], rest.as_ref()); // then again
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(2 * bytes.len());
@@ -315,4 +334,35 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("a string takes everything");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monitor_that_has_not_read_the_last_long_records_is_told_the_next_all_the_same() {
+        let (ours, monitors) = Channel::pair().unwrap();
+        let told = |number| Answer::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
+        // So many at once are too many already.
+        let full = (0..1_000).find(|number| ours.send(&told(*number), &[]).is_err()).unwrap();
+        let monitor = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50)); // it does other things
+            let mut heard = 0;
+            while heard < 2 * full {
+                match monitors.receive::<Answer>() {
+                    Ok((answer, _)) => {
+                        assert_eq!(answer, told(heard));
+                        heard += 1;
+                    }
+                    Err(ChannelError::WouldBlock) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        for number in full..2 * full {
+            tell(&ours, &told(number), &[]).unwrap();
+        }
+        monitor.join().unwrap();
+    }
 }

@@ -29,13 +29,13 @@ const MAX_CONNECTIONS: usize = 16 * 1024;
 const OTHER_DESCRIPTORS: u64 = 256;
 const DOORBELLS: u64 = 256;
 
-/// As many connections for each of so many workers as descriptors allow, half of these if they
-/// are few.
+/// As many connections for so many workers together as descriptors allow, half of these if they are
+/// few. Together, because those that claim datapaths of one worker all come to that.
 pub(super) fn most_connections(workers: usize) -> usize {
     let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
     let others = OTHER_DESCRIPTORS + DOORBELLS * workers as u64;
     let for_connections = limit.saturating_sub(others).max(limit / 2);
-    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS) / workers
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
 }
 
 impl Worker {

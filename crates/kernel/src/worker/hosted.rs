@@ -53,8 +53,8 @@ impl Worker {
             }
             while let Some(handled) = self.call_once(index, now) {
                 left = left.saturating_sub(handled);
-                if left == 0 {
-                    break;
+                if left == 0 || handled == 0 {
+                    break; // one that only sends must not do so for ever
                 }
             }
         }

@@ -111,7 +111,7 @@ pub struct Worker {
     /// Of the next connection that becomes a switch.
     epoch: u32,
     dispatch: Dispatch,
-    /// As many for each worker as the descriptors allow.
+    /// As many for all workers as the descriptors allow.
     most_connections: usize,
     /// A bit for each worker for whom something was posted.
     posted: u32,
@@ -294,11 +294,11 @@ impl Worker {
                     return;
                 }
             };
-            let (to, load) = self.wires.crew.least_busy();
+            let (to, connections) = self.wires.crew.least_busy();
             let plain = self.entrance.plain.allows(address.ip());
             let why_not = if !plain && self.entrance.tls.is_none() {
                 "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
-            } else if load >= self.most_connections {
+            } else if connections >= self.most_connections {
                 "there are too many connections"
             } else {
                 match self.admit(to, socket, address, now) {

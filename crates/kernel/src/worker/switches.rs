@@ -16,6 +16,9 @@ use crate::switch::Switch;
 /// the same datapath.
 const PROBE: Duration = Duration::from_secs(5);
 
+/// Most changes of ports that are kept of a connection until then.
+const MOST_MEANWHILE: usize = 4096;
+
 impl Worker {
     /// Handles all whole messages of `bytes` and keeps the rest.
     pub(super) fn messages(
@@ -69,6 +72,12 @@ impl Worker {
                     info!(%dpid, %port, up, ?reason, suppressed, "port changed");
                 }
                 self.dispatch.port_status(key, switch, status, now);
+            }
+            (Event::PortStatus(status), None) if connection.claim.is_some() => {
+                if connection.ports_meanwhile.len() >= MOST_MEANWHILE {
+                    return Err(Closed::TooManyChanges);
+                }
+                connection.ports_meanwhile.push(status);
             }
             (Event::Up(info), None) => return self.switch_up(key, info, now),
             (Event::Error(error), switch) => {
@@ -147,7 +156,10 @@ impl Worker {
         if let Some(ticket) = connection.ticket.take() {
             self.door.leave(&ticket);
         }
-        connection.switch = Some(switch);
+        let switch = connection.switch.insert(switch);
+        for status in std::mem::take(&mut connection.ports_meanwhile) {
+            self.dispatch.port_status(key, switch, status, now);
+        }
         self.by_dpid.insert(dpid.0, (key, epoch));
         Ok(())
     }

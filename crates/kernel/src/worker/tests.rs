@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use crate::control::{AppId, Host, Plain};
 use crate::link::part;
 use crate::policy::Policy;
 use crate::query::SwitchStatus;
+
+mod claims;
 
 const OF: Version = Version::V1_3;
 const APP: AppId = AppId(1);
@@ -140,6 +143,8 @@ struct Fake {
     socket: TcpStream,
     dpid: u64,
     told: std::sync::mpsc::Receiver<Vec<u8>>,
+    /// Whether it answers nothing any more.
+    is_mute: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -155,6 +160,8 @@ impl Fake {
         socket.write_all(&hello).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let (mut own, mut more) = (socket.try_clone().unwrap(), more.to_vec());
+        let is_mute = Arc::new(AtomicBool::new(false));
+        let mute = Arc::clone(&is_mute);
         std::thread::spawn(move || {
             let mut message = vec![0; 8];
             while own.read_exact(&mut message[..8]).is_ok() {
@@ -167,12 +174,15 @@ impl Fake {
                 if Kind::from_wire(OF, header.kind) == Ok(Kind::MultipartRequest) {
                     answer.append(&mut more); // to the first: for its ports
                 }
+                if mute.load(Ordering::Relaxed) {
+                    answer.clear();
+                }
                 if own.write_all(&answer).is_err() || tell.send(message.clone()).is_err() {
                     break;
                 }
             }
         });
-        Self { socket, dpid, told }
+        Self { socket, dpid, told, is_mute }
     }
 
     /// Sends a packet-in whose packet is this number.

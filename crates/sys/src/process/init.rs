@@ -213,12 +213,16 @@ fn close_all(first: u32, last: u32) {
     }
 }
 
-/// The program's process, as seen from here, if the init that is child number `child`, or is below
-/// it, is there and has started it.
-pub(super) fn program_of(child: u32) -> Option<u32> {
-    let (inside, below) = first_child_of(child)?;
-    // Where it set itself apart, the child is not init, and init its child.
-    if inside == 1 { first_child_of(below).map(|(_, program)| program) } else { Some(below) }
+/// The program's process, as seen from here, if the init that is number `child`, or is a child of that
+/// one if that `set_itself_apart`, is there and has started it.
+pub(super) fn program_of(child: u32, set_itself_apart: bool) -> Option<u32> {
+    let init = if set_itself_apart {
+        // Another child of it is the one that tried.
+        first_child_of(child).filter(|(inside, _)| *inside == 1)?.1
+    } else {
+        child
+    };
+    first_child_of(init).map(|(_, program)| program)
 }
 
 /// Of a process's children the one with the lowest number inside; that number, and the one here.

@@ -469,6 +469,8 @@ fn peer_that_claims_an_impossible_size_is_a_fault() {
     assert!(matches!(fault, PeerFault::Size { size: 24, least: 16, most: 16, .. }));
     let fault = lie(&[First { size: 16, kind: PAD }.word()], 32);
     assert!(matches!(fault, PeerFault::Size { size: 16, .. }), "pads only to the ring's end");
+    let fault = lie(&[First { size: CAPACITY, kind: PAD }.word()], CAPACITY.into());
+    assert!(matches!(fault, PeerFault::Size { size: CAPACITY, .. }), "and never the whole ring");
 }
 
 #[test]

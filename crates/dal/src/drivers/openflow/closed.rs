@@ -60,6 +60,9 @@ pub enum Closed {
         /// Where the connection that stays comes from.
         address: String,
     },
+    /// It told of more changes than are kept while the connection is asked that has its datapath.
+    #[error("its ports changed too often while another connection with its datapath-id was asked")]
+    TooManyChanges,
     /// The certificate that the switch showed speaks for other datapaths.
     #[error(
         "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"

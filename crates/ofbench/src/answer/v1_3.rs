@@ -1,0 +1,139 @@
+//! OpenFlow 1.3.5 §7.3.4.1, §7.3.7, §7.2.3, §7.2.4, §7.2.5.
+//!
+//! ```text
+//! flow-mod     header 8 | cookie, mask 16 | table 1 | command 1 | timeouts, priority 6 | buffer_id 4
+//!              | out_port, out_group 8 | flags, pad 4 | match | instructions
+//! match        type 2 (1) | length 2 | fields | zeros up to a multiple of 8
+//! field        class 2 (0x8000) | number, mask bit 1 | length 1 | value
+//! instruction  type 2 (apply: 4) | length 2 | pad 4 | actions
+//! packet-out   header 8 | buffer_id 4 | in_port 4 | actions_len 2 | pad 6 | actions | frame
+//! output       type 2 (0) | length 2 (16) | port 4 | max_len 2 | pad 6
+//! ```
+
+use openflow::PortNo;
+
+use super::{ADDRESS, Flow, Out, Sent, UsualFlow, le64_at, number, u16_at, u32_at};
+
+const FLOW_MOD_SIZE: usize = 48;
+const PACKET_OUT_SIZE: usize = 24;
+const OUTPUT_SIZE: usize = 16;
+
+/// Heads of fields without a mask.
+const IN_PORT: u32 = 0x8000_0004;
+const ETH_DST: u32 = 0x8000_0606;
+const ETH_SRC: u32 = 0x8000_0806;
+
+/// Head of an instruction that applies one output.
+const APPLY_OUTPUT: u32 = 0x0004_0018;
+/// Head of an output.
+const OUTPUT: u32 = 0x0000_0010;
+
+/// Of a flow-mod with such a match and one output: all of its bytes, and their first four.
+const USUAL_SIZE: usize = FLOW_MOD_SIZE + 32 + 8 + OUTPUT_SIZE;
+const USUAL_HEAD: u32 = 0x040e_0068;
+/// Type and length of a match of in-port, destination and source, in the canonical order.
+const MATCH: u32 = 0x0001_0020;
+
+/// `None` if it is anything else; see [`UsualFlow`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
+    let message: &[u8; USUAL_SIZE] = message.try_into().ok()?;
+    let different = (u32_at(message, 0)? ^ USUAL_HEAD)
+        | (u32_at(message, 48)? ^ MATCH)
+        | (u32_at(message, 52)? ^ IN_PORT)
+        | (u32_at(message, 60)? ^ ETH_DST)
+        | (u32_at(message, 70)? ^ ETH_SRC)
+        | (u32_at(message, 80)? ^ APPLY_OUTPUT)
+        | (u32_at(message, 88)? ^ OUTPUT)
+        // The command: add.
+        | u32::from(message[25]);
+    if different != 0 || u16_at(message, 44)? > 0x1f {
+        return None;
+    }
+    Some(UsualFlow {
+        buffer_id: u32_at(message, 32)?,
+        in_port: u32_at(message, 56)?,
+        eth_src: le64_at(message, 74)? & ADDRESS,
+        eth_dst: le64_at(message, 64)? & ADDRESS,
+        out_port: u32_at(message, 92)?,
+    })
+}
+
+/// `None` if it is no flow-mod, or none of the usual shape.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
+    let (head, rest) = message.split_first_chunk::<FLOW_MOD_SIZE>()?;
+    let whole = usize::from(u16_at(head, 2)?) == message.len();
+    if !whole || head[25] > 4 || u16_at(head, 44)? > 0x1f || u16_at(rest, 0)? != 1 {
+        return None;
+    }
+    let match_size = usize::from(u16_at(rest, 2)?);
+    let (match_, instructions) = rest.split_at_checked(match_size.next_multiple_of(8))?;
+    let mut fields = match_.get(4..match_size)?;
+    let mut flow = Flow {
+        deletes: head[25] >= 3,
+        buffer_id: u32_at(head, 32)?,
+        in_port: None,
+        eth_src: None,
+        eth_dst: None,
+        out: output_of(instructions)?,
+    };
+    while !fields.is_empty() {
+        // Anything else, and a field that comes twice, is for the codec.
+        let value = fields.get(4..)?;
+        let size = match u32_at(fields, 0)? {
+            IN_PORT if flow.in_port.is_none() => {
+                flow.in_port = Some(u32_at(value, 0)?);
+                8
+            }
+            ETH_DST if flow.eth_dst.is_none() => {
+                flow.eth_dst = Some(number(*value.first_chunk()?));
+                10
+            }
+            ETH_SRC if flow.eth_src.is_none() => {
+                flow.eth_src = Some(number(*value.first_chunk()?));
+                10
+            }
+            _ => return None,
+        };
+        fields = fields.get(size..)?;
+    }
+    Some(flow)
+}
+
+/// `None` if it is no packet-out, or none of the usual shape.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+pub(super) fn packet_out(message: &[u8]) -> Option<Sent<'_>> {
+    let (head, rest) = message.split_first_chunk::<PACKET_OUT_SIZE>()?;
+    let (actions, frame) = rest.split_at_checked(u16_at(head, 16)?.into())?;
+    if usize::from(u16_at(head, 2)?) != message.len() {
+        return None;
+    }
+    let out = if actions.is_empty() { Out::Nowhere } else { output(actions)? };
+    Some(Sent { buffer_id: u32_at(head, 8)?, in_port: u32_at(head, 12)?, out, frame })
+}
+
+/// What a single "apply this output" does, or no instruction.
+#[inline]
+fn output_of(instructions: &[u8]) -> Option<Out> {
+    if instructions.is_empty() {
+        return Some(Out::Nowhere);
+    }
+    if u32_at(instructions, 0)? != APPLY_OUTPUT {
+        return None;
+    }
+    output(instructions.get(8..)?)
+}
+
+/// A single output.
+#[inline]
+fn output(actions: &[u8]) -> Option<Out> {
+    let action: &[u8; OUTPUT_SIZE] = actions.try_into().ok()?;
+    if u32_at(action, 0)? != OUTPUT {
+        return None;
+    }
+    Some(Out::to(PortNo(u32_at(action, 4)?)))
+}

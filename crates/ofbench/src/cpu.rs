@@ -1,0 +1,60 @@
+//! Processor time that processes have used.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// The processor time of a process so far: its threads', and those of its threads that ended.
+///
+/// From `/proc/PID/stat`, whose fields 14 and 15 count ticks in user and in kernel mode (proc(5)).
+///
+/// # Errors
+/// There is no such process.
+pub fn time_of(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let ticks = ticks_in(&stat).ok_or(io::ErrorKind::InvalidData)?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second.max(1)))
+}
+
+/// The processor time of several processes together.
+///
+/// # Errors
+/// One of them is not there; the error names it.
+pub fn time_of_all(pids: &[u32]) -> io::Result<Duration> {
+    pids.iter()
+        .map(|pid| {
+            time_of(*pid).map_err(|why| {
+                io::Error::new(why.kind(), format!("the processor time of process {pid}: {why}"))
+            })
+        })
+        .sum()
+}
+
+/// The name, in parentheses, may hold anything; the fields are counted behind it.
+fn ticks_in(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let kernel: u64 = fields.next()?.parse().ok()?;
+    user.checked_add(kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_found_behind_whatever_name() {
+        let stat = "7 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 100 23 5 6 20 0 1";
+        assert_eq!(ticks_in(stat), Some(123));
+        assert_eq!(ticks_in("7 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn own_time_can_be_asked_for_and_that_of_nobody_names_the_process() {
+        assert!(time_of(std::process::id()).is_ok());
+        let error = time_of_all(&[u32::MAX]).unwrap_err().to_string();
+        assert!(error.contains("4294967295"), "{error}");
+    }
+}

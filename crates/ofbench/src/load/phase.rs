@@ -1,0 +1,136 @@
+//! What the directing thread and the workers tell each other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use super::failure::Failure;
+
+/// See [`super`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Connect,
+    Settle,
+    Warm,
+    Measure(usize),
+    Drain,
+    Stop,
+}
+
+impl Phase {
+    fn to_number(self) -> usize {
+        match self {
+            Self::Connect => 0,
+            Self::Settle => 1,
+            Self::Warm => 2,
+            Self::Measure(interval) => 3 + interval,
+            Self::Drain => usize::MAX - 1,
+            Self::Stop => usize::MAX,
+        }
+    }
+
+    fn from_number(number: usize) -> Self {
+        match number {
+            0 => Self::Connect,
+            1 => Self::Settle,
+            2 => Self::Warm,
+            usize::MAX => Self::Stop,
+            number if number == usize::MAX - 1 => Self::Drain,
+            number => Self::Measure(number - 3),
+        }
+    }
+}
+
+/// Written by one worker, read by the directing thread; in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Answered(AtomicU64);
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Shared {
+    phase: AtomicUsize,
+    /// Switches that are settled.
+    pub(super) settled: AtomicUsize,
+    /// Switches whose hosts have all talked.
+    pub(super) warm: AtomicUsize,
+    /// Workers with no question that waits.
+    pub(super) drained: AtomicUsize,
+    /// Packet-ins answered, of each worker.
+    answered: Vec<Answered>,
+    failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Shared {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            phase: AtomicUsize::new(Phase::Connect.to_number()),
+            settled: AtomicUsize::new(0),
+            warm: AtomicUsize::new(0),
+            drained: AtomicUsize::new(0),
+            answered: (0..workers).map(|_| Answered::default()).collect(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.answered.len()
+    }
+
+    /// Which phase it is.
+    #[inline]
+    pub(super) fn phase(&self) -> Phase {
+        Phase::from_number(self.phase.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.store(phase.to_number(), Ordering::Relaxed);
+    }
+
+    /// Notes how many packet-ins a worker has had answered so far.
+    #[inline]
+    pub(super) fn note_answered(&self, worker: usize, answered: u64) {
+        self.answered[worker].0.store(answered, Ordering::Relaxed);
+    }
+
+    /// Packet-ins answered so far.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Notes what failed; the first to do so is believed.
+    pub(super) fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        first.get_or_insert(failure);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn take_failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phase_comes_back_from_its_number() {
+        for phase in [
+            Phase::Connect,
+            Phase::Settle,
+            Phase::Warm,
+            Phase::Measure(0),
+            Phase::Measure(99),
+            Phase::Drain,
+            Phase::Stop,
+        ] {
+            assert_eq!(Phase::from_number(phase.to_number()), phase);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! For people: a few lines, figures in columns.
+
+use std::fmt::Write as _;
+
+use super::{Connections, Load, Ratios, Spread, Times};
+
+/// Figures as people read them: `12,345,678`, below 100 with two decimals.
+fn figure(figure: f64) -> String {
+    if figure.abs() < 100.0 {
+        return format!("{figure:.2}");
+    }
+    let digits = format!("{figure:.0}");
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        let after = digits.len() - place;
+        if place > 0 && after % 3 == 0 && digits.as_bytes()[place - 1] != b'-' {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn spread(spread: &Spread) -> String {
+    format!("{} ({} to {})", figure(spread.median), figure(spread.least), figure(spread.most))
+}
+
+fn times(times: &Times) -> String {
+    format!(
+        "p50 {}  p90 {}  p99 {}  p99.9 {}  max {} us",
+        figure(times.p50),
+        figure(times.p90),
+        figure(times.p99),
+        figure(times.p99_9),
+        figure(times.max)
+    )
+}
+
+fn line(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "{name:<16} {value}");
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn count(count: u64) -> String {
+    if count < 100 { count.to_string() } else { figure(count as f64) }
+}
+
+/// What a controller did under load.
+pub fn of_load(load: &Load) -> String {
+    let mut text = String::new();
+    line(&mut text, "answers/s", &spread(&load.answered_per_second));
+    if load.flows.is_some() {
+        line(&mut text, "flow-mods/s", &spread(&load.flow_mods_per_second));
+    }
+    if let Some(latency) = &load.latency_us {
+        line(&mut text, "latency", &times(latency));
+    }
+    if let Some(barrier) = &load.barrier_us {
+        line(&mut text, "to the barrier", &times(barrier));
+    }
+    let per_switch = format!(
+        "least {}/s, most {}/s",
+        figure(load.per_switch.least),
+        figure(load.per_switch.most)
+    );
+    line(&mut text, "per switch", &per_switch);
+    let counted = format!(
+        "{} answers: {} flow-mods, {} packet-outs, {} of them floods",
+        count(load.answered),
+        count(load.flow_mods),
+        count(load.packet_outs),
+        count(load.floods)
+    );
+    line(&mut text, "counted", &counted);
+    if let Some(flows) = load.flows {
+        line(&mut text, "flows kept", &count(flows));
+    }
+    if load.unanswered + load.late > 0 {
+        let lost = format!("{}, {} of them late", count(load.unanswered), count(load.late));
+        line(&mut text, "not answered", &lost);
+    }
+    if load.unasked > 0 {
+        line(&mut text, "not asked", &format!("{}, which were due", count(load.unasked)));
+    }
+    if load.others > 0 {
+        line(&mut text, "other messages", &count(load.others));
+    }
+    if let Some(cpu) = load.cpu_seconds_per_million {
+        line(&mut text, "CPU", &format!("{cpu:.3} s per million answers"));
+    }
+    if load.errors > 0 {
+        let first = load.first_error.as_deref().unwrap_or_default();
+        line(&mut text, "errors", &format!("{}, the first: {first}", count(load.errors)));
+    }
+    text
+}
+
+/// What a controller did with connections.
+pub fn of_connect(connections: &Connections) -> String {
+    let mut text = String::new();
+    line(&mut text, "all settled", &format!("after {:.3} s", connections.all_settled_seconds));
+    line(&mut text, "handshakes/s", &spread(&connections.handshakes_per_second));
+    if let Some(handshake) = &connections.handshake_us {
+        line(&mut text, "handshake", &times(handshake));
+    }
+    if let Some(cpu) = connections.cpu_seconds_per_thousand {
+        line(&mut text, "CPU", &format!("{cpu:.3} s per thousand handshakes"));
+    }
+    text
+}
+
+/// What became of the switches of a network: names and counts.
+pub fn of_switches(counts: &[(&str, u64)]) -> String {
+    let mut text = String::new();
+    for (name, counted) in counts {
+        line(&mut text, name, &count(*counted));
+    }
+    text
+}
+
+/// How two controllers compare.
+pub fn of_pairs(ratios: &Ratios) -> String {
+    let pairs: Vec<String> = ratios.pairs.iter().map(|ratio| format!("{ratio:.3}")).collect();
+    let Spread { median, least, most } = ratios.ratio;
+    format!("A / B            {median:.3} ({least:.3} to {most:.3})  pairs {}\n", pairs.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_grouped_by_thousands() {
+        let shown = [0.0, 7.255, 123.0, 1234.4, 12_345_678.0, -1234.0].map(figure);
+        assert_eq!(shown, ["0.00", "7.25", "123", "1,234", "12,345,678", "-1,234"]);
+    }
+}

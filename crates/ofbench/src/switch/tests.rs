@@ -1,0 +1,240 @@
+use openflow::{
+    Action, ControllerRole, Dpid, Features, FlowMod, FlowStatsRequest, GroupMod, Header, MacAddr,
+    Match, MultipartReply, PortNo, ReplyBody,
+};
+
+use super::*;
+
+const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+fn identity(version: Version) -> Identity {
+    Identity { dpid: Dpid(7), version, ports: 3, n_buffers: 16, max_flows: 2000 }
+}
+
+/// What a message is answered with, message by message.
+fn told(switch: &mut Switch, message: &[u8]) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    switch.receive(message, &mut out).unwrap();
+    cut(&out)
+}
+
+fn cut(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let (message, rest) = bytes.split_at(Header::decode(bytes).unwrap().length.into());
+        messages.push(message.to_vec());
+        bytes = rest;
+    }
+    messages
+}
+
+fn encoded(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Vec<u8> {
+    let mut out = Vec::new();
+    append(&mut out, encode).unwrap();
+    out
+}
+
+/// A switch that has been greeted.
+fn greeted(version: Version) -> Switch {
+    let mut switch = Switch::new(identity(version));
+    let hello = encoded(|room| Hello::new(&[version]).encode(0, room));
+    assert_eq!(told(&mut switch, &hello), Vec::<Vec<u8>>::new());
+    switch
+}
+
+fn ask(switch: &mut Switch, kind: Kind) -> Vec<Vec<u8>> {
+    let version = switch.identity().version;
+    told(switch, &encoded(|room| kind.encode_empty(version, 9, room)))
+}
+
+fn error_in(message: &[u8]) -> String {
+    ErrorMessage::decode(message).unwrap().to_string()
+}
+
+#[test]
+fn switch_settles_when_the_echo_behind_its_last_answer_comes_back() {
+    for version in VERSIONS {
+        let mut switch = greeted(version);
+        assert!(!switch.is_settled());
+        let told = ask(&mut switch, Kind::FeaturesRequest);
+        let features = Features::decode(&told[0]).unwrap();
+        assert_eq!(features.dpid, Dpid(7));
+        assert_eq!(features.ports.len(), if version == Version::V1_0 { 3 } else { 0 });
+        assert!(switch.is_described() && !switch.is_settled());
+        // Another question before the first echo is answered.
+        let more = ask(&mut switch, Kind::GetConfigRequest);
+        let reply = |echo: &[u8]| encoded(|room| echo_reply(echo, room));
+        assert_eq!(self::told(&mut switch, &reply(&told[1])), Vec::<Vec<u8>>::new());
+        assert!(!switch.is_settled());
+        self::told(&mut switch, &reply(&more[1]));
+        assert!(switch.is_settled());
+        // An echo request is answered, and asks for nothing more.
+        assert_eq!(ask(&mut switch, Kind::EchoRequest).len(), 1);
+        assert!(switch.is_settled());
+        // Nor is more asked once it has settled.
+        let barrier = ask(&mut switch, Kind::BarrierRequest);
+        assert_eq!((barrier.len(), Header::decode(&barrier[0]).unwrap().xid), (1, 9));
+    }
+}
+
+#[test]
+fn echo_replies_that_nobody_asked_for_settle_nothing() {
+    let mut switch = greeted(Version::V1_3);
+    ask(&mut switch, Kind::FeaturesRequest);
+    for xid in [0, 9, ECHO_XID, u32::MAX] {
+        let echo = Echo { is_reply: true, xid, data: &[] };
+        told(&mut switch, &encoded(|room| echo.encode(Version::V1_3, room)));
+        assert!(!switch.is_settled(), "{xid}");
+    }
+    // What was not sent yet is not answered by the reply to it.
+    let mut switch = greeted(Version::V1_3);
+    let forged = Echo { is_reply: true, xid: ECHO_XID | 0xffff, data: &[] };
+    told(&mut switch, &encoded(|room| forged.encode(Version::V1_3, room)));
+    ask(&mut switch, Kind::FeaturesRequest);
+    assert!(!switch.is_settled());
+}
+
+#[test]
+fn version_that_is_not_spoken_is_refused_both_ways() {
+    let mut switch = Switch::new(identity(Version::V1_3));
+    let (mut out, old) = (Vec::new(), encoded(|room| Hello::new(&[Version::V1_0]).encode(0, room)));
+    let fault = switch.receive(&old, &mut out).unwrap_err();
+    assert!(matches!(fault, Fault::Version { ours: Version::V1_3, .. }), "{fault}");
+    assert_eq!(error_in(&out), "HELLO_FAILED/INCOMPATIBLE");
+
+    let mut switch = Switch::new(identity(Version::V1_0));
+    let refusal =
+        ErrorMessage { version: Version::V1_0, kind: 0, code: 0, data: b"1.3 or nothing" };
+    let message = encoded(|room| refusal.encode(1, room));
+    let fault = switch.receive(&message, &mut Vec::new()).unwrap_err().to_string();
+    assert!(fault.contains("HELLO_FAILED") && fault.contains("1.3 or nothing"), "{fault}");
+}
+
+#[test]
+fn first_message_that_is_no_hello_is_named() {
+    let mut switch = Switch::new(identity(Version::V1_0));
+    let features = [1, 5, 0, 8, 0, 0, 0, 0];
+    let fault = switch.receive(&features, &mut Vec::new()).unwrap_err().to_string();
+    assert!(fault.contains("FEATURES_REQUEST"), "{fault}");
+}
+
+#[test]
+fn everything_a_controller_asks_is_answered_or_refused() {
+    use MultipartRequest as Ask;
+    for version in VERSIONS {
+        let mut switch = greeted(version);
+        ask(&mut switch, Kind::FeaturesRequest);
+        let mut requests = vec![
+            Ask::Desc,
+            Ask::Flow(FlowStatsRequest::new(Match::new())),
+            Ask::Aggregate(FlowStatsRequest::new(Match::new())),
+            Ask::Table,
+            Ask::PortStats(PortNo::ANY),
+            Ask::Queue { port_no: PortNo::ANY, queue_id: None },
+        ];
+        if version == Version::V1_3 {
+            requests.extend([
+                Ask::Group(1),
+                Ask::GroupDesc,
+                Ask::GroupFeatures,
+                Ask::Meter(1),
+                Ask::MeterConfig(1),
+                Ask::MeterFeatures,
+                Ask::PortDesc,
+            ]);
+        }
+        for request in &requests {
+            let told = told(&mut switch, &encoded(|room| request.encode(version, 5, room)));
+            let reply = MultipartReply::decode(&told[0]).unwrap();
+            assert!(!reply.more, "{request:?}");
+            assert_eq!(Header::decode(&told[0]).unwrap().xid, 5);
+            match reply.body {
+                ReplyBody::PortDesc(ports) => assert_eq!(ports.len(), 3),
+                ReplyBody::PortStats(ports) => assert_eq!(ports.len(), 3),
+                ReplyBody::Table(tables) => {
+                    assert_eq!(tables.len(), usize::from(identity(version).n_tables()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_by_the_right_error() {
+    let mut switch = greeted(Version::V1_3);
+    let unknown = [4, 77, 0, 8, 0, 0, 0, 1];
+    assert_eq!(error_in(&told(&mut switch, &unknown)[0]), "BAD_REQUEST/BAD_TYPE");
+    let features = MultipartRequest::TableFeatures((&[]).into());
+    let features = encoded(|room| features.encode(Version::V1_3, 1, room));
+    assert_eq!(error_in(&told(&mut switch, &features)[0]), "BAD_REQUEST/BAD_MULTIPART");
+    let group = [4, 15, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(error_in(&told(&mut switch, &group)[0]), "GROUP_MOD_FAILED/OUT_OF_GROUPS");
+    assert!(GroupMod::decode(&group).is_ok());
+    let meter = [4, 29, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(error_in(&told(&mut switch, &meter)[0]), "METER_MOD_FAILED/OUT_OF_METERS");
+    let foreign = [4, 4, 0, 16, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
+    assert_eq!(error_in(&told(&mut switch, &foreign)[0]), "BAD_REQUEST/BAD_EXPERIMENTER");
+    let table = FlowMod::add(Match::new()).table(100);
+    let table = encoded(|room| table.encode(Version::V1_3, 1, room));
+    assert_eq!(error_in(&told(&mut switch, &table)[0]), "FLOW_MOD_FAILED/BAD_TABLE_ID");
+}
+
+#[test]
+fn roles_of_an_older_election_are_stale() {
+    let mut switch = greeted(Version::V1_3);
+    let mut claim = |role, generation_id| {
+        let role = Role { role, generation_id };
+        told(&mut switch, &encoded(|room| role.encode_request(Version::V1_3, 1, room))).remove(0)
+    };
+    let reply = Role::decode_reply(&claim(ControllerRole::Master, 5)).unwrap();
+    assert_eq!((reply.role, reply.generation_id), (ControllerRole::Master, 5));
+    assert_eq!(error_in(&claim(ControllerRole::Slave, 4)), "ROLE_REQUEST_FAILED/STALE");
+    let reply = Role::decode_reply(&claim(ControllerRole::NoChange, 0)).unwrap();
+    assert_eq!(reply.role, ControllerRole::Master);
+    assert!(Role::decode_reply(&claim(ControllerRole::Slave, 6)).is_ok());
+}
+
+#[test]
+fn flows_are_told_in_parts_and_none_is_lost() {
+    for version in VERSIONS {
+        let mut switch = greeted(version);
+        ask(&mut switch, Kind::FeaturesRequest);
+        let actions = [Action::output(PortNo(1))];
+        for number in 0..1500_u64 {
+            let [_, _, address @ ..] = number.to_be_bytes();
+            let flow_mod = FlowMod::add(Match::new().eth_dst(MacAddr(address))).apply(&actions);
+            let message = encoded(|room| flow_mod.encode(version, 1, room));
+            let mut out = Vec::new();
+            let event = switch.receive(&message, &mut out).unwrap();
+            assert_eq!(event, Event::FlowMod { buffer_id: None });
+            assert!(out.is_empty());
+        }
+        let request = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
+        let told = told(&mut switch, &encoded(|room| request.encode(version, 5, room)));
+        let (mut flows, mut ended) = (0, false);
+        for part in told.iter().filter(|message| message[1] != 2) {
+            let reply = MultipartReply::decode(part).unwrap();
+            let ReplyBody::Flow(part) = reply.body else { panic!("flows") };
+            assert!(!ended);
+            ended = !reply.more;
+            flows += part.len();
+        }
+        assert_eq!((flows, ended), (1500, true));
+    }
+}
+
+#[test]
+fn message_cut_anywhere_is_a_fault_or_an_answer_and_never_a_panic() {
+    let flow_mod = FlowMod::add(Match::new().eth_dst(MacAddr([2; 6])));
+    let whole = encoded(|room| flow_mod.encode(Version::V1_3, 1, room));
+    for kind in 0..=40 {
+        for len in 8..whole.len() {
+            let mut message = whole[..len].to_vec();
+            message[1] = kind;
+            message[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+            let mut switch = greeted(Version::V1_3);
+            let _ = switch.receive(&message, &mut Vec::new());
+        }
+    }
+}

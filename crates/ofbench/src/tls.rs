@@ -1,0 +1,152 @@
+//! TLS towards the controller: whom to believe, and what to show.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
+
+/// The files that a switch needs, as `rosemary pki switch` lays them out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// The authorities that may have issued the controller's certificate.
+    pub ca: PathBuf,
+    /// The switches' certificate.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+impl Files {
+    /// `ca-cert.pem`, `cert.pem` and `key.pem` in a directory.
+    pub fn in_dir(dir: &Path) -> Self {
+        Self { ca: dir.join("ca-cert.pem"), cert: dir.join("cert.pem"), key: dir.join("key.pem") }
+    }
+}
+
+/// What is needed to connect by TLS. Cheap to clone.
+#[derive(Clone)]
+pub struct Tls(Arc<ClientConfig>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or does not hold what it should.
+    pub fn load(files: &Files) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&files.ca)? {
+            roots.add(authority).with_context(|| not_that(&files.ca, "an authority"))?;
+        }
+        let own = certificates(&files.cert)?;
+        let key = PrivateKeyDer::from_pem_file(&files.key)
+            .with_context(|| not_that(&files.key, "a private key"))?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier = AnyName {
+            algorithms: provider.signature_verification_algorithms,
+            by_name: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()?,
+        };
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_client_auth_cert(own, key)
+            .with_context(|| not_that(&files.cert, "the certificate of that key"))?;
+        // Every connection is to cost what a switch's first one does.
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// A session of one connection.
+    pub(crate) fn session(&self) -> io::Result<ClientConnection> {
+        // Switches know the controller's address and its authority, not its name.
+        let name = ServerName::try_from("controller").map_err(io::Error::other)?;
+        ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)
+    }
+}
+
+fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| not_that(path, "certificates"))?;
+    if found.is_empty() {
+        bail!("{} holds no certificate", path.display());
+    }
+    Ok(found)
+}
+
+fn not_that(path: &Path, what: &str) -> String {
+    format!("{} cannot be used as {what}", path.display())
+}
+
+/// Verifies what the usual verifier does, but for the name: the controller's certificate has to be
+/// issued by the authority, and whoever holds one is the controller, as for Open vSwitch.
+#[derive(Debug)]
+struct AnyName {
+    algorithms: WebPkiSupportedAlgorithms,
+    by_name: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // The name is looked at last, so whoever fails by it alone has passed all else.
+        match self.by_name.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        ) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,107 @@
+//! The command as people and programs use it: what it prints, and its exit codes.
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use ofbench::null::Null;
+use openflow::Version;
+use serde_json::Value;
+
+const DOCUMENTATION: &str = include_str!("../../../docs/ofbench.md");
+
+fn ofbench(words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ofbench")).args(words.split_whitespace()).output().unwrap()
+}
+
+/// Runs `with` the address of a null controller.
+fn with_null(with: impl FnOnce(&str)) {
+    let null = Null::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
+    let address = null.address().unwrap().to_string();
+    let stop = Arc::new(AtomicBool::new(false));
+    let its = stop.clone();
+    let thread = thread::spawn(move || null.run(&its));
+    with(&address);
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap().unwrap();
+}
+
+/// The JSON that a command prints.
+fn json(words: &str) -> Value {
+    let output = ofbench(words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The names of an object's fields, those of objects in it too.
+fn names(value: &Value) -> Vec<String> {
+    let Value::Object(fields) = value else { return Vec::new() };
+    fields.iter().flat_map(|(name, value)| [vec![name.clone()], names(value)].concat()).collect()
+}
+
+#[test]
+fn every_field_of_the_json_is_documented() {
+    with_null(|address| {
+        let own = std::process::id();
+        let short = format!("{address} --seconds 0.1 --repeat 2 --switches 3 --macs 20 --json");
+        for words in [
+            format!("throughput {short} --pids {own} --vs {address} --vs-pids {own}"),
+            format!("latency {short} --of 1.0"),
+            format!("rate {short} --rate 500"),
+            format!("flow-mod {short} --no-buffer"),
+            format!("connect {short} --vs {address} --pids {own}"),
+            format!("switches {address} --topology ring:3 --seconds 0.3 --json"),
+        ] {
+            let told = json(&words);
+            assert_eq!(told["version"], 1, "{words}");
+            for name in names(&told) {
+                assert!(DOCUMENTATION.contains(&format!("`{name}`")), "{name} of {words}");
+            }
+        }
+    });
+}
+
+#[test]
+fn figures_of_the_json_are_those_of_the_run() {
+    with_null(|address| {
+        let told = json(&format!(
+            "throughput {address} --vs {address} --seconds 0.1 --repeat 2 --of 1.0 --json"
+        ));
+        assert!(told["answered"].as_u64().unwrap() > 0);
+        assert_eq!(told["answered"], told["flow_mods"]);
+        assert_eq!(told["packet_outs"], 0);
+        assert_eq!(told["setup"]["of"], "1.0");
+        let pairs = told["vs"]["ratios"]["pairs"].as_array().unwrap();
+        assert_eq!(pairs.len(), 2);
+        let told = json(&format!("latency {address} --seconds 0.1 --repeat 1 --json"));
+        assert_eq!(told["latency_us"]["count"], told["answered"]);
+    });
+}
+
+#[test]
+fn exit_code_says_whose_fault_it_is() {
+    let code = |words: &str| {
+        let output = ofbench(words);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(code("--help").0, Some(0));
+    assert_eq!(code("throughput").0, Some(2));
+    let (exit, said) = code("throughput 127.0.0.1:1 --seconds 0.1");
+    assert!(exit == Some(1) && said.contains("127.0.0.1:1"), "{exit:?} {said}");
+    let (exit, said) = code("switches 127.0.0.1:1 --topology star:3");
+    assert!(exit == Some(2) && said.contains("fat-tree:K"), "{exit:?} {said}");
+    let (exit, said) = code("throughput 127.0.0.1:1 --tls-dir /nonexistent");
+    assert!(exit == Some(1) && said.contains("/nonexistent/ca-cert.pem"), "{exit:?} {said}");
+    with_null(|address| {
+        let (exit, said) = code(&format!("null --listen {address}"));
+        assert!(exit == Some(1) && said.contains(address), "{exit:?} {said}");
+        let (exit, said) = code(&format!("throughput {address} --pids 4294967295 --seconds 0.1"));
+        assert!(exit == Some(1) && said.contains("4294967295"), "{exit:?} {said}");
+        let said = ofbench(&format!("latency {address} --seconds 0.1 --repeat 1")).stdout;
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("answers/s") && said.contains("p99.9"), "{said}");
+    });
+}
