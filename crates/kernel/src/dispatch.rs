@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use dal::drivers::openflow::MAX_PORTS;
 use openflow::{PacketIn, PortReason, PortStatus};
 
 use crate::held::{Deliver, Held, Holds, Ticket};
@@ -13,9 +14,6 @@ use crate::pause::{Full, PATIENCE};
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
 use crate::switch::Switch;
-
-/// Most ports that a switch may have, those that it adds later included.
-const MAX_PORTS: usize = 65_536;
 
 /// Everything that a packet passes between its switch and the apps.
 #[derive(Debug, Default)]

@@ -123,6 +123,11 @@ impl Switch {
         }
     }
 
+    /// How many ports it has, its own to the machine that it runs on (`LOCAL`) left out.
+    pub(crate) fn ports_that_lead_out(&self) -> usize {
+        self.ports.values().filter(|port| port.port_no.is_physical()).count()
+    }
+
     /// What operators are told about it.
     pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
         let Counters {
@@ -141,7 +146,7 @@ impl Switch {
             address: address.to_string(),
             transport: transport.to_owned(),
             epoch: self.epoch,
-            ports: self.ports.values().filter(|port| port.port_no.is_physical()).count(),
+            ports: self.ports_that_lead_out(),
             n_tables: self.n_tables,
             table_size: self.tables.get(&0).and_then(|table| table.max_entries),
             flows_at_start: self
@@ -163,6 +168,8 @@ impl Switch {
 
 #[cfg(test)]
 mod tests {
+    use openflow::{MacAddr, PortNo};
+
     use super::*;
 
     #[test]
@@ -186,5 +193,17 @@ mod tests {
             (status.n_tables, status.table_size, status.flows_at_start),
             (2, Some(1000), Some(7))
         );
+    }
+    #[test]
+    fn port_of_its_own_machine_is_not_counted_among_those_that_lead_out() {
+        let port = |number| PortDesc::new(PortNo(number), MacAddr([2; 6]), "eth");
+        let info = SwitchInfo {
+            version: Version::V1_3,
+            dpid: Dpid(1),
+            n_tables: 1,
+            n_buffers: 0,
+            ports: vec![port(1), port(2), port(PortNo::LOCAL.0)],
+        };
+        assert_eq!(Switch::new(info, 1).ports_that_lead_out(), 2);
     }
 }

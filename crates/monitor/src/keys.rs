@@ -270,4 +270,20 @@ mod tests {
         let error = loaded(dir.path()).unwrap_err();
         assert!(error.contains("openssl pkey"), "{error}");
     }
+    #[test]
+    fn file_that_is_cut_off_or_no_base64_is_told_in_words_without_what_stands_in_it() {
+        for name in [CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY] {
+            let dir = keys();
+            let path = dir.path().join(name);
+            let whole = std::fs::read_to_string(&path).unwrap();
+            let cut = &whole[..whole.len() / 2];
+            let spoilt = whole.replacen('\n', "\n%s3cret%", 1);
+            for (bytes, why) in [(cut, "cut off"), (&spoilt, "not base64")] {
+                write(&path, bytes.as_bytes(), 0o600);
+                let error = loaded(dir.path()).unwrap_err();
+                assert!(error.contains(name) && error.contains(why), "{error}");
+                assert!(!error.contains("s3cret") && !error.contains("115, 51, 99"), "{error}");
+            }
+        }
+    }
 }

@@ -181,7 +181,20 @@ fn read(fd: OwnedFd) -> io::Result<Zeroizing<Vec<u8>>> {
 fn certificates(pem: &[u8], which: Which) -> Result<Vec<CertificateDer<'static>>, KeysError> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| KeysError::new(which, format!("it is not readable as PEM: {error}")))
+        .map_err(|error| KeysError::new(which, not_pem(&error)))
+}
+
+/// What keeps a file from being PEM (RFC 7468), without what stands in it: that may be a secret, and
+/// the library prints it as numbers.
+fn not_pem(error: &PemError) -> String {
+    let why = match error {
+        PemError::MissingSectionEnd { .. } => "a -----BEGIN has no -----END; is it cut off?",
+        PemError::IllegalSectionStart { .. } => "a line with -----BEGIN is not whole",
+        PemError::Base64Decode(_) => "between -----BEGIN and -----END stands what is not base64",
+        PemError::SectionTooLarge => "what stands between -----BEGIN and -----END is too long",
+        _ => "it cannot be read to its end",
+    };
+    format!("it is not readable as PEM: {why}")
 }
 
 fn no_certificate(which: Which) -> KeysError {
@@ -199,7 +212,7 @@ fn signing_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, KeysError> {
         PemError::NoItemsFound => {
             unusable("there is no private key in it (-----BEGIN PRIVATE KEY-----)".into())
         }
-        error => unusable(format!("it is not readable as PEM: {error}")),
+        error => unusable(not_pem(&error)),
     })?;
     let mut key = key;
     let signing = ring::sign::any_supported_type(&key);

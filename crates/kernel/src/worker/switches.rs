@@ -145,12 +145,12 @@ impl Worker {
         table_miss(version, xid, &mut connection.out);
         let epoch = self.epoch;
         self.epoch = self.wires.crew.next_epoch(epoch);
-        let ports = info.ports.len();
         let address = connection.address;
         let mut switch = Switch::new(info, epoch);
         self.dispatch.switch_up(&mut switch);
         if let Some(suppressed) = self.rates.connected.admit(now) {
             let transport = connection.transport();
+            let ports = switch.ports_that_lead_out();
             info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
         }
         if let Some(ticket) = connection.ticket.take() {

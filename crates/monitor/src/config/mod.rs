@@ -13,7 +13,7 @@ mod value;
 
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use kernel::control::Plain;
@@ -264,6 +264,10 @@ fn read(path: &Path) -> io::Result<String> {
     // A pipe in its place must not keep the monitor waiting.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    // And one that is still empty must not pass for a configuration that says nothing.
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe, which may come too late; it must be a file"));
+    }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {

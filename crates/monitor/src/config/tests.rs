@@ -300,3 +300,26 @@ fn wall_is_the_best_there_is_or_all_of_it_and_nothing_else() {
     let error = require("\"all\"").unwrap_err();
     assert!(error.contains("/r.toml:2:") && error.contains("\"best\" or \"full\""), "{error}");
 }
+
+#[test]
+fn pipe_in_the_files_place_is_refused_whether_something_is_in_it_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("rosemary.toml");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let refused = || {
+        let error = Config::load(Some(&pipe)).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, "it is a pipe, which may come too late; it must be a file");
+    };
+    refused();
+    let both = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    refused();
+    io::Write::write_all(&mut &both, b"[controller]\n").unwrap();
+    refused();
+}
+
+#[test]
+fn null_device_is_a_configuration_of_defaults() {
+    assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
+}

@@ -12,4 +12,4 @@ mod tests;
 
 pub use closed::Closed;
 pub use inventory::{Table, Told};
-pub use session::{Event, Session, SwitchInfo, Timing, recognise};
+pub use session::{Event, MAX_PORTS, Session, SwitchInfo, Timing, recognise};

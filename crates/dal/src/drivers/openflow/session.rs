@@ -25,8 +25,9 @@ use super::inventory::{Inventory, Told};
 /// The versions we speak, best last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
-/// Most ports that a switch may describe: more than its 16-bit predecessors could number.
-pub(super) const MAX_PORTS: usize = 65_536;
+/// Most ports that a switch may have. Each takes some 70 bytes here, and thousands of connections may be
+/// in their handshakes at once, of which nobody knows yet whether they are switches.
+pub const MAX_PORTS: usize = 8_192;
 
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
 const WHOLE_PACKET: u16 = 0xffff;
