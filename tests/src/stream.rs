@@ -67,6 +67,10 @@ impl Stream {
             let address = format!("{}/64", address(host));
             host.run("ip", &["address", "add", &address, "dev", "eth0", "nodad"])?;
         }
+        // The system takes a moment to take packets for it, on a busy machine some tens of them.
+        let taken = format!("ip -6 route show table local | grep -qw 'local {}'", address(to));
+        let wait = format!("for _ in $(seq 200); do {taken} && exit; sleep 0.05; done; exit 1");
+        to.run("sh", &["-c", &wait]).context("the receiver gets its address")?;
         let (whom, mac) = (address(to), to.mac());
         let known = ["lladdr", &mac, "dev", "eth0", "nud", "permanent"];
         from.run("ip", &[&["neighbour", "replace", &whom][..], &known].concat())?;

@@ -284,6 +284,8 @@ fn thousands_of_connections_and_half_handshakes_keep_no_switch_out() {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
         pki.switch("both", &["--dpid", "0x1", "--dpid", "0x2"])?.give_to(&s1)?;
+        // It may have been here already, over plain TCP, and leaves in order to come back.
+        rosemary.wait_for_log(&["switch connected", "transport=\"tls"], SOON)?;
         let before = rosemary.wait_for_switch(&s1)?;
         assert_eq!(h1.ping(&h2, 3, INTERVAL)?.lost(), 0);
 

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
@@ -133,6 +134,21 @@ impl Channel {
                 Err(ChannelError::Closed)
             }
             Err(error) => Err(ChannelError::System(error.into())),
+        }
+    }
+
+    /// As [`receive`](Self::receive), but waits for the message, on a non-blocking socket too.
+    ///
+    /// # Errors
+    /// As `receive`, `WouldBlock` aside.
+    pub fn wait<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        loop {
+            match self.receive() {
+                Err(ChannelError::WouldBlock) => {
+                    let _ = poll(&mut [PollFd::new(self, PollFlags::IN)], None); // then again
+                }
+                result => return result,
+            }
         }
     }
 
@@ -313,5 +329,18 @@ mod tests {
         let long = Ping::Hello("x".repeat(60_000));
         let full = (0..1_000).find_map(|_| a.send(&long, &[]).err());
         assert!(matches!(full, Some(ChannelError::WouldBlock)));
+    }
+
+    #[test]
+    fn message_is_waited_for_and_so_is_the_end() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        assert!(matches!(ours.receive::<String>(), Err(ChannelError::WouldBlock)));
+        let sender = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            theirs.send(&"late", &[]).unwrap();
+        });
+        assert_eq!(ours.wait::<String>().unwrap().0, "late");
+        assert!(matches!(ours.wait::<String>(), Err(ChannelError::Closed)));
+        sender.join().unwrap();
     }
 }

@@ -7,8 +7,9 @@
 //! | --- | --- |
 //! | [`shm`] | memfds, sealed against resizing and, for the reader's side, against writing |
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
-//! | [`doorbell`] | an eventfd that wakes a peer that sleeps |
+//! | [`doorbell`] | a pipe that wakes a peer that sleeps |
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`clock`] | the time that applications are told |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
 //! | [`flight`] | in which app a process was when it died |
@@ -21,6 +22,7 @@
 //! open anything that its caller did not name.
 
 pub mod channel;
+pub mod clock;
 pub mod doorbell;
 pub mod flight;
 pub mod jail;

@@ -20,10 +20,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use sdk::abi::RecordKind;
 use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
 use sys::channel::{Channel, ChannelError};
+use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
@@ -127,7 +127,7 @@ enum Turn {
 
 /// Confines this process and loads the application; `None` if the first was all it was to do.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
-    let (request, fds) = next(monitor)?;
+    let (request, fds) = monitor.wait()?;
     if let Request::Try { wall } = request {
         let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let confined = wall::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
@@ -147,19 +147,6 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
     Ok(Some(Zone::of(app)))
-}
-
-/// Waits for the monitor's next request.
-fn next(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ZoneError> {
-    loop {
-        match monitor.receive() {
-            Err(ChannelError::WouldBlock) => {
-                let mut fds = [PollFd::new(monitor, PollFlags::IN)];
-                let _ = poll(&mut fds, None); // interrupted: look again
-            }
-            result => return Ok(result?),
-        }
-    }
 }
 
 impl Zone {
@@ -364,13 +351,6 @@ fn ends_part(record: &[u8]) -> bool {
         (RecordKind::SnapshotPart as u16).to_le_bytes(),
     ];
     record.get(4..6).is_some_and(|kind| ENDS.iter().any(|end| end == kind))
-}
-
-/// Monotonic time in nanoseconds.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
-    seconds * 1_000_000_000 + nanos
 }
 
 #[cfg(test)]

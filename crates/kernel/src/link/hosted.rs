@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
 use sdk::abi::host::{Gathered, Host, HostedApp, LoadError};
 use sdk::abi::{Level, MAX_BATCH};
 use sys::object::Object;
@@ -327,13 +326,6 @@ impl Link {
             Place::Nowhere | Place::Zone(_) => None,
         }
     }
-}
-
-/// Monotonic time in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
-    seconds * 1_000_000_000 + nanos
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(crate) use self::counts::{Counts, News};
 pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
 use self::hosted::Hosted;
-pub(crate) use self::hosted::{Messages, now_ns};
+pub(crate) use self::hosted::Messages;
 use self::part::Role;
 use self::spent::Spent;
 use self::tracked::Tracked;

@@ -92,7 +92,7 @@ struct Server {
 /// # Errors
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
-    let (request, fds) = wait_for(&monitor)?;
+    let (request, fds) = monitor.wait()?;
     let Request::Start { listeners, run_as, apps, plain, tls, workers } = request else {
         return Err(ServerError::NotStarted);
     };
@@ -172,18 +172,6 @@ fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerEr
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
     move |error| ServerError::System { what, error }
-}
-
-fn wait_for(monitor: &Channel) -> Result<(Request, Vec<OwnedFd>), ServerError> {
-    loop {
-        match monitor.receive() {
-            Err(ChannelError::WouldBlock) => {
-                let mut fds = [PollFd::new(monitor, PollFlags::IN)];
-                let _ = poll(&mut fds, None); // interrupted: look again
-            }
-            result => return Ok(result?),
-        }
-    }
 }
 
 impl Server {

@@ -9,13 +9,13 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sys::clock::now_ns;
 use sys::flight::{Call, Seat};
 use sys::object::Object;
 use tracing::error;
 
 use super::{Notice, Worker};
 use crate::control::AppId;
-use crate::link::now_ns;
 
 impl Worker {
     /// Makes this worker's instance of an app.

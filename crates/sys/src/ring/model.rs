@@ -34,7 +34,7 @@ fn pair(capacity: u32) -> (KernelEnd, ZoneEnd) {
     (KernelEnd::over(up, down_view, capacity), zone)
 }
 
-/// What an eventfd is to its two ends.
+/// What a doorbell is to its two ends.
 #[derive(Default)]
 struct Bell {
     loud: Mutex<bool>,
