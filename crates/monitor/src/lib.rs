@@ -27,6 +27,7 @@
 
 pub mod admin;
 mod attachment;
+mod child;
 mod choice;
 pub mod config;
 pub mod error;
@@ -38,6 +39,7 @@ mod numbers;
 mod object;
 pub mod options;
 mod output;
+pub mod packages;
 pub mod places;
 mod program;
 mod reception;

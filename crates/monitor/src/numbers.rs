@@ -74,7 +74,7 @@ pub(crate) fn of<'n>(
         hint: HINT,
         source,
     })?;
-    lock(&dir).map_err(|error| refuse("lock the directory of", error))?;
+    lock(&dir, FlockOperation::NonBlockingLockExclusive).map_err(|error| refuse("lock the directory of", error))?;
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut book = match text {
@@ -124,10 +124,11 @@ fn parse(text: &[u8]) -> Result<Book, String> {
     Ok(book)
 }
 
-fn lock(dir: &File) -> io::Result<()> {
+/// Locks a directory, by one of the two operations that do not block.
+pub(crate) fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        match flock(dir, operation) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(10));
             }

@@ -43,6 +43,14 @@ impl Places {
         })
     }
 
+    /// Finds `rosemary-security`.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn security() -> Result<PathBuf, StartError> {
+        program("rosemary-security", &own_dir()?)
+    }
+
     /// Finds the object of the app `name`: in `configured`, if that says where it is.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 
+use super::manifest::Manifests;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
@@ -98,7 +99,9 @@ impl AppConfig {
         self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
     }
 
-    pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
+    /// What `table` says of an app; what it does not say is as the app's manifest, `base`, has it, if
+    /// there is one.
+    pub(super) fn read(table: Table<'_>, base: &Manifests) -> Result<Self, Mistake> {
         let name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)))?;
         let name = name.ok_or_else(|| {
             Mistake::new(
@@ -107,33 +110,39 @@ impl AppConfig {
             )
         })?;
         let host = table.read("host", r#""user" or "kernel""#, |it| host_named(it.text()?))?;
-        let stage = stage(table)?;
+        let manifest = base.get(name);
+        let default = manifest.cloned().unwrap_or_else(|| Self::named(name));
+        let stage = stage(table, default.stage)?;
         let band = table.read(
             "band",
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
         let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
-        let default = Self::named(name);
-        let per_second = |key| {
+        let capabilities = capabilities.unwrap_or_else(|| match manifest {
+            Some(manifest) => manifest.capabilities.clone(),
+            None => default_capabilities(stage),
+        });
+        let per_second = |key, default| {
             let most = format!("messages per second, 0 to {}", u32::MAX);
-            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
+            let said = table.read(key, &most, |it| u32::try_from(it.number()?).ok())?;
+            Ok::<_, Mistake>(said.unwrap_or(default))
         };
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,
-            filter: filter(table)?,
+            filter: filter(table, default.filter)?,
             band,
-            capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            capabilities,
             quota: Quota {
-                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
-                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
-                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
+                flow_mods: per_second("flow-mods-per-second", default.quota.flow_mods)?,
+                packet_outs: per_second("packet-outs-per-second", default.quota.packet_outs)?,
+                requests: per_second("requests-per-second", default.quota.requests)?,
             },
             at: table.get("band").map_or(table.at, |it| it.at),
-            ..default
+            name: name.into(),
         })
     }
 }
@@ -158,7 +167,7 @@ pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
     value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
+fn stage(table: Table<'_>, default: Stage) -> Result<Stage, Mistake> {
     let stage =
         table.read("stage", r#""guard", "control" or "observe""#, |it| match it.text()? {
             "guard" => Some(Stage::Guard(Fail::Closed)),
@@ -166,7 +175,7 @@ fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
             "observe" => Some(Stage::Observe),
             _ => None,
         })?;
-    let stage = stage.unwrap_or(Stage::Control);
+    let stage = stage.unwrap_or(default);
     let fail = table.read("fail", r#""open" or "closed""#, |it| match it.text()? {
         "open" => Some(Fail::Open),
         "closed" => Some(Fail::Closed),
@@ -183,7 +192,7 @@ fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
     }
 }
 
-fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
+fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     let expected = "ethertypes from 0x0600 to 0xffff, as 0x0806 for ARP";
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
@@ -199,7 +208,10 @@ fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
             return Err(Mistake::new(list.at, what));
         }
     }
-    Ok(Filter { ethertypes: ethertypes.unwrap_or_default(), dpids: dpids.unwrap_or_default() })
+    Ok(Filter {
+        ethertypes: ethertypes.unwrap_or(default.ethertypes),
+        dpids: dpids.unwrap_or(default.dpids),
+    })
 }
 
 /// A DPID as Rosemary prints it, or the same 16 digits without colons, as Open vSwitch does.
@@ -217,7 +229,7 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
-fn capability(value: &Value<'_>) -> Option<Capability> {
+pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
         let id = id.strip_prefix("0x")?;
@@ -226,9 +238,18 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
     CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
-fn known_capabilities() -> String {
+pub(super) fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
     format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+}
+
+/// A capability as the configuration has it.
+pub fn capability_name(capability: Capability) -> String {
+    if let Capability::Experimenter(id) = capability {
+        return format!("experimenter:{id:#010x}");
+    }
+    let known = CAPABILITIES.iter().find(|(_, known)| *known == capability);
+    known.map_or_else(|| format!("{capability:?}"), |(name, _)| (*name).into())
 }
 
 /// What runs an app, by its name in the configuration.

@@ -9,6 +9,8 @@
 
 mod app;
 mod band;
+mod manifest;
+mod trust;
 mod value;
 
 use std::io::{self, Read as _};
@@ -21,8 +23,12 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
+pub use app::{
+    APP_KEYS, AppConfig, NAME_FORM, capability_name, host_name, host_named, is_name, stage_name,
+};
 pub use band::NONE as NO_BAND;
+pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use trust::{TRUST_KEYS, Trust};
 
 use crate::error::StartError;
 use crate::wall::Require;
@@ -42,7 +48,7 @@ pub const DEFAULT_APP: &str = "learning-switch";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 3] = ["controller", "zones", "app"];
+pub const TOP_KEYS: [&str; 4] = ["controller", "zones", "trust", "app"];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 6] =
@@ -73,6 +79,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How much of a wall there must be around each app.
     pub require: Require,
+    /// The developers whose packages may be installed and run.
+    pub trust: Vec<Trust>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
     /// The file's text, to tell lines by.
@@ -109,17 +117,30 @@ impl Config {
     /// # Errors
     /// [`StartError::Config`] for the first mistake.
     pub fn parse(file: PathBuf, text: String) -> Result<Self, StartError> {
-        match Self::understand(&file, &text) {
+        match Self::understand(&file, &text, None) {
             Ok(config) => Ok(Self { file: Some(file), text, ..config }),
             Err(mistake) => Err(tell(file, &text, mistake)),
         }
     }
 
-    fn understand(file: &Path, text: &str) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            Mistake::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
-        })?;
+    /// The same, where what is not said of an app is as its manifest has it.
+    ///
+    /// # Errors
+    /// [`StartError::Config`]: together they make no sense, as that bands overlap.
+    pub fn over(self, manifests: &Manifests) -> Result<Self, StartError> {
+        let Self { file: Some(file), text, .. } = self else { return Ok(self) };
+        match Self::understand(&file, &text, Some(manifests)) {
+            Ok(config) => Ok(Self { file: Some(file), text, ..config }),
+            Err(mistake) => Err(tell(file, &text, mistake)),
+        }
+    }
+
+    fn understand(
+        file: &Path,
+        text: &str,
+        manifests: Option<&Manifests>,
+    ) -> Result<Self, Mistake> {
+        let parsed = DeTable::parse(text).map_err(Mistake::syntax)?;
         let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let below = |path: PathBuf| base.join(path);
@@ -148,6 +169,9 @@ impl Config {
             let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
             config.require = require.unwrap_or_default();
         }
+        if let Some(value) = top.get("trust") {
+            config.trust = trust::read(value, text)?;
+        }
         if let Some(value) = top.get("app") {
             let expected = "tables that begin with [[app]], in two brackets";
             let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
@@ -159,7 +183,7 @@ impl Config {
             let mut apps: Vec<AppConfig> = Vec::new();
             for table in tables {
                 let table = table.table("[[app]]", &APP_KEYS)?;
-                let mut app = AppConfig::read(table)?;
+                let mut app = AppConfig::read(table, manifests.unwrap_or(&Manifests::new()))?;
                 app.object = app.object.map(below);
                 if let Some(first) = apps.iter().find(|other| other.name == app.name) {
                     let what = format!(
@@ -179,7 +203,11 @@ impl Config {
                 }
                 apps.push(app);
             }
-            bands(&apps, text)?; // so that a file is right or wrong whichever apps are switched on
+            // So that a file is right or wrong whichever apps are switched on. Where there may be packages
+            // their manifests have a say in it first.
+            if manifests.is_some() || config.trust.is_empty() {
+                bands(&apps, text)?;
+            }
             config.apps = Some(apps);
         }
         Ok(config)

@@ -21,6 +21,8 @@ pub use self::watched::{ABSENT, WATCHED};
 pub enum Kind {
     /// An app's zone.
     Zone,
+    /// Who looks into a package.
+    Security,
     /// The kernel, with the apps in it.
     Kernel,
     /// The resource monitor, and all that it starts until that confines itself.
@@ -32,6 +34,7 @@ impl Kind {
     pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
         let lists: &[&[Entry]] = match self {
             Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES],
+            Self::Security => &[PROGRAM, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Monitor => {
                 &[PROGRAM, OLD_PROGRAM, FILES, OLD_FILES, KERNEL, OLD_KERNEL, MONITOR, OLD_MONITOR]
@@ -202,6 +205,13 @@ const CONTROL: &[Entry] = &[
     when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket(0)), // an answer
     when("recvmsg", libc::SYS_recvmsg, Test::ControlSocket(0)), // a request, with its descriptors
     when("recvfrom", libc::SYS_recvfrom, Test::ControlSocket(0)), // the size of the next request
+];
+
+/// Files that were given as descriptors, where none can be opened.
+#[rustfmt::skip]
+const GIVEN_FILES: &[Entry] = &[
+    always("pread64", libc::SYS_pread64), // a package and its signature
+    always("statx", libc::SYS_statx), // their sizes
 ];
 
 /// Files: libraries and what is granted, and a private `/tmp`. Which, the root directory and Landlock say.
