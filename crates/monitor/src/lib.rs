@@ -8,10 +8,11 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `house.rs` | the loop, and what each event does to the others |
+//! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
-//! | `object.rs` | an app's object, read again when its file has changed |
+//! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
+//! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
@@ -60,6 +61,7 @@ use crate::config::Config;
 use crate::error::StartError;
 use crate::house::{Entrance, House};
 use crate::options::Options;
+use crate::packages::Store;
 use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
@@ -97,12 +99,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
-    let apps = choice::apps(&config, &options.apps, &places)?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let dir = options.place.resolve(&config)?;
-    let state_dir = options.state_dir(&config)?;
+    let state_dir = options.state.resolve(&config)?;
     let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
@@ -112,11 +113,16 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if plain == Plain::Never && keys.is_none() {
         return Err(StartError::NobodyCouldConnect);
     }
+    if options.allow_unsigned && plain == Plain::Any {
+        return Err(StartError::UnsignedFromAnywhere);
+    }
     if plain == Plain::Any {
         warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
     }
+    let apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
+    choice::warn_of_unsigned(&apps);
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
-    let numbers = numbers::of(&state_dir, apps.iter().map(|app| app.name.as_str()))?;
+    let numbers = numbers::of(&state_dir, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     check_wall(options, config.require, &places.zone)?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };

@@ -17,10 +17,10 @@ use zone::control::{Answer, Numbers, Request, Wall};
 
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
-use crate::choice::App;
+use crate::choice::{App, Origin};
 use crate::config::{NO_BAND, host_name, stage_name};
 use crate::hosting::Hosting;
-use crate::object::ObjectFile;
+use crate::object::Object;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
 use crate::supervise::State;
@@ -34,7 +34,8 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) program: Program,
     hosting: Hosting,
-    object: ObjectFile,
+    object: Object,
+    origin: Origin,
     run_as: Option<u32>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
@@ -78,7 +79,8 @@ impl Zone {
             refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
             hosting: Hosting::new(of.host),
-            object: ObjectFile::new(of.object),
+            object: of.object,
+            origin: of.origin,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
@@ -329,6 +331,8 @@ impl Zone {
             demoted: self.hosting.demoted().map(Into::into),
             version: self.version.clone(),
             sha256: self.sha256.clone(),
+            origin: self.origin.name().into(),
+            signed_by: self.origin.developer().map(Into::into),
             pid,
             uid: self.uid(),
             state,

@@ -33,7 +33,8 @@ const KEY: &[u8] = b"Ed";
 const PREHASHED: &[u8] = b"ED";
 
 /// A developer's public key, as the second line of minisign's `.pub` files has it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct PublicKey {
     text: String,
     id: KeyId,
@@ -74,6 +75,20 @@ impl FromStr for PublicKey {
         let id = bytes[2..].first_chunk().copied().map(KeyId).ok_or(FORM)?;
         let key = minisign_verify::PublicKey::from_base64(text).map_err(|_| FORM)?;
         Ok(Self { text: text.to_owned(), id, key })
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> Self {
+        key.text
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 

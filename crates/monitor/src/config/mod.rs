@@ -83,6 +83,8 @@ pub struct Config {
     pub trust: Vec<Trust>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
+    /// What the manifests of packages say, where this does not.
+    manifests: Manifests,
     /// The file's text, to tell lines by.
     text: String,
 }
@@ -127,12 +129,19 @@ impl Config {
     ///
     /// # Errors
     /// [`StartError::Config`]: together they make no sense, as that bands overlap.
-    pub fn over(self, manifests: &Manifests) -> Result<Self, StartError> {
-        let Self { file: Some(file), text, .. } = self else { return Ok(self) };
+    pub fn over(&self, manifests: &Manifests) -> Result<Self, StartError> {
+        let (file, text) = (self.file.clone().unwrap_or_default(), self.text.clone());
         match Self::understand(&file, &text, Some(manifests)) {
-            Ok(config) => Ok(Self { file: Some(file), text, ..config }),
+            Ok(config) => {
+                Ok(Self { file: self.file.clone(), text, manifests: manifests.clone(), ..config })
+            }
             Err(mistake) => Err(tell(file, &text, mistake)),
         }
+    }
+
+    /// An app of which nothing is said here but its name: as its manifest has it, if there is one.
+    pub(crate) fn named(&self, name: &str) -> AppConfig {
+        self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
     }
 
     fn understand(
