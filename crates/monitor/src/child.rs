@@ -40,10 +40,7 @@ pub(crate) fn ask<Q: Serialize, A: DeserializeOwned>(
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("{name} does not answer"),
-            ));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not answer")));
         }
         let timeout: Option<Timespec> = left.try_into().ok();
         match poll(&mut [PollFd::new(&ours, PollFlags::IN)], timeout.as_ref()) {

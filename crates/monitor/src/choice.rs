@@ -211,6 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn bare_file_runs_only_where_what_nobody_signed_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let object = dir.path().join("a.so");
+        std::fs::write(&object, "object").unwrap();
+        let text = format!("[[app]]\nname = \"a\"\nobject = \"{}\"", object.display());
+        let config = Config::parse("/rosemary.toml".into(), text).unwrap();
+        let places = Places::of("/nowhere");
+        let apps = |args: &[&str]| {
+            let options = crate::options::tests::parse(args).unwrap();
+            apps(&config, &options, &places, &Store::of(dir.path()))
+        };
+        let error = apps(&[]).unwrap_err().to_string();
+        assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
+        let app = apps(&["--allow-unsigned"]).unwrap().remove(0);
+        assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
+    }
+
+    #[test]
     fn app_given_twice_is_refused() {
         let error = chosen("", &[("a", None), ("a", Some(Host::User))]).unwrap_err();
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");

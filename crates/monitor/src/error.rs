@@ -67,8 +67,10 @@ pub enum StartError {
         object: PathBuf,
     },
     /// The app's package is not let in.
-    #[error("the app {app} is not run: {why}. With enabled = false in its [[app]], or without it, the \
-             others run")]
+    #[error(
+        "the app {app} is not run: {why}. With enabled = false in its [[app]], or without it, the \
+             others run"
+    )]
     Package {
         /// Its name.
         app: String,

@@ -99,11 +99,12 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
+    let state_dir = options.state.resolve(&config)?;
+    let apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let dir = options.place.resolve(&config)?;
-    let state_dir = options.state.resolve(&config)?;
     let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
@@ -119,8 +120,6 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if plain == Plain::Any {
         warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
     }
-    let apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
-    choice::warn_of_unsigned(&apps);
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state_dir, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     check_wall(options, config.require, &places.zone)?;
@@ -131,6 +130,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
+    choice::warn_of_unsigned(&apps);
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };

@@ -79,7 +79,8 @@ pub(crate) fn of<'n>(
         hint: HINT,
         source,
     })?;
-    lock(&dir, FlockOperation::NonBlockingLockExclusive).map_err(|error| refuse("lock the directory of", error))?;
+    lock(&dir, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| refuse("lock the directory of", error))?;
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut book = match text {
@@ -87,7 +88,8 @@ pub(crate) fn of<'n>(
         Some(text) => parse(&text).map_err(damaged)?,
     };
     let known = book.apps.len();
-    let numbers = apps.into_iter().map(|(name, key)| book.number(name, key)).collect::<Result<_, _>>();
+    let numbers =
+        apps.into_iter().map(|(name, key)| book.number(name, key)).collect::<Result<_, _>>();
     let numbers = numbers.map_err(damaged)?;
     if book.apps.len() > known {
         write(&dir, state_dir, &book).map_err(|error| refuse("write", error))?;
@@ -170,7 +172,8 @@ mod tests {
     use super::*;
 
     fn numbers(dir: &Path, names: &[&str]) -> Result<Vec<u16>, String> {
-        let numbers = of(dir, names.iter().map(|name| (*name, None))).map_err(|error| error.to_string())?;
+        let numbers =
+            of(dir, names.iter().map(|name| (*name, None))).map_err(|error| error.to_string())?;
         Ok(numbers.into_iter().map(|AppId(number)| number).collect())
     }
 

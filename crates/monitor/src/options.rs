@@ -246,7 +246,6 @@ impl Options {
     pub fn workers(&self, config: &Config) -> Option<u16> {
         self.workers.or(config.workers)
     }
-
 }
 
 impl Place {
@@ -303,7 +302,7 @@ fn parse_app(text: &str) -> Result<AppChoice, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -314,7 +313,7 @@ mod tests {
         options: Options,
     }
 
-    fn parse(args: &[&str]) -> Result<Options, String> {
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let args = std::iter::once("test").chain(args.iter().copied());
         Command::try_parse_from(args).map(|it| it.options).map_err(|error| error.to_string())
     }

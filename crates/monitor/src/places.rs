@@ -43,6 +43,11 @@ impl Places {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(own: &str) -> Self {
+        Self { kernel: "/".into(), zone: "/".into(), own: own.into() }
+    }
+
     /// Finds `rosemary-security`.
     ///
     /// # Errors
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn object_is_looked_for_by_the_apps_name_or_only_where_the_operator_says() {
-        let places = Places { kernel: "/".into(), zone: "/".into(), own: "/nowhere".into() };
+        let places = Places::of("/nowhere");
         let error = places.object("my-app", Path::new("/state/my-app")).unwrap_err().to_string();
         assert!(
             error.contains(

@@ -9,8 +9,7 @@ use rosemary_security::run;
 use sys::channel::Channel;
 use tracing::error;
 
-const WHAT_IT_IS: &str =
-    "rosemary-security looks into packages of apps; `rosemary up` and `rosemary app` start it, not you";
+const WHAT_IT_IS: &str = "rosemary-security looks into packages of apps; `rosemary up` and `rosemary app` start it, not you";
 
 fn main() -> ExitCode {
     if std::env::args_os().len() > 1 {

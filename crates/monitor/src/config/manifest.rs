@@ -58,10 +58,8 @@ impl Manifest {
     /// # Errors
     /// [`ManifestMistake`], the first.
     pub fn parse(text: &str) -> Result<Self, ManifestMistake> {
-        Self::understand(text).map_err(|Mistake { at, what }| ManifestMistake {
-            line: line_of(text, at),
-            what,
-        })
+        Self::understand(text)
+            .map_err(|Mistake { at, what }| ManifestMistake { line: line_of(text, at), what })
     }
 
     fn understand(text: &str) -> Result<Self, Mistake> {

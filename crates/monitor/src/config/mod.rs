@@ -144,11 +144,7 @@ impl Config {
         self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
     }
 
-    fn understand(
-        file: &Path,
-        text: &str,
-        manifests: Option<&Manifests>,
-    ) -> Result<Self, Mistake> {
+    fn understand(file: &Path, text: &str, manifests: Option<&Manifests>) -> Result<Self, Mistake> {
         let parsed = DeTable::parse(text).map_err(Mistake::syntax)?;
         let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
         let base = file.parent().unwrap_or(Path::new("/"));
