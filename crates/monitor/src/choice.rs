@@ -1,6 +1,7 @@
 //! Which apps run, and where their objects are: from the configuration and the command line.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
@@ -13,6 +14,7 @@ use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
 use crate::packages::{Admitted, Gate, Store};
 use crate::places::Places;
+use crate::progress::DEFAULT_BOUND;
 
 /// An app that is to run.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// What one of its calls may last.
+    pub(crate) hang: Duration,
 }
 
 /// Who answers for an app.
@@ -111,7 +115,8 @@ pub(crate) fn apps(
                     (Object::File(ObjectFile::new(object)), Origin::Shipped)
                 }
             };
-            Ok(App { name: app.name, object, origin, policy, host: app.host })
+            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
+            Ok(App { name: app.name, object, origin, policy, host: app.host, hang })
         })
         .collect()
 }

@@ -13,6 +13,7 @@
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
 //! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
+//! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
@@ -43,6 +44,7 @@ mod output;
 pub mod packages;
 pub mod places;
 mod program;
+mod progress;
 mod reception;
 mod runtime;
 mod signals;
