@@ -19,6 +19,7 @@ mod kernel_killed;
 mod lab;
 mod mininet;
 mod offences;
+mod packages;
 mod pausing;
 mod refusals;
 mod scaffold;

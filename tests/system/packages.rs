@@ -43,7 +43,10 @@ fn app_goes_from_its_first_line_to_another_ones_network_without_a_word_of_allowa
 
         rosemary(lab, &["app", "remove", "hub"])?;
         let error = refused(lab, &["up"])?;
-        assert!(error.contains("the app hub is missing; looked for /var/lib/rosemary/apps"), "{error}");
+        assert!(
+            error.contains("the app hub is missing; looked for /var/lib/rosemary/apps"),
+            "{error}"
+        );
         let error = refused(lab, &["app", "remove", "hub"])?;
         assert!(error.contains("rosemary app list"), "{error}");
         Ok(())
@@ -61,7 +64,7 @@ fn packages_are_verified_by_the_minisign_tool_and_those_it_signs_are_installed()
         }
         let key = joe.public()?;
         let said = lab.run("minisign", &["-Vm", &package, "-P", &key])?;
-        assert!(said.contains("Comment and signature verified"), "{said}");
+        assert!(said.contains("Signature and comment signature verified"), "{said}");
         println!("{said}");
 
         // And the other way: the tool's own key, with a password, makes a signature that is taken.
@@ -94,6 +97,7 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
         let verify = || refused(lab, &["app", "verify", &package]);
         let says = |error: anyhow::Result<String>, words: &[&str]| -> anyhow::Result<()> {
             let error = error?;
+            println!("{}", error.trim_end());
             ensure!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
             Ok(())
         };
@@ -106,11 +110,14 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
         trust(&[&joe.trust(&format!("revoked-packages = [\"{sum}\"]\n"))], "")?;
         says(verify(), &["this package was revoked", sum])?;
         trust(&[&joe.trust("apps = [\"firewall\"]\n")], "")?;
-        says(verify(), &["asks to be called hub"])?;
+        says(verify(), &["asks to be called hub", "whose `apps` are firewall"])?;
         trust(&[&joe.trust("stages = [\"observe\"]\n")], "")?;
         says(verify(), &["asks to be in the stage control"])?;
         trust(&[&entry("joe", &joe.public()?, "capabilities = [\"packet-out\"]\n")], "")?;
-        says(verify(), &["asks to have flow.write", "add it there"])?;
+        says(
+            verify(),
+            &["asks to have flow.write", "whose `capabilities` are packet-out", "Add it there"],
+        )?;
 
         trust(&[&joe.trust(""), &eve.trust("")], "")?;
         let (good, bytes) = (fs::read(&signature)?, fs::read(&package)?);
@@ -210,7 +217,7 @@ fn app_of_another_developer_gets_another_number_and_only_when_the_first_is_remov
         let trusted = [joe.trust(""), eve.trust("")];
         let trusted: Vec<&str> = trusted.iter().map(String::as_str).collect();
         trust(&trusted, HUB)?;
-        let mut number = |package: &str| -> anyhow::Result<u16> {
+        let number = |package: &str| -> anyhow::Result<u16> {
             rosemary(lab, &["app", "install", package])?;
             let mut up = Rosemary::start_with(lab, &rosemary_binary(), &[])?;
             let number = up.wait_for("it runs", SOON, |it| it.app("hub").map(|it| it.number))?;
@@ -268,7 +275,8 @@ impl Developer {
 
     fn sign(&self, lab: &Lab, package: &str) -> anyhow::Result<()> {
         let by = ["--key", &self.key, "--password-file", &self.password];
-        rosemary(lab, &[&["app", "sign", package], &by[..]].concat()).map(drop)
+        rosemary(lab, &[&["app", "sign", package], &by[..]].concat())?;
+        Ok(())
     }
 
     fn dir(&self, name: &str) -> PathBuf {
@@ -307,16 +315,14 @@ fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     let said = String::from_utf8(output.stderr)?;
     ensure!(output.status.code() == Some(1), "{args:?}: {}: {said}", output.status);
     ensure!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
-    println!("{}", said.trim_end());
     Ok(said)
 }
 
-/// The signature `text` with the key's number of `other`: bytes 3 to 10, letters 3 to 14 of 4 bits and
-/// a half, so all letters that hold some of them come from there, but for what the first ones share.
+/// The signature `text`, as if it had been made with the key of `other`.
 fn with_number_of(text: &str, other: &[u8]) -> anyhow::Result<String> {
     let other = std::str::from_utf8(other)?;
     let line = |text: &str| text.lines().nth(1).map(ToOwned::to_owned).context("a signature");
     let (ours, its) = (line(text)?, line(other)?);
-    // 10 bytes are 13 letters and 2 bits of the next: that one differs in the signature's first bits.
+    // The number ends in the tenth byte, which is in the fourteenth letter.
     Ok(text.replacen(&ours, &format!("{}{}", &its[..14], &ours[14..]), 1))
 }

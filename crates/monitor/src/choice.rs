@@ -143,23 +143,23 @@ fn admit<'a>(
     apps: &[AppConfig],
     store: &Store,
 ) -> Result<BTreeMap<String, Admitted<'a>>, StartError> {
-    let mut packages = BTreeMap::new();
+    let mut admitted = BTreeMap::new();
     let packaged = |app: &&AppConfig| app.object.is_none() && store.has(&app.name);
     let packaged: Vec<&AppConfig> = apps.iter().filter(packaged).collect();
     if packaged.is_empty() {
-        return Ok(packages);
+        return Ok(admitted);
     }
     let gate = Gate::new(&config.trust)?;
     for AppConfig { name, enabled, .. } in packaged {
         match store.read(name).and_then(|files| gate.admit(&files, Some(name), true)) {
-            Ok(package) => drop(packages.insert(name.clone(), package)),
+            Ok(package) => drop(admitted.insert(name.clone(), package)),
             Err(why) if *enabled => {
                 return Err(StartError::Package { app: name.clone(), why });
             }
             Err(why) => warn!(app = name, %why, "package of an app that is not enabled is refused"),
         }
     }
-    Ok(packages)
+    Ok(admitted)
 }
 
 fn packaged(package: Admitted<'_>, store: &Store) -> (Object, Origin) {

@@ -30,9 +30,13 @@ pub enum KeyCommand {
 /// Where the secret key is.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KeyArgs {
-    /// File of the secret key; the public one is beside it and ends in .pub
-    /// [default: $XDG_CONFIG_HOME/rosemary/developer.key]
-    #[arg(long, value_name = "FILE")]
+    /// The file, if it is not the default.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "File of the secret key; the public one is beside it and ends in .pub [default: \
+                $XDG_CONFIG_HOME/rosemary/developer.key]"
+    )]
     pub key: Option<PathBuf>,
     /// Where its password is.
     #[command(flatten)]

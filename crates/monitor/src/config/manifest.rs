@@ -63,7 +63,7 @@ impl Manifest {
     }
 
     fn understand(text: &str) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(Mistake::syntax)?;
+        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
         let table = Table::new("app.toml", &MANIFEST_KEYS, 0, parsed.get_ref())?;
         let missing = |key, form| Mistake::new(0, format!("{key} is missing; expected {form}"));
         let name = table.read("name", NAME_FORM, |it| it.text().filter(|it| is_name(it)))?;

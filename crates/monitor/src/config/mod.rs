@@ -29,7 +29,7 @@ pub use app::{
 };
 pub use band::NONE as NO_BAND;
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
-pub use trust::{TRUST_KEYS, Trust};
+pub use trust::{TRUST_KEYS, TooMuch, Trust};
 
 use crate::error::StartError;
 use crate::wall::Require;
@@ -148,7 +148,7 @@ impl Config {
     }
 
     fn understand(file: &Path, text: &str, manifests: Option<&Manifests>) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(Mistake::syntax)?;
+        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
         let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let below = |path: PathBuf| base.join(path);

@@ -270,7 +270,7 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
-    for key in CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&APP_KEYS) {
+    for key in CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS) {
         let given = text.lines().any(|line| line.starts_with(&format!("{key} = ")));
         assert!(given, "{key} is not in etc/rosemary.toml");
     }
@@ -279,7 +279,8 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
 #[test]
 fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../../docs/configuration.md");
-    let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&APP_KEYS).copied();
+    let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
+    let keys = keys.chain(&MANIFEST_KEYS).copied();
     for name in keys.chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
         assert!(
             manual.contains(&format!("| `{name}` |")),

@@ -36,27 +36,43 @@ pub struct Trust {
     pub revoked_packages: Vec<String>,
 }
 
+/// More than a developer is trusted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooMuch {
+    /// What their app asks to do, as a phrase.
+    pub what: String,
+    /// The key that would have to allow it.
+    pub key: &'static str,
+    /// What that allows.
+    pub allowed: String,
+}
+
 impl Trust {
-    /// What of all that `app` asks for is more than this allows, as a phrase; `None` if nothing is.
-    pub fn too_much(&self, app: &AppConfig) -> Option<String> {
+    /// What of all that `app` asks for is more than this allows; `None` if nothing is.
+    pub fn too_much(&self, app: &AppConfig) -> Option<TooMuch> {
         if let Some(apps) = self.apps.as_ref().filter(|apps| !apps.contains(&app.name)) {
-            return Some(format!(
-                "be called {}, and its `apps` are {}",
-                app.name,
-                if apps.is_empty() { "none".into() } else { apps.join(", ") }
-            ));
+            return Some(TooMuch::new(format!("be called {}", app.name), "apps", apps));
         }
         let stage = stage_name(app.stage);
         if !self.stages.contains(&stage) {
-            return Some(format!(
-                "be in the stage {stage}, and its `stages` are {}",
-                self.stages.join(", ")
-            ));
+            return Some(TooMuch::new(format!("be in the stage {stage}"), "stages", &self.stages));
         }
-        let beyond = app.capabilities.iter().filter(|it| !self.capabilities.contains(it));
-        let beyond: Vec<String> = beyond.map(|it| capability_name(*it)).collect();
-        let what = beyond.join(", ");
-        (!beyond.is_empty()).then(|| format!("have {what}, beyond its `capabilities`"))
+        let names = |list: &mut dyn Iterator<Item = &Capability>| -> Vec<String> {
+            list.map(|it| capability_name(*it)).collect()
+        };
+        let mut beyond = app.capabilities.iter().filter(|it| !self.capabilities.contains(it));
+        let beyond = names(&mut beyond).join(", ");
+        let allowed = names(&mut self.capabilities.iter());
+        (!beyond.is_empty())
+            .then(|| TooMuch::new(format!("have {beyond}"), "capabilities", &allowed))
+    }
+}
+
+impl TooMuch {
+    fn new(what: String, key: &'static str, allowed: &[impl AsRef<str>]) -> Self {
+        let allowed: Vec<&str> = allowed.iter().map(AsRef::as_ref).collect();
+        let allowed = if allowed.is_empty() { "none".into() } else { allowed.join(", ") };
+        Self { what, key, allowed }
     }
 }
 
@@ -155,9 +171,11 @@ mod tests {
         let acme = acme("");
         assert_eq!(acme.too_much(&app("capabilities = []")), None);
         let more = acme.too_much(&app("capabilities = [\"flow.write\", \"experimenter:0x1\"]"));
-        assert!(more.unwrap().contains("flow.write, experimenter:0x00000001, beyond"));
+        let (what, allowed) = ("have flow.write, experimenter:0x00000001".into(), "none".into());
+        assert_eq!(more.unwrap(), TooMuch { what, key: "capabilities", allowed });
         let guard = acme.too_much(&app("stage = \"guard\"\ncapabilities = []")).unwrap();
-        assert!(guard.contains("in the stage guard, and its `stages` are control, observe"));
+        let (what, allowed) = ("be in the stage guard".into(), "control, observe".into());
+        assert_eq!(guard, TooMuch { what, key: "stages", allowed });
     }
 
     #[test]
@@ -168,11 +186,11 @@ mod tests {
         let guard = app("stage = \"guard\"");
         assert_eq!(acme.too_much(&guard), None);
         let other = AppConfig { name: "other".into(), ..guard.clone() };
-        assert!(acme.too_much(&other).unwrap().contains("be called other"));
+        assert!(acme.too_much(&other).unwrap().what.contains("be called other"));
         let mut any = guard;
         any.capabilities.push(Capability::FlowWriteAny);
-        assert!(acme.too_much(&any).unwrap().contains("flow.write.any"));
-        assert!(acme.too_much(&app("")).unwrap().contains("in the stage control"));
+        assert!(acme.too_much(&any).unwrap().what.contains("flow.write.any"));
+        assert!(acme.too_much(&app("")).unwrap().what.contains("in the stage control"));
     }
 
     #[test]

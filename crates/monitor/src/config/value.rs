@@ -24,7 +24,7 @@ impl Mistake {
     }
 
     /// That a text is not TOML.
-    pub(super) fn syntax(error: toml::de::Error) -> Self {
+    pub(super) fn syntax(error: &toml::de::Error) -> Self {
         let at = error.span().map_or(0, |span| span.start);
         Self::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
     }

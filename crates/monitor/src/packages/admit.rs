@@ -91,7 +91,7 @@ impl Admitted<'_> {
 
 fn within(trust: &Trust, app: &AppConfig) -> Result<(), Refused> {
     match trust.too_much(app) {
-        Some(what) => Err(Refused::TooMuch { trust: trust.name.clone(), what }),
+        Some(more) => Err(Refused::TooMuch { trust: trust.name.clone(), more }),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use security::verify::Doubt;
 use thiserror::Error;
 
-use crate::config::ManifestMistake;
+use crate::config::{ManifestMistake, TooMuch};
 
 /// Why a package is not installed, or not run.
 #[derive(Debug, Error)]
@@ -69,14 +69,14 @@ pub enum Refused {
     },
     /// It asks for more than its developer is trusted with.
     #[error(
-        "it asks to {what}: more than [[trust]] {trust:?} allows; add it there if you want its apps to, or \
-         do without this app"
+        "it asks to {}: more than [[trust]] {trust:?} allows, whose `{}` are {}. Add it there if you want \
+         that developer's apps to, or do without this app", .more.what, .more.key, .more.allowed
     )]
     TooMuch {
         /// By whose entry.
         trust: String,
-        /// What, as a phrase.
-        what: String,
+        /// What.
+        more: TooMuch,
     },
     /// It could not be looked into.
     #[error("it could not be looked into, so it is not trusted: {0}")]
