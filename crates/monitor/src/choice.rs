@@ -17,6 +17,8 @@ pub(crate) struct App {
     pub(crate) name: String,
     /// The file of its object, which is there.
     pub(crate) object: PathBuf,
+    /// The file of its configuration, if it has one.
+    pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
     pub(crate) policy: Policy,
     /// What is to run it.
@@ -43,7 +45,7 @@ pub(crate) fn apps(
     running
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
-            Ok(App { name: app.name, object, policy, host: app.host })
+            Ok(App { name: app.name, object, config: app.config, policy, host: app.host })
         })
         .collect()
 }

@@ -6,24 +6,22 @@
 //! a user app.
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sys::clock::now_ns;
 use sys::flight::{Call, Seat};
-use sys::object::Object;
 use tracing::error;
 
-use super::{Notice, Worker};
+use super::{Loaded, Notice, Worker};
 use crate::control::AppId;
 
 impl Worker {
     /// Makes this worker's instance of an app.
-    pub(super) fn host(&mut self, app: AppId, object: &Arc<Object>) {
+    pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
         let Some(index) = self.place_of(app) else { return };
         let link = &mut self.dispatch.links[index];
         let noted = note(&mut self.seat, app);
-        let hosted = link.host(object);
+        let hosted = link.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(index, why.to_string());

@@ -79,8 +79,17 @@ const WHICH: u64 = 0xffff_ffff;
 pub struct Known {
     /// What the monitor said of it.
     pub app: App,
-    /// Its object, if it runs in this process.
-    pub object: Option<Arc<Object>>,
+    /// What runs, if it runs in this process.
+    pub object: Option<Arc<Loaded>>,
+}
+
+/// An app's object, and what its instances are to know.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The object.
+    pub object: Object,
+    /// The operator's configuration.
+    pub config: Box<[u8]>,
 }
 
 /// The apps that there are.
