@@ -8,7 +8,7 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `house.rs` | the loop, and what each event does to the others |
+//! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `object.rs` | an app's object, read again when its file has changed |
