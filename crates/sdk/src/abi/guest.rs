@@ -87,7 +87,7 @@ impl Host {
             }
         };
         std::str::from_utf8(bytes).map_err(|error| {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|it| **it == b'\n').count();
+            let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
             format!("line {line}: not text in UTF-8")
         })
     }
