@@ -13,6 +13,7 @@ mod demo;
 mod firewall;
 mod garbage;
 mod guards;
+mod hangs;
 mod hostile;
 mod kernel_app;
 mod kernel_killed;

@@ -16,12 +16,12 @@
 mod operators;
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::flight::Reading;
 use sys::process::Apart;
 use tracing::{error, info, warn};
 
@@ -32,6 +32,7 @@ use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program, shortened};
+use crate::progress::{DEFAULT_BOUND, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
@@ -54,7 +55,9 @@ pub(crate) struct House {
     kernel: Program,
     kernel_refusals: Refusals,
     /// In which app the kernel is, if it hosts any.
-    recorder: Option<Reading>,
+    watch: Option<Watch>,
+    /// The app that it was killed for, if it hung in one.
+    hung: Option<u16>,
     zones: Vec<Zone>,
     reception: Reception,
     signals: Signals,
@@ -126,7 +129,8 @@ impl House {
             users,
             kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
             kernel_refusals: Refusals::of_kernel(Instant::now()),
-            recorder: None,
+            watch: None,
+            hung: None,
             zones,
             reception,
             signals,
@@ -171,6 +175,7 @@ impl House {
         self.kernel_refusals.catch_up(now);
         for zone in &mut self.zones {
             zone.refusals.catch_up(now);
+            zone.look(now);
             if zone.program.is_start_due(now) {
                 zone.start(now);
             }
@@ -180,12 +185,27 @@ impl House {
                 self.attach(i);
             }
         }
+        self.look_at_kernel(now);
         self.reception.drop_silent(now);
+    }
+
+    /// Ends a kernel that hangs in one of its apps.
+    fn look_at_kernel(&mut self, now: Instant) {
+        let zones = &self.zones;
+        let zone = |app: NonZeroU16| zones.iter().find(|zone| zone.app.0 == app.get());
+        let bound = |app| zone(app).map_or(DEFAULT_BOUND, |zone| zone.hang);
+        let hang = self.watch.as_mut().and_then(|watch| watch.look(now, || None, bound));
+        if let Some(hang) = hang.filter(|_| self.hung.is_none()) {
+            let name = zone(hang.app).map_or("", |zone| &*zone.name);
+            self.kernel.kill_late(&format!("its app {name} hung: {hang}"));
+            self.hung = Some(hang.app.get());
+        }
     }
 
     fn start_kernel(&mut self, now: Instant) {
         self.zones.iter_mut().for_each(|zone| zone.prepare(now));
-        let recorder = match self.zones.iter().any(Zone::is_for_kernel).then(Reading::new) {
+        let hosts = self.zones.iter().any(Zone::is_for_kernel);
+        let watch = match hosts.then(|| Watch::new(now)) {
             None => None,
             Some(Ok(made)) => Some(made),
             Some(Err(error)) => {
@@ -209,9 +229,9 @@ impl House {
         };
         fds.extend(configs.iter().map(AsFd::as_fd));
         fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
-        fds.extend(recorder.iter().map(|(_, fd)| fd.as_fd()));
+        fds.extend(watch.iter().map(|(_, fd)| fd.as_fd()));
         self.kernel.tell(&start, &fds);
-        self.recorder = recorder.map(|(reading, _)| reading);
+        (self.watch, self.hung) = (watch.map(|(watch, _)| watch), None);
     }
 
     /// The configurations of the apps that the kernel is to host, one behind the other, if there are such
@@ -225,8 +245,11 @@ impl House {
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
         self.kernel_refusals.over();
-        let recorder = self.recorder.take();
-        let named = recorder.filter(|_| death.by_itself).map_or_else(Vec::new, |it| it.apps());
+        let watch = self.watch.take().filter(|_| death.by_itself);
+        let named = match self.hung.take() {
+            Some(app) => vec![app],
+            None => watch.map_or_else(Vec::new, |it| it.apps()),
+        };
         for zone in &mut self.zones {
             zone.kernel_ended();
             if named.contains(&zone.app.0) && zone.is_for_kernel() {
@@ -295,6 +318,8 @@ impl House {
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
+            .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
+            .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.over_at)
             .min()
     }

@@ -10,10 +10,20 @@ use std::time::{Duration, Instant};
 
 use sys::clock::now_ns;
 use sys::flight::{Call, Seat};
+use sys::object::Object;
 use tracing::error;
 
-use super::{Loaded, Notice, Worker};
+use super::{Notice, Worker};
 use crate::control::AppId;
+
+/// An app's object, and what its instances are to know.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The object.
+    pub object: Object,
+    /// The operator's configuration.
+    pub config: Box<[u8]>,
+}
 
 impl Worker {
     /// Makes this worker's instance of an app.

@@ -30,7 +30,6 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 use sys::flight::Seat;
-use sys::object::Object;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
@@ -46,6 +45,7 @@ use self::adopt::most_connections;
 use self::pausing::Paused;
 
 pub use crate::flows::Part;
+pub use hosted::Loaded;
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
@@ -81,15 +81,6 @@ pub struct Known {
     pub app: App,
     /// What runs, if it runs in this process.
     pub object: Option<Arc<Loaded>>,
-}
-
-/// An app's object, and what its instances are to know.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The object.
-    pub object: Object,
-    /// The operator's configuration.
-    pub config: Box<[u8]>,
 }
 
 /// The apps that there are.
