@@ -1,6 +1,7 @@
 //! Which apps run, and where their objects are: from the configuration and the command line.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel::control::Host;
@@ -25,6 +26,8 @@ pub(crate) struct App {
     pub(crate) object: Object,
     /// Who answers for it.
     pub(crate) origin: Origin,
+    /// The file of its configuration, if it has one.
+    pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
     pub(crate) policy: Policy,
     /// What is to run it.
@@ -116,7 +119,8 @@ pub(crate) fn apps(
                 }
             };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            Ok(App { name: app.name, object, origin, policy, host: app.host, hang })
+            let AppConfig { name, config: file, host, .. } = app;
+            Ok(App { name, object, origin, config: file, policy, host, hang })
         })
         .collect()
 }

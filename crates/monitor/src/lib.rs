@@ -13,6 +13,7 @@
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
 //! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
+//! | `config_file.rs` | an app's own configuration |
 //! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
@@ -32,6 +33,7 @@ mod attachment;
 mod child;
 mod choice;
 pub mod config;
+mod config_file;
 pub mod error;
 mod hosting;
 mod house;

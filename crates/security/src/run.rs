@@ -1,14 +1,13 @@
 //! Confine, verify, answer.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 
 use package::{MAX_PACKAGE, MAX_SIGNATURE};
 use sys::channel::{Channel, ChannelError};
 use sys::jail::seccomp::Kind;
 use sys::jail::{Jail, Limits};
+use sys::shm::read_sealed;
 use thiserror::Error;
 
 use crate::control::{Answer, Request};
@@ -53,18 +52,10 @@ fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Ans
     drop(jail.confine()?); // what it tries beyond is refused, and nobody has to be told
     let keys = request.keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(io::Error::other)?;
-    let signature = read(&File::from(signature), MAX_SIGNATURE)?;
-    let package = read(&File::from(package), MAX_PACKAGE)?;
+    let signature = read_sealed(signature, MAX_SIGNATURE)?;
+    let package = read_sealed(package, MAX_PACKAGE)?;
     Ok(match verify(&package, &signature, &keys, request.installed) {
         Ok(signed) => Answer::Signed(signed),
         Err(doubt) => Answer::Refused(doubt),
     })
-}
-
-/// What is in `file`, but not more than `most` bytes and one: then it is too long for what it should be.
-fn read(file: &File, most: usize) -> io::Result<Vec<u8>> {
-    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min(most + 1);
-    let mut bytes = vec![0; size];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
 }

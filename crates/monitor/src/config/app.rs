@@ -10,9 +10,10 @@ use super::manifest::Manifests;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 14] = [
+pub const APP_KEYS: [&str; 15] = [
     "name",
     "object",
+    "config",
     "host",
     "enabled",
     "stage",
@@ -54,6 +55,8 @@ pub struct AppConfig {
     pub name: String,
     /// Its object's file; `None` if it is to be found by its name.
     pub object: Option<PathBuf>,
+    /// The file of its configuration, if it has one.
+    pub config: Option<PathBuf>,
     /// What runs it.
     pub host: Host,
     /// Whether it runs.
@@ -81,6 +84,7 @@ impl AppConfig {
         Self {
             name: name.into(),
             object: None,
+            config: None,
             host: Host::User,
             enabled: true,
             stage: Stage::Control,
@@ -135,6 +139,7 @@ impl AppConfig {
         };
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
+            config: table.read("config", "the path of a file", path)?,
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,

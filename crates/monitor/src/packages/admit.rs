@@ -128,7 +128,7 @@ fn object(files: &Files, signed: &Signed) -> io::Result<(OwnedFd, String)> {
 }
 
 /// `size` bytes of `file` from `at` on, which must be there.
-pub(super) fn range(file: &File, at: usize, size: usize) -> io::Result<Vec<u8>> {
+fn range(file: &File, at: usize, size: usize) -> io::Result<Vec<u8>> {
     let there = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if at.checked_add(size).is_none_or(|end| end > there) {
         return Err(io::ErrorKind::UnexpectedEof.into());

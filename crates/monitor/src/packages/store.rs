@@ -1,17 +1,18 @@
 //! The packages that are installed, and reading those that are not yet.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::FlockOperation;
 
 use super::Refused;
 use crate::config::is_name;
 use crate::numbers::lock;
+use crate::places::read_file;
 
 /// The directory of the packages, in the state directory.
 const DIR: &str = "apps";
@@ -39,7 +40,8 @@ impl Files {
     pub fn read(path: &Path) -> Result<Self, Refused> {
         let signature_path = signature_of(path);
         let read = |path: &Path, most| {
-            let bytes = read(path, most).and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
+            let bytes = read_file(path, most as u64);
+            let bytes = bytes.and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
             bytes.map_err(|source| Refused::Unreadable { path: path.to_owned(), source })
         };
         let package = read(path, MAX_PACKAGE)?;
@@ -164,27 +166,9 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The bytes of a regular file, `most` at most.
-fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    // A pipe or a device in its place must not keep us waiting.
-    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::other(format!("it is longer than {most} bytes")));
-    }
-    Ok(bytes)
-}
-
 /// What is in sealed memory.
 fn bytes_of(memory: &OwnedFd) -> io::Result<Vec<u8>> {
-    let file = File::from(memory.try_clone()?);
-    super::admit::range(&file, 0, usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX))
+    sys::shm::read_sealed(memory.try_clone()?, MAX_PACKAGE)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
