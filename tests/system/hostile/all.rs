@@ -1,4 +1,4 @@
-//! All hostile apps beside a guard and the learning switch, one after the other and then together; and
+//! All hostile apps beside the firewall and the learning switch, one after the other and then together; and
 //! let loose, so that the test is known to see.
 //!
 //! `make hostile` runs all, `make hostile UNCONFINED=1` lets all loose; `make test` runs some of each.

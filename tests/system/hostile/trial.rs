@@ -1,10 +1,10 @@
-//! One hostile app, or several, beside a guard and the learning switch on Open vSwitch: what became of
+//! One hostile app, or several, beside the firewall and the learning switch on Open vSwitch: what became of
 //! it and of the others.
 //!
 //! ```text
 //! h1 <== pings on flows that are there ==> h2
 //! h3 <-- pings that need new flows --> h1
-//! h4 --- what the guard stops -----X
+//! h4 --- what the firewall denies --X
 //! h5 --- the word to begin
 //! ```
 
@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch, Watch};
 use cli::status::Report;
-use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::rosemary_binary;
 
 use super::list::{Attacker, Free};
+
+const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = \"closed\"\n\
+                        config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
 /// What kernel and monitor may grow by, each.
 const GROWTH: u64 = 32 << 20;
@@ -35,7 +37,6 @@ pub(super) struct Stage<'lab> {
     s1: Switch<'lab>,
     hosts: [Host<'lab>; 5],
     watch: Watch<'lab>,
-    guard: String,
 }
 
 /// What became of an app.
@@ -70,14 +71,14 @@ impl<'lab> Stage<'lab> {
             }
         }
         let watch = hosts[2].watch()?;
-        let keys = "stage = \"guard\"\nfail = \"closed\"";
-        let guard = in_c(lab, "gate", "apps/gate.c", keys)?;
-        Ok(Self { lab, s1, hosts, watch, guard })
+        let deny = format!("[[deny]]\nfrom = \"{}\"\n", hosts[3].address());
+        fs::write("/etc/rosemary/firewall.toml", deny)?;
+        Ok(Self { lab, s1, hosts, watch })
     }
 
-    /// Starts Rosemary with these beside guard and learning switch.
+    /// Starts Rosemary with these beside firewall and learning switch.
     fn start(&self, attackers: &[Attacker], let_loose: bool) -> anyhow::Result<Rosemary<'lab>> {
-        let mut config = format!("{}[[app]]\nname = \"{APP}\"\n", self.guard);
+        let mut config = FIREWALL.to_owned() + "[[app]]\nname = \"learning-switch\"\n";
         config.extend(attackers.iter().map(|it| it.config(let_loose)));
         fs::write("/etc/rosemary/rosemary.toml", config)?;
         self.s1.ofctl(&["del-flows"])?;
@@ -119,7 +120,7 @@ impl<'lab> Stage<'lab> {
 
         let mut harm = Vec::new();
         if h4.ping(h2, 2, INTERVAL)?.received > 0 {
-            harm.push("the guard let something through".to_owned());
+            harm.push("what the firewall denies came through".to_owned());
         }
         if h3.ping(h1, 3, INTERVAL)?.lost() > 0 {
             harm.push("pings on new flows were lost".to_owned());
@@ -215,7 +216,7 @@ impl<'lab> Stage<'lab> {
     }
 }
 
-/// What became of kernel, monitor, guard and learning switch.
+/// What became of kernel, monitor, firewall and learning switch.
 fn harm_to_programs(
     rosemary: &mut Rosemary<'_>,
     before: &Report,
@@ -232,7 +233,7 @@ fn harm_to_programs(
         harm.push("the kernel ended".to_owned());
         return Ok(harm);
     }
-    for app in ["gate", APP] {
+    for app in ["firewall", APP] {
         let restarts = |report: &Report| report.app(app).map(|app| app.restarts);
         if restarts(&after) != restarts(before) {
             harm.push(format!("{app} ended"));
