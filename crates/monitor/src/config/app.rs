@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 
+use super::fs_read::{self, Right};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
@@ -68,6 +69,8 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
+    /// What it may read of the machine's files.
+    pub read: Vec<PathBuf>,
     /// Messages it may send per second.
     pub quota: Quota,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
@@ -90,6 +93,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
+            read: Vec::new(),
             quota: Quota::NONE,
             hang: None,
             at: 0,
@@ -104,7 +108,8 @@ impl AppConfig {
 
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+        let rights = self.capabilities.len() + self.read.len();
+        self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -122,7 +127,22 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+        let rights = table.list("capabilities", &known_capabilities(), right)?;
+        let mut read = Vec::new();
+        let capabilities = rights.map(|rights| {
+            let capability = |right| match right {
+                Right::Kernel(capability) => Some(capability),
+                Right::Read(path) => {
+                    read.push(path);
+                    None
+                }
+            };
+            rights.into_iter().filter_map(capability).collect()
+        });
+        if host == Some(Host::Kernel) && !read.is_empty() {
+            let at = table.get("capabilities").map_or(table.at, |it| it.at);
+            return Err(Mistake::new(at, IN_KERNEL));
+        }
         let default = Self::named(name);
         let per_second = |key| {
             let most = format!("messages per second, 0 to {}", u32::MAX);
@@ -137,6 +157,7 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            read,
             quota: Quota {
                 flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
@@ -235,6 +256,15 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
+/// Why an app in the kernel has no `fs.read`.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
+                                    host = \"user\", or leave fs.read out";
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let read = || fs_read::path_of(value.text()?).map(Right::Read);
+    capability(value).map(Right::Kernel).or_else(read)
+}
+
 fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
@@ -246,7 +276,7 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
 
 fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
 }
 
 /// What runs an app, by its name in the configuration.

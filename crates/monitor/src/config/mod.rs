@@ -9,6 +9,7 @@
 
 mod app;
 mod band;
+pub(crate) mod fs_read;
 mod value;
 
 use std::io::{self, Read as _};
@@ -22,6 +23,7 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
+pub(crate) use app::IN_KERNEL;
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 
