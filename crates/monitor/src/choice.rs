@@ -9,7 +9,7 @@ use kernel::policy::Policy;
 use package::PublicKey;
 use tracing::warn;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS};
 use crate::error::StartError;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
@@ -32,6 +32,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// What it may read of the machine's files.
+    pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
 }
@@ -119,8 +121,8 @@ pub(crate) fn apps(
                 }
             };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, .. } = app;
-            Ok(App { name, object, origin, config: file, policy, host, hang })
+            let AppConfig { name, config: file, host, read, .. } = app;
+            Ok(App { name, object, origin, config: file, policy, host, read, hang })
         })
         .collect()
 }
@@ -186,6 +188,9 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| config.named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
+        if app.host == Host::Kernel && !app.read.is_empty() {
+            return refuse(IN_KERNEL);
+        }
         Ok(app)
     };
     chosen.iter().enumerate().map(app).collect()

@@ -83,6 +83,14 @@ pub enum StartError {
          anybody could be the switch that an app nobody signed is tried with; leave one of them out"
     )]
     UnsignedFromAnywhere,
+    /// An app is granted what it must not have.
+    #[error("app {app}: {why}")]
+    Granted {
+        /// Its name.
+        app: String,
+        /// What, and what to do.
+        why: String,
+    },
     /// `--app` is given too often.
     #[error("--app is given {count} times; {most} is the most")]
     TooManyApps {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::config::{Config, NAME_FORM, capability_name, is_name, stage_name};
+use monitor::config::{Config, NAME_FORM, is_name, right_names, stage_name};
 use monitor::options::StateDir;
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
@@ -87,7 +87,7 @@ impl Told {
             signed_by: admitted.trust.name.clone(),
             key: admitted.trust.key.id().to_string(),
             stage: stage_name(app.stage),
-            capabilities: app.capabilities.iter().map(|it| capability_name(*it)).collect(),
+            capabilities: right_names(&app.capabilities, &app.read),
             sha256: admitted.sha256.clone(),
             object_sha256: admitted.object_sha256.clone(),
         }

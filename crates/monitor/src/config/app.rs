@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 
+use super::fs_read::{self, Right};
 use super::manifest::Manifests;
 use super::value::{Mistake, Table, Value};
 
@@ -69,6 +70,8 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
+    /// What it may read of the machine's files.
+    pub read: Vec<PathBuf>,
     /// Messages it may send per second.
     pub quota: Quota,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
@@ -91,6 +94,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
+            read: Vec::new(),
             quota: Quota::NONE,
             hang: None,
             at: 0,
@@ -105,7 +109,8 @@ impl AppConfig {
 
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+        let rights = self.capabilities.len() + self.read.len();
+        self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
     /// What `table` says of an app; what it does not say is as the app's manifest, `base`, has it, if
@@ -127,11 +132,15 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
-        let capabilities = capabilities.unwrap_or_else(|| match manifest {
-            Some(manifest) => manifest.capabilities.clone(),
-            None => default_capabilities(stage),
-        });
+        let (capabilities, read) = match (rights(table)?, manifest) {
+            (Some(rights), _) => rights,
+            (None, Some(manifest)) => (manifest.capabilities.clone(), manifest.read.clone()),
+            (None, None) => (default_capabilities(stage), Vec::new()),
+        };
+        if host == Some(Host::Kernel) && !read.is_empty() {
+            let at = table.get("capabilities").map_or(table.at, |it| it.at);
+            return Err(Mistake::new(at, IN_KERNEL));
+        }
         let per_second = |key, default| {
             let most = format!("messages per second, 0 to {}", u32::MAX);
             let said = table.read(key, &most, |it| u32::try_from(it.number()?).ok())?;
@@ -146,6 +155,7 @@ impl AppConfig {
             filter: filter(table, default.filter)?,
             band,
             capabilities,
+            read,
             quota: Quota {
                 flow_mods: per_second("flow-mods-per-second", default.quota.flow_mods)?,
                 packet_outs: per_second("packet-outs-per-second", default.quota.packet_outs)?,
@@ -247,7 +257,34 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
-pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
+/// Why an app in the kernel has no `fs.read`.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
+                                    host = \"user\", or leave fs.read out";
+
+/// What the kernel lets pass, and what the wall has a window to.
+pub(super) type Rights = (Vec<Capability>, Vec<PathBuf>);
+
+/// The key `capabilities`, of an app or of a developer.
+pub(super) fn rights(table: Table<'_>) -> Result<Option<Rights>, Mistake> {
+    let rights = table.list("capabilities", &known_capabilities(), right)?;
+    Ok(rights.map(|rights| {
+        let (mut capabilities, mut read) = Rights::default();
+        for right in rights {
+            match right {
+                Right::Kernel(capability) => capabilities.push(capability),
+                Right::Read(path) => read.push(path),
+            }
+        }
+        (capabilities, read)
+    }))
+}
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let read = || fs_read::path_of(value.text()?).map(Right::Read);
+    capability(value).map(Right::Kernel).or_else(read)
+}
+
+fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
         let id = id.strip_prefix("0x")?;
@@ -256,18 +293,22 @@ pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
     CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
-pub(super) fn known_capabilities() -> String {
+fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
 }
 
-/// A capability as the configuration has it.
-pub fn capability_name(capability: Capability) -> String {
-    if let Capability::Experimenter(id) = capability {
-        return format!("experimenter:{id:#010x}");
-    }
-    let known = CAPABILITIES.iter().find(|(_, known)| *known == capability);
-    known.map_or_else(|| format!("{capability:?}"), |(name, _)| (*name).into())
+/// Capabilities and paths as the configuration has them.
+pub fn right_names(capabilities: &[Capability], read: &[PathBuf]) -> Vec<String> {
+    let name = |capability: &Capability| match capability {
+        Capability::Experimenter(id) => format!("experimenter:{id:#010x}"),
+        other => match CAPABILITIES.iter().find(|(_, known)| known == other) {
+            Some((name, _)) => (*name).into(),
+            None => format!("{other:?}"), // there is none, as a test says
+        },
+    };
+    let paths = read.iter().map(|path| format!("fs.read:{}", path.display()));
+    capabilities.iter().map(name).chain(paths).collect()
 }
 
 /// What runs an app, by its name in the configuration.

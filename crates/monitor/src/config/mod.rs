@@ -9,6 +9,7 @@
 
 mod app;
 mod band;
+pub(crate) mod fs_read;
 mod manifest;
 mod trust;
 mod value;
@@ -24,8 +25,9 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
+pub(crate) use app::IN_KERNEL;
 pub use app::{
-    APP_KEYS, AppConfig, NAME_FORM, capability_name, host_name, host_named, is_name, stage_name,
+    APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, right_names, stage_name,
 };
 pub use band::NONE as NO_BAND;
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};

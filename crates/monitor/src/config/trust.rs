@@ -1,9 +1,11 @@
 //! `[[trust]]`: a developer's key, and the most that the apps signed with it may ask for.
 
+use std::path::PathBuf;
+
 use kernel::policy::Capability;
 use package::PublicKey;
 
-use super::app::{AppConfig, capability, capability_name, is_name, known_capabilities, stage_name};
+use super::app::{AppConfig, is_name, right_names, rights, stage_name};
 use super::line_of;
 use super::value::{Mistake, Table, Value};
 
@@ -30,6 +32,8 @@ pub struct Trust {
     pub stages: Vec<&'static str>,
     /// What their apps may send.
     pub capabilities: Vec<Capability>,
+    /// What of the machine's files their apps may read: these, and what is below them.
+    pub read: Vec<PathBuf>,
     /// Whether the key is good for nothing any more.
     pub revoked: bool,
     /// Packages of theirs that are refused, by their SHA-256 in hexadecimal digits.
@@ -57,14 +61,12 @@ impl Trust {
         if !self.stages.contains(&stage) {
             return Some(TooMuch::new(format!("be in the stage {stage}"), "stages", &self.stages));
         }
-        let names = |list: &mut dyn Iterator<Item = &Capability>| -> Vec<String> {
-            list.map(|it| capability_name(*it)).collect()
-        };
-        let mut beyond = app.capabilities.iter().filter(|it| !self.capabilities.contains(it));
-        let beyond = names(&mut beyond).join(", ");
-        let allowed = names(&mut self.capabilities.iter());
-        (!beyond.is_empty())
-            .then(|| TooMuch::new(format!("have {beyond}"), "capabilities", &allowed))
+        let (mut capabilities, mut read) = (app.capabilities.clone(), app.read.clone());
+        capabilities.retain(|it| !self.capabilities.contains(it));
+        read.retain(|path| !self.read.iter().any(|granted| path.starts_with(granted)));
+        let what = right_names(&capabilities, &read).join(", ");
+        let allowed = right_names(&self.capabilities, &self.read);
+        (!what.is_empty()).then(|| TooMuch::new(format!("have {what}"), "capabilities", &allowed))
     }
 }
 
@@ -119,7 +121,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
-    let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+    let (capabilities, read) = rights(table)?.unwrap_or_default();
     let digest = |it: &Value<'_>| {
         let text = it.text().filter(|text| text.len() == 64)?.to_ascii_lowercase();
         text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(text)
@@ -131,7 +133,8 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         key,
         apps,
         stages: stages.unwrap_or(STAGES.into()),
-        capabilities: capabilities.unwrap_or_default(),
+        capabilities,
+        read,
         revoked: table.read("revoked", "true or false", Value::boolean)?.unwrap_or(false),
         revoked_packages: revoked_packages.unwrap_or_default(),
     })
@@ -194,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn path_is_granted_with_what_is_below_it_and_nothing_beside() {
+        let acme = acme("capabilities = [\"fs.read:/usr/share/geo\"]");
+        let asks = |path: &str| {
+            acme.too_much(&app(&format!("capabilities = [\"fs.read:{path}\"]"))).map(|it| it.what)
+        };
+        assert_eq!(asks("/usr/share/geo"), None);
+        assert_eq!(asks("/usr/share/geo/ip"), None);
+        assert_eq!(asks("/usr/share/geode").as_deref(), Some("have fs.read:/usr/share/geode"));
+        assert_eq!(asks("/usr/share").as_deref(), Some("have fs.read:/usr/share"));
+    }
+
+    #[test]
     fn mistake_is_told_with_its_line() {
         let second = format!("[[trust]]\nname = \"b\"\nkey = \"{KEY}\"\n");
         for (text, line, part) in [
@@ -214,7 +229,7 @@ mod tests {
     #[test]
     fn each_capability_has_the_name_by_which_it_is_read() {
         for (name, known) in super::super::app::CAPABILITIES {
-            assert_eq!(capability_name(known), name);
+            assert_eq!(right_names(&[known], &[]), [name]);
         }
     }
 }
