@@ -7,11 +7,12 @@ use std::process::Command;
 use anyhow::ensure;
 use cli::lab::{Lab, Of};
 use rosemary_tests::net::{INTERVAL, Net};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{LIMIT, in_a_lab, in_a_lab_for, rosemary_binary};
 
 #[test]
 fn new_app_in_rust_builds_and_floods() {
-    in_a_lab(|lab| {
+    // It compiles the SDK twice.
+    in_a_lab_for(3 * LIMIT, |lab| {
         let mut cargo = as_builder(lab, Path::new(env!("CARGO")));
         new_app_builds_and_floods(lab, &[], cargo.args(["build", "--offline"]))?;
         // And the same, to be shipped.
