@@ -35,8 +35,6 @@ pub(crate) enum Full {
 /// A switch's waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    /// Whether the worker has it among the paused: nothing tells it of input.
-    pub(crate) listed: bool,
     /// Since when it could have been read and was not.
     since: Option<Instant>,
     /// When it was last made to wait for some apps only: the beginning of a period in which it may
