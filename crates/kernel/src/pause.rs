@@ -7,7 +7,7 @@
 //!
 //! While a switch is not read, what it sends waits in its socket and soon in the switch itself: nothing
 //! is lost. The buffer in between lets echo requests and port events through. Bookkeeping only: time is
-//! passed in, and who is full is asked of the rings by the worker (`worker/pausing.rs`).
+//! passed in, and who is full is asked of the rings by the worker (`worker/reading.rs`).
 
 use std::time::{Duration, Instant};
 

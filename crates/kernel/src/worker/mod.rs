@@ -19,6 +19,7 @@ mod roster;
 mod switches;
 mod wires;
 
+use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
