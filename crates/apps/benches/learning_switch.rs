@@ -62,6 +62,9 @@ impl Host for Messages {
     fn meters(&self) -> (u32, u32) {
         (1 << 8, (1 << 8) + 0xff)
     }
+    fn config(&self) -> &[u8] {
+        &[]
+    }
     fn stop(&mut self, _: usize) {}
     fn log(&mut self, level: Level, text: &str) {
         panic!("{level:?}: {text}");

@@ -7,8 +7,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use sys::jail::Report;
 use sys::jail::records::{Listener, Told};
+use sys::jail::{Mechanism, Report};
 use tracing::{info, warn};
 
 /// How much of a wall an operator wants.
@@ -34,6 +34,9 @@ impl Require {
 
 /// Calls of one app that are answered in a [`PERIOD`].
 const ANSWERS: u32 = 1_000;
+
+/// The C library of the kernel asks for it when it gives memory back, and does without: no attack.
+const ASKED_BY_C: &str = "/proc/sys/vm/overcommit_memory";
 
 /// Lines of the log about them in a [`PERIOD`].
 const LINES: u32 = 10;
@@ -96,8 +99,10 @@ impl Refusals {
                 program, missing, "confined as far as this system lets us; see rosemary doctor"
             );
         }
+        // Without a root directory of its own its /tmp would be everybody's.
+        let has_tmp = self.app.is_some() && report.is_on(Mechanism::Root);
         self.listener = fds.into_iter().next().and_then(|fd| {
-            Listener::new(fd, self.app.is_some())
+            Listener::new(fd, has_tmp)
                 .inspect_err(|error| warn!(app, program, %error, "refused calls are not told"))
                 .ok()
         });
@@ -140,6 +145,8 @@ impl Refusals {
                 return;
             };
             match listener.answer_next() {
+                Ok(Some(Told::Refused(refused)))
+                    if refused.about.as_deref() == Some(ASKED_BY_C) => {}
                 Ok(Some(Told::Refused(refused))) if self.lines < LINES => {
                     self.lines += 1;
                     let arguments = refused.arguments_in_hex();

@@ -2,6 +2,7 @@
 
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
@@ -12,16 +13,19 @@ use crate::control::Numbers;
 pub struct ZoneHost {
     app: String,
     numbers: Numbers,
+    config: Vec<u8>,
     /// Where messages go, for each ring; none until the kernel has given rings.
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
     pub ring: usize,
+    /// Where it is noted that the app is being called, if somebody looks.
+    pub seat: Option<Seat>,
 }
 
 impl ZoneHost {
-    /// For the application with this name and these numbers, without rings.
-    pub fn new(app: String, numbers: Numbers) -> Self {
-        Self { app, numbers, messages: Vec::new(), ring: 0 }
+    /// For the application with this name, these numbers and this configuration, without rings.
+    pub fn new(app: String, numbers: Numbers, config: Vec<u8>) -> Self {
+        Self { app, numbers, config, messages: Vec::new(), ring: 0, seat: None }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -52,6 +56,10 @@ impl Host for ZoneHost {
 
     fn meters(&self) -> (u32, u32) {
         self.numbers.meters
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
     }
 
     fn stop(&mut self, number: usize) {
