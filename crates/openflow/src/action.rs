@@ -123,18 +123,21 @@ enum Repr<'a> {
 }
 
 impl Default for Actions<'_> {
+    #[inline]
     fn default() -> Self {
         Self { repr: Repr::Slice(&[]) }
     }
 }
 
 impl<'a> From<&'a [Action]> for Actions<'a> {
+    #[inline]
     fn from(actions: &'a [Action]) -> Self {
         Self { repr: Repr::Slice(actions) }
     }
 }
 
 impl<'a, const N: usize> From<&'a [Action; N]> for Actions<'a> {
+    #[inline]
     fn from(actions: &'a [Action; N]) -> Self {
         Self { repr: Repr::Slice(actions) }
     }
@@ -199,11 +202,22 @@ impl<'a> Actions<'a> {
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
             Repr::Slice(slice) => slice.is_empty(),
             Repr::V1_0(list) => list.is_empty(),
             Repr::V1_3(list) => list.is_empty(),
+        }
+    }
+
+    /// Whether one of them names a group.
+    #[inline]
+    pub fn name_a_group(&self) -> bool {
+        match self.repr {
+            Repr::Slice(slice) => slice.iter().any(|action| matches!(action, Action::Group(_))),
+            Repr::V1_0(_) => false, // it has no groups
+            Repr::V1_3(list) => list.iter().any(|action| matches!(action, v1_3::Action::Group(_))),
         }
     }
 
