@@ -12,6 +12,7 @@ mod deaths;
 mod demo;
 mod garbage;
 mod guards;
+mod hangs;
 mod hostile;
 mod kernel_app;
 mod kernel_killed;

@@ -1,6 +1,7 @@
 //! Which apps run, and where their objects are: from the configuration and the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
@@ -9,6 +10,7 @@ use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
+use crate::progress::DEFAULT_BOUND;
 
 /// An app that is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// What one of its calls may last.
+    pub(crate) hang: Duration,
 }
 
 /// The apps that run: those on the command line, or else those of the configuration, or else the
@@ -43,7 +47,8 @@ pub(crate) fn apps(
     running
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
-            Ok(App { name: app.name, object, policy, host: app.host })
+            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
+            Ok(App { name: app.name, object, policy, host: app.host, hang })
         })
         .collect()
 }

@@ -13,18 +13,18 @@
 //!                    rings on its Ready
 //! ```
 
+mod operators;
+
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kernel::control::{self, Answer, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::channel::{Channel, ChannelError};
-use sys::flight::Reading;
 use sys::process::Apart;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
-use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::choice::App;
 use crate::error::StartError;
 use crate::keys::SealedKeys;
@@ -32,6 +32,7 @@ use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program, shortened};
+use crate::progress::{DEFAULT_BOUND, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
@@ -54,7 +55,9 @@ pub(crate) struct House {
     kernel: Program,
     kernel_refusals: Refusals,
     /// In which app the kernel is, if it hosts any.
-    recorder: Option<Reading>,
+    watch: Option<Watch>,
+    /// The app that it was killed for, if it hung in one.
+    hung: Option<u16>,
     zones: Vec<Zone>,
     reception: Reception,
     signals: Signals,
@@ -126,7 +129,8 @@ impl House {
             users,
             kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
             kernel_refusals: Refusals::of_kernel(Instant::now()),
-            recorder: None,
+            watch: None,
+            hung: None,
             zones,
             reception,
             signals,
@@ -171,6 +175,7 @@ impl House {
         self.kernel_refusals.catch_up(now);
         for zone in &mut self.zones {
             zone.refusals.catch_up(now);
+            zone.look(now);
             if zone.program.is_start_due(now) {
                 zone.start(now);
             }
@@ -180,12 +185,27 @@ impl House {
                 self.attach(i);
             }
         }
+        self.look_at_kernel(now);
         self.reception.drop_silent(now);
+    }
+
+    /// Ends a kernel that hangs in one of its apps.
+    fn look_at_kernel(&mut self, now: Instant) {
+        let zones = &self.zones;
+        let zone = |app: NonZeroU16| zones.iter().find(|zone| zone.app.0 == app.get());
+        let bound = |app| zone(app).map_or(DEFAULT_BOUND, |zone| zone.hang);
+        let hang = self.watch.as_mut().and_then(|watch| watch.look(now, || None, bound));
+        if let Some(hang) = hang.filter(|_| self.hung.is_none()) {
+            let name = zone(hang.app).map_or("", |zone| &*zone.name);
+            self.kernel.kill_late(&format!("its app {name} hung: {hang}"));
+            self.hung = Some(hang.app.get());
+        }
     }
 
     fn start_kernel(&mut self, now: Instant) {
         self.zones.iter_mut().for_each(|zone| zone.prepare(now));
-        let recorder = match self.zones.iter().any(Zone::is_for_kernel).then(Reading::new) {
+        let hosts = self.zones.iter().any(Zone::is_for_kernel);
+        let watch = match hosts.then(|| Watch::new(now)) {
             None => None,
             Some(Ok(made)) => Some(made),
             Some(Err(error)) => {
@@ -201,16 +221,19 @@ impl House {
         let apps = self.zones.iter().map(Zone::introduction).collect();
         let (start, mut fds) = self.entrance.start(self.users.for_kernel(), apps);
         fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
-        fds.extend(recorder.iter().map(|(_, fd)| fd.as_fd()));
+        fds.extend(watch.iter().map(|(_, fd)| fd.as_fd()));
         self.kernel.tell(&start, &fds);
-        self.recorder = recorder.map(|(reading, _)| reading);
+        (self.watch, self.hung) = (watch.map(|(watch, _)| watch), None);
     }
 
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
         self.kernel_refusals.over();
-        let recorder = self.recorder.take();
-        let named = recorder.filter(|_| death.by_itself).map_or_else(Vec::new, |it| it.apps());
+        let watch = self.watch.take().filter(|_| death.by_itself);
+        let named = match self.hung.take() {
+            Some(app) => vec![app],
+            None => watch.map_or_else(Vec::new, |it| it.apps()),
+        };
         for zone in &mut self.zones {
             zone.kernel_ended();
             if named.contains(&zone.app.0) && zone.is_for_kernel() {
@@ -279,6 +302,8 @@ impl House {
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
+            .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
+            .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.over_at)
             .min()
     }
@@ -427,59 +452,6 @@ impl House {
                 let record = shortened(&record, 256);
                 error!(app = name, size, record, "set a record aside that ended the app twice");
             }
-        }
-    }
-
-    fn answer(&mut self, id: OperatorId, ask: Ask, now: Instant) {
-        match ask {
-            Ask::Status => {
-                let status = self.status(now);
-                self.reception.answer(id, &Tell::Status(status), &[]);
-            }
-            Ask::Kernel => match self.connect_to_kernel() {
-                Ok(operators_end) => {
-                    self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
-                }
-                Err(why) => {
-                    debug!(why, "could not connect an operator to the kernel");
-                    self.reception.answer(id, &Tell::Unavailable { why }, &[]);
-                }
-            },
-        }
-    }
-
-    /// Gives the kernel one end of a new connection and returns the other.
-    fn connect_to_kernel(&self) -> Result<Channel, String> {
-        let state = self.kernel.supervision().state();
-        if state != State::Running {
-            return Err(format!("the kernel is {state}"));
-        }
-        let (operators_end, kernels_end) = Channel::pair().map_err(|error| error.to_string())?;
-        match self.kernel.try_tell(&Request::Operator, &[kernels_end.as_fd()]) {
-            Ok(()) => Ok(operators_end),
-            Err(ChannelError::WouldBlock) => Err("the kernel has too many questions".into()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn status(&self, now: Instant) -> Status {
-        let supervision = self.kernel.supervision();
-        let kernel = KernelStatus {
-            pid: self.kernel.pid(),
-            state: supervision.state(),
-            restarts: supervision.restarts(),
-            last_exit: supervision.last_exit().map(Into::into),
-            listen: self.entrance.listeners.iter().map(|it| it.address().to_string()).collect(),
-        };
-        let uptime = now.saturating_duration_since(self.started).as_millis();
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            monitor: MonitorStatus {
-                pid: std::process::id(),
-                uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
-            },
-            apps: self.zones.iter().map(|zone| zone.status(&kernel)).collect(),
-            kernel,
         }
     }
 

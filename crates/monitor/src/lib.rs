@@ -8,10 +8,11 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `house.rs` | the loop, and what each event does to the others |
+//! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `object.rs` | an app's object, read again when its file has changed |
+//! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
@@ -40,6 +41,7 @@ pub mod options;
 mod output;
 pub mod places;
 mod program;
+mod progress;
 mod reception;
 mod runtime;
 mod signals;

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
@@ -23,6 +23,7 @@ use crate::hosting::Hosting;
 use crate::object::ObjectFile;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
+use crate::progress::{self, Watch};
 use crate::supervise::State;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
@@ -43,6 +44,10 @@ pub(crate) struct Zone {
     kernel_as: Option<u32>,
     pub(crate) policy: Policy,
     attachment: Attachment,
+    /// Whether its app's calls come back, while its process runs.
+    pub(crate) watch: Option<Watch>,
+    /// What a call of its app may last.
+    pub(crate) hang: Duration,
     failed: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
@@ -83,6 +88,8 @@ impl Zone {
             kernel_as: users.for_kernel(),
             policy: of.policy,
             attachment: Attachment::default(),
+            watch: None,
+            hang: of.hang,
             failed: false,
             version: None,
             sha256: None,
@@ -106,6 +113,23 @@ impl Zone {
         let (name, numbers) = (self.name.clone(), self.numbers());
         let load = Request::Load { name, wall, sha256, numbers };
         self.program.tell(&load, self.object.taken().as_slice());
+        match Watch::new(now) {
+            Ok((watch, memory)) => {
+                self.program.tell(&Request::Watch, &[memory.as_fd()]);
+                self.watch = Some(watch);
+            }
+            Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
+        }
+    }
+
+    /// Ends its process if its app hangs.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let Some(watch) = &mut self.watch else { return };
+        let pid = || self.program.pid();
+        let received = || Some(pid().and_then(progress::received).unwrap_or_default());
+        if let Some(hang) = watch.look(now, received, |_| self.hang) {
+            self.program.kill_late(&format!("its app hung: {hang}"));
+        }
     }
 
     /// Takes the object as it is in its file now. Its digest, or why it cannot be had.
@@ -289,6 +313,7 @@ impl Zone {
     /// The zone's process has ended. Says whether the kernel has to be told.
     pub(crate) fn ended(&mut self) -> bool {
         self.refusals.over();
+        self.watch = None;
         self.attachment.zone_ended()
     }
 

@@ -42,6 +42,9 @@ pub enum Request {
         /// The wall to put up.
         wall: Wall,
     },
+    /// From now on, note in this memory when the app is called, so that a call that does not come back
+    /// is noticed. Descriptor: the memory of a [flight recorder](sys::flight).
+    Watch,
     /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up doorbell; then, for
     /// each of the kernel's workers: up memory, down memory, down doorbell.
     Rings {

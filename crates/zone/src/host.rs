@@ -2,6 +2,7 @@
 
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
@@ -16,12 +17,14 @@ pub struct ZoneHost {
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
     pub ring: usize,
+    /// Where it is noted that the app is being called, if somebody looks.
+    pub seat: Option<Seat>,
 }
 
 impl ZoneHost {
     /// For the application with this name and these numbers, without rings.
     pub fn new(app: String, numbers: Numbers) -> Self {
-        Self { app, numbers, messages: Vec::new(), ring: 0 }
+        Self { app, numbers, messages: Vec::new(), ring: 0, seat: None }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {

@@ -16,6 +16,7 @@
 //! become visible in the same store, or, if it fails, neither does.
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
+use sys::flight::Recorder;
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -69,6 +71,9 @@ pub enum ZoneError {
     /// The application cannot go on.
     #[error(transparent)]
     App(#[from] Failed),
+    /// The memory that the monitor gave to be watched by is not such.
+    #[error("the monitor's flight recorder: {0}")]
+    Watch(io::Error),
     /// The rings given by the kernel are not such.
     #[error("the kernel's rings: {0}")]
     Rings(io::Error),
@@ -291,6 +296,7 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
                 }
@@ -298,6 +304,14 @@ impl Zone {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Notes from now on when the application is called.
+    fn be_watched(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+        let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
+        let recorder = Recorder::map(&fd).map_err(ZoneError::Watch)?;
+        self.app.host().seat = Some(recorder.seat(0));
+        Ok(())
     }
 
     /// Starts to use the rings of a new kernel; the snapshot that it begins with tells the
@@ -332,7 +346,12 @@ fn call(
     wake_at_ns: &mut Option<u64>,
     records: &[&[u8]],
 ) -> Result<usize, ZoneError> {
-    match app.on_batch(now_ns(), records) {
+    let mut seat = app.host().seat.take();
+    let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
+    let answered = app.on_batch(now_ns(), records);
+    drop(noted);
+    app.host().seat = seat;
+    match answered {
         Ok(Answered { handled, wake_at_ns: again }) => {
             *wake_at_ns = again;
             Ok(handled)

@@ -1,6 +1,7 @@
 //! An `[[app]]` of the configuration.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
@@ -8,7 +9,7 @@ use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 13] = [
+pub const APP_KEYS: [&str; 14] = [
     "name",
     "object",
     "host",
@@ -22,6 +23,7 @@ pub const APP_KEYS: [&str; 13] = [
     "flow-mods-per-second",
     "packet-outs-per-second",
     "requests-per-second",
+    "hang-seconds",
 ];
 
 /// Capabilities without a scope, by their names.
@@ -65,6 +67,8 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// Messages it may send per second.
     pub quota: Quota,
+    /// What one of its calls may last, in processor time; `None` for what holds for all.
+    pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
     pub(super) at: usize,
 }
@@ -83,6 +87,7 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             quota: Quota::NONE,
+            hang: None,
             at: 0,
         }
     }
@@ -132,10 +137,18 @@ impl AppConfig {
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
                 requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
             },
+            hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default
         })
     }
+}
+
+/// The key `hang-seconds`, of an app or of all.
+pub(super) fn hang(table: Table<'_>) -> Result<Option<Duration>, Mistake> {
+    table.read("hang-seconds", "seconds of processor time, 1 to 3600", |it| {
+        it.number().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs)
+    })
 }
 
 /// Whether it can be an app's name: part of a path, of a library's name and of log lines.

@@ -15,6 +15,7 @@ use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kernel::control::Plain;
 use kernel::crew::MAX_WORKERS;
@@ -49,7 +50,7 @@ pub const CONTROLLER_KEYS: [&str; 6] =
     ["listen", "plain", "tls-dir", "workers", "runtime-dir", "state-dir"];
 
 /// The keys of `[zones]`.
-pub const ZONES_KEYS: [&str; 1] = ["require"];
+pub const ZONES_KEYS: [&str; 2] = ["require", "hang-seconds"];
 
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
@@ -73,6 +74,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How much of a wall there must be around each app.
     pub require: Require,
+    /// What a call of an app may last, in processor time.
+    pub hang: Option<Duration>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
     /// The file's text, to tell lines by.
@@ -147,6 +150,7 @@ impl Config {
             let expected = "\"best\" or \"full\"";
             let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
             config.require = require.unwrap_or_default();
+            config.hang = app::hang(zones)?;
         }
         if let Some(value) = top.get("app") {
             let expected = "tables that begin with [[app]], in two brackets";

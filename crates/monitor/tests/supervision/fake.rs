@@ -225,6 +225,7 @@ impl Fake {
                     }
                 }
                 ZoneRequest::Try { .. } => return,
+                ZoneRequest::Watch => {}
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
                 ZoneRequest::Stop => {
                     self.note("stop");
