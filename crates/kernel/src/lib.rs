@@ -51,6 +51,8 @@ mod rate;
 mod record;
 mod rewrite;
 pub mod server;
+#[cfg(feature = "bench")]
+pub mod stages;
 mod switch;
 pub mod tls;
 
