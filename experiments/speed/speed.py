@@ -286,6 +286,7 @@ def scale(house, seconds, repeat):
         told = house.run("throughput", house.configured(name, config), *words, "--switches", 16)
         rows.append(row(f"learning switch and {apps - 1} observers", told))
         house.stop(name)
+    # An observer that does not keep up loses packets; nobody waits for it.
     table("By apps, each in its zone", ["16 switches, one core", "million/s", "CPU s per million"], rows)
 
 
