@@ -19,6 +19,8 @@ pub(crate) struct App {
     pub(crate) name: String,
     /// The file of its object, which is there.
     pub(crate) object: PathBuf,
+    /// The file of its configuration, if it has one.
+    pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
     pub(crate) policy: Policy,
     /// What is to run it.
@@ -48,7 +50,8 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            Ok(App { name: app.name, object, policy, host: app.host, hang })
+            let AppConfig { name, config: file, host, .. } = app;
+            Ok(App { name, object, config: file, policy, host, hang })
         })
         .collect()
 }

@@ -220,10 +220,26 @@ impl House {
         self.zones.iter_mut().for_each(Zone::kernel_started);
         let apps = self.zones.iter().map(Zone::introduction).collect();
         let (start, mut fds) = self.entrance.start(self.users.for_kernel(), apps);
+        let configs = match self.configs_for_kernel().transpose() {
+            Ok(configs) => configs,
+            Err(error) => {
+                let why = format!("could not hand over its apps' configurations: {error}");
+                return self.kernel.kill(&why);
+            }
+        };
+        fds.extend(configs.iter().map(AsFd::as_fd));
         fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
         fds.extend(watch.iter().map(|(_, fd)| fd.as_fd()));
         self.kernel.tell(&start, &fds);
         (self.watch, self.hung) = (watch.map(|(watch, _)| watch), None);
+    }
+
+    /// The configurations of the apps that the kernel is to host, one behind the other, if there are such
+    /// apps.
+    fn configs_for_kernel(&self) -> Option<io::Result<OwnedFd>> {
+        let hosted: Vec<&[u8]> =
+            self.zones.iter().filter(|zone| zone.is_for_kernel()).map(Zone::config).collect();
+        (!hosted.is_empty()).then(|| sys::shm::sealed_copy("configurations", &hosted.concat()))
     }
 
     /// What the kernel's end means for the apps.
@@ -340,7 +356,7 @@ impl House {
             Source::ZoneEnd(i) => {
                 self.hear_zone(i, now);
                 let Some(zone) = self.zones.get_mut(i) else { return };
-                if zone.program.reap(now).is_some() && zone.ended() {
+                if zone.program.reap(now).is_some() && zone.ended(now) {
                     self.kernel.tell(&Request::Detach { app: zone.app }, &[]);
                 }
             }

@@ -12,6 +12,7 @@
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `object.rs` | an app's object, read again when its file has changed |
+//! | `config_file.rs` | an app's own configuration |
 //! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
@@ -30,6 +31,7 @@ pub mod admin;
 mod attachment;
 mod choice;
 pub mod config;
+mod config_file;
 pub mod error;
 mod hosting;
 mod house;

@@ -148,6 +148,11 @@ impl Program {
         error!(program = self.name, why, next = next(ended.next), "could not be started");
     }
 
+    /// It would end again, for the reason `why`, if it were started as things are: it is left alone.
+    pub(crate) fn hold(&mut self, now: Instant, why: &str) {
+        self.supervision.hold(now, why.to_owned());
+    }
+
     fn spawn(&self, now: Instant) -> io::Result<Process> {
         let (ours, theirs) = Channel::pair()?;
         let mut command = Command::new(&self.file);

@@ -13,6 +13,7 @@ use crate::control::Numbers;
 pub struct ZoneHost {
     app: String,
     numbers: Numbers,
+    config: Vec<u8>,
     /// Where messages go, for each ring; none until the kernel has given rings.
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
@@ -22,9 +23,9 @@ pub struct ZoneHost {
 }
 
 impl ZoneHost {
-    /// For the application with this name and these numbers, without rings.
-    pub fn new(app: String, numbers: Numbers) -> Self {
-        Self { app, numbers, messages: Vec::new(), ring: 0, seat: None }
+    /// For the application with this name, these numbers and this configuration, without rings.
+    pub fn new(app: String, numbers: Numbers, config: Vec<u8>) -> Self {
+        Self { app, numbers, config, messages: Vec::new(), ring: 0, seat: None }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -55,6 +56,10 @@ impl Host for ZoneHost {
 
     fn meters(&self) -> (u32, u32) {
         self.numbers.meters
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
     }
 
     fn stop(&mut self, number: usize) {

@@ -21,8 +21,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sdk::abi::RecordKind;
 use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
+use sdk::abi::{MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
@@ -65,6 +65,9 @@ pub enum ZoneError {
     /// The object could not be loaded.
     #[error("could not load the app's object: {0}")]
     Load(io::Error),
+    /// The configuration could not be read.
+    #[error("could not read the app's configuration: {0}")]
+    Config(io::Error),
     /// The object is not an application for this host.
     #[error(transparent)]
     NotAnApp(#[from] LoadError),
@@ -89,8 +92,13 @@ pub enum ZoneError {
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.live(monitor)));
     if let Err(error) = &result {
+        let why = error.to_string();
+        let answer = match error {
+            ZoneError::NotAnApp(_) => Answer::Unfit { why },
+            _ => Answer::Failed { why },
+        };
         // The monitor may be what is gone; it sees our exit in any case.
-        let _ = monitor.send(&Answer::Failed { why: error.to_string() }, &[]);
+        let _ = monitor.send(&answer, &[]);
     }
     result
 }
@@ -142,12 +150,14 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let Request::Load { name, wall, sha256, numbers } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
-    let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
+    let [object, config] = <[OwnedFd; 2]>::try_from(fds)
+        .map_err(|_| ZoneError::OutOfOrder("Load without an object and a configuration"))?;
+    let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
     let object = match wall {
         Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers))?;
+    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers, config))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;

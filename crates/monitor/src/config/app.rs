@@ -9,9 +9,10 @@ use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 14] = [
+pub const APP_KEYS: [&str; 15] = [
     "name",
     "object",
+    "config",
     "host",
     "enabled",
     "stage",
@@ -53,6 +54,8 @@ pub struct AppConfig {
     pub name: String,
     /// Its object's file; `None` if it is to be found by its name.
     pub object: Option<PathBuf>,
+    /// The file of its configuration, if it has one.
+    pub config: Option<PathBuf>,
     /// What runs it.
     pub host: Host,
     /// Whether it runs.
@@ -80,6 +83,7 @@ impl AppConfig {
         Self {
             name: name.into(),
             object: None,
+            config: None,
             host: Host::User,
             enabled: true,
             stage: Stage::Control,
@@ -126,6 +130,7 @@ impl AppConfig {
         };
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
+            config: table.read("config", "the path of a file", path)?,
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,

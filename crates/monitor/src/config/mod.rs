@@ -164,7 +164,7 @@ impl Config {
             for table in tables {
                 let table = table.table("[[app]]", &APP_KEYS)?;
                 let mut app = AppConfig::read(table)?;
-                app.object = app.object.map(below);
+                (app.object, app.config) = (app.object.map(&below), app.config.map(&below));
                 if let Some(first) = apps.iter().find(|other| other.name == app.name) {
                     let what = format!(
                         "there is an app {:?} already, in line {}; expected a name of its own",
