@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::Policy;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, Limits, MOST_APPS};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -25,6 +25,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// How much it may use.
+    pub(crate) limits: Limits,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
 }
@@ -50,8 +52,8 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, .. } = app;
-            Ok(App { name, object, config: file, policy, host, hang })
+            let AppConfig { name, config: file, host, limits, .. } = app;
+            Ok(App { name, object, config: file, policy, host, limits, hang })
         })
         .collect()
 }

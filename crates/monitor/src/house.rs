@@ -14,10 +14,12 @@
 //! ```
 
 mod operators;
+mod usage;
 
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel::control::{self, Answer, AppId, Plain, Request};
@@ -26,6 +28,7 @@ use sys::process::Apart;
 use tracing::{error, info, warn};
 
 use crate::choice::App;
+use crate::config::Limits;
 use crate::error::StartError;
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
@@ -36,6 +39,9 @@ use crate::progress::{DEFAULT_BOUND, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::signals::Signals;
 use crate::supervise::State;
+use crate::usage::counters::Counters;
+use crate::usage::meter::Meter;
+use crate::usage::{Keeper, PERIOD};
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 use crate::zone::{Heard, Zone};
@@ -61,6 +67,10 @@ pub(crate) struct House {
     zones: Vec<Zone>,
     reception: Reception,
     signals: Signals,
+    counters: Counters,
+    kernel_meter: Meter,
+    own_meter: Meter,
+    look_at: Instant,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
 }
@@ -105,6 +115,7 @@ enum Source {
     ZoneEnd(usize),
     ZoneRefusal(usize),
     KernelRefusal,
+    Counters,
 }
 
 impl House {
@@ -119,21 +130,33 @@ impl House {
         reception: Reception,
         signals: Signals,
         wall: Option<Require>,
+        keeper: Keeper,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
-        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, wall);
+        let keeper = Arc::new(keeper);
+        let zone =
+            |(number, app)| Zone::new(number, app, places.zone.clone(), users, wall, &keeper);
         let zones = apps.map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
+            kernel: Program::new(
+                Voice::Kernel,
+                places.kernel,
+                Apart::find(),
+                (keeper, Limits::none()),
+            ),
             kernel_refusals: Refusals::of_kernel(Instant::now()),
             watch: None,
             hung: None,
             zones,
             reception,
             signals,
+            counters: Counters::default(),
+            kernel_meter: Meter::new(Limits::none(), Vec::new()),
+            own_meter: Meter::new(Limits::none(), Vec::new()),
+            look_at: Instant::now(),
             over_at: None,
         })
     }
@@ -187,6 +210,10 @@ impl House {
         }
         self.look_at_kernel(now);
         self.reception.drop_silent(now);
+        if self.look_at <= now {
+            self.look_at = now + PERIOD;
+            self.look(now);
+        }
     }
 
     /// Ends a kernel that hangs in one of its apps.
@@ -214,6 +241,7 @@ impl House {
             }
         };
         self.kernel.start(now);
+        self.kernel_meter.begin();
         if self.kernel.pid().is_none() {
             return;
         }
@@ -245,6 +273,7 @@ impl House {
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
         self.kernel_refusals.over();
+        self.counters.kernel_ended();
         let watch = self.watch.take().filter(|_| death.by_itself);
         let named = match self.hung.take() {
             Some(app) => vec![app],
@@ -287,6 +316,9 @@ impl House {
         if let Some(fd) = self.kernel_refusals.fd() {
             watch(Source::KernelRefusal, fd);
         }
+        if let Some(fd) = self.counters.fd() {
+            watch(Source::Counters, fd);
+        }
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
@@ -318,6 +350,7 @@ impl House {
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
+            .chain([self.look_at])
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
             .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.over_at)
@@ -347,6 +380,7 @@ impl House {
                 }
             }
             Source::KernelRefusal => self.kernel_refusals.hear(now),
+            Source::Counters => self.hear_counters(now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if let Some(death) = self.kernel.reap(now) {

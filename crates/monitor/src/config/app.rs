@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use zone::Limit;
 
+use super::limits::Limits;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 15] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "config",
@@ -21,9 +23,7 @@ pub const APP_KEYS: [&str; 15] = [
     "dpids",
     "band",
     "capabilities",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
+    "limits",
     "hang-seconds",
 ];
 
@@ -68,8 +68,8 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
-    /// Messages it may send per second.
-    pub quota: Quota,
+    /// How much it may use.
+    pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
     pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -90,9 +90,19 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
-            quota: Quota::NONE,
+            limits: Limits::default(),
             hang: None,
             at: 0,
+        }
+    }
+
+    /// Messages it may send per second.
+    pub(super) fn quota(&self) -> Quota {
+        let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
+        Quota {
+            flow_mods: most(Limit::FlowMods),
+            packet_outs: most(Limit::PacketOuts),
+            requests: most(Limit::Requests),
         }
     }
 
@@ -124,10 +134,7 @@ impl AppConfig {
         )?;
         let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
         let default = Self::named(name);
-        let per_second = |key| {
-            let most = format!("messages per second, 0 to {}", u32::MAX);
-            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
-        };
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             config: table.read("config", "the path of a file", path)?,
@@ -137,11 +144,7 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
-            quota: Quota {
-                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
-                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
-                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
-            },
+            limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default
