@@ -18,6 +18,7 @@ mod hostile;
 mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod limits;
 mod mininet;
 mod offences;
 mod pausing;
