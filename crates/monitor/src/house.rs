@@ -13,25 +13,25 @@
 //!                    rings on its Ready
 //! ```
 
+mod entrance;
 mod operators;
 mod usage;
 
 use std::io;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::control::{self, Answer, AppId, Plain, Request};
+use kernel::control::{Answer, AppId, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Apart;
 use tracing::{error, info, warn};
 
+pub(crate) use self::entrance::Entrance;
 use crate::choice::App;
 use crate::config::Limits;
 use crate::error::StartError;
-use crate::keys::SealedKeys;
-use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program, shortened};
@@ -73,32 +73,6 @@ pub(crate) struct House {
     look_at: Instant,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
-}
-
-/// How switches come in; every kernel gets the same.
-#[derive(Debug)]
-pub(crate) struct Entrance {
-    pub(crate) listeners: Vec<Listener>,
-    pub(crate) plain: Plain,
-    pub(crate) keys: Option<SealedKeys>,
-    /// How many threads serve them; `None` for one per CPU.
-    pub(crate) workers: Option<u16>,
-}
-
-impl Entrance {
-    /// What tells a kernel, and the descriptors that go with it.
-    fn start(
-        &self,
-        run_as: Option<u32>,
-        apps: Vec<control::App>,
-    ) -> (Request, Vec<BorrowedFd<'_>>) {
-        let listeners = self.listeners.iter().map(Listener::address).collect();
-        let tls = self.keys.is_some();
-        let sockets = self.listeners.iter().map(AsFd::as_fd);
-        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        let (plain, workers) = (self.plain, self.workers);
-        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
-    }
 }
 
 /// What has become readable.

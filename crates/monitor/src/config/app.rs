@@ -7,6 +7,7 @@ use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 use zone::Limit;
 
+use super::fs_read::{self, Right};
 use super::limits::Limits;
 use super::value::{Mistake, Table, Value};
 
@@ -68,6 +69,8 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
+    /// What it may read of the machine's files.
+    pub read: Vec<PathBuf>,
     /// How much it may use.
     pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
@@ -90,6 +93,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
+            read: Vec::new(),
             limits: Limits::default(),
             hang: None,
             at: 0,
@@ -114,7 +118,8 @@ impl AppConfig {
 
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+        let rights = self.capabilities.len() + self.read.len();
+        self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -132,7 +137,22 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+        let rights = table.list("capabilities", &known_capabilities(), right)?;
+        let mut read = Vec::new();
+        let capabilities = rights.map(|rights| {
+            let capability = |right| match right {
+                Right::Kernel(capability) => Some(capability),
+                Right::Read(path) => {
+                    read.push(path);
+                    None
+                }
+            };
+            rights.into_iter().filter_map(capability).collect()
+        });
+        if host == Some(Host::Kernel) && !read.is_empty() {
+            let at = table.get("capabilities").map_or(table.at, |it| it.at);
+            return Err(Mistake::new(at, IN_KERNEL));
+        }
         let default = Self::named(name);
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
@@ -144,6 +164,7 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            read,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
@@ -238,6 +259,15 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
+/// Why an app in the kernel has no `fs.read`.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
+                                    host = \"user\", or leave fs.read out";
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let read = || fs_read::path_of(value.text()?).map(Right::Read);
+    capability(value).map(Right::Kernel).or_else(read)
+}
+
 fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
@@ -249,7 +279,7 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
 
 fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
 }
 
 /// What runs an app, by its name in the configuration.

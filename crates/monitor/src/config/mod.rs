@@ -9,6 +9,7 @@
 
 mod app;
 mod band;
+pub(crate) mod fs_read;
 mod limits;
 mod value;
 
@@ -23,6 +24,7 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
+pub(crate) use app::IN_KERNEL;
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
