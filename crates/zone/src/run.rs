@@ -124,7 +124,7 @@ struct Zone {
     /// The ring that is telling its part of the snapshot; the others wait.
     telling: Option<usize>,
     /// What the monitor has to tell the application of its limits.
-    alerts: Gathered,
+    alerts: Gathered<()>,
     wake_at_ns: Option<u64>,
 }
 
@@ -276,8 +276,9 @@ impl Zone {
         }
         let mut records = [&[][..]; MAX_ALERTS];
         let count = self.alerts.oldest(&mut records);
-        let handled = call(&mut self.app, &mut self.wake_at_ns, &records[..count])?;
-        self.alerts.drop_oldest(handled);
+        let records = &records[..count];
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records)?;
+        self.alerts.drop_oldest(handled, |_, ()| ());
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
         {
@@ -353,10 +354,10 @@ impl Zone {
                 Ok((Request::Alert { limit, numbers }, _)) => {
                     // More of them than there are limits wait only while the kernel is away.
                     if self.alerts.len() == MAX_ALERTS {
-                        self.alerts.drop_oldest(1);
+                        self.alerts.drop_oldest(1, |_, ()| ());
                     }
                     let (head, body) = Alert::to_record(limit, numbers);
-                    self.alerts.push(&head.words(), &body);
+                    self.alerts.push(&head.words(), &body, ());
                 }
                 Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
