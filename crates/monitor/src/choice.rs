@@ -9,7 +9,7 @@ use kernel::policy::Policy;
 use package::PublicKey;
 use tracing::warn;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS};
 use crate::error::StartError;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
@@ -32,6 +32,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// How much it may use.
+    pub(crate) limits: Limits,
     /// What it may read of the machine's files.
     pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
@@ -121,8 +123,8 @@ pub(crate) fn apps(
                 }
             };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, read, .. } = app;
-            Ok(App { name, object, origin, config: file, policy, host, read, hang })
+            let AppConfig { name, config: file, host, read, limits, .. } = app;
+            Ok(App { name, object, origin, config: file, policy, host, read, limits, hang })
         })
         .collect()
 }

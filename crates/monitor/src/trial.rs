@@ -17,7 +17,8 @@ use crate::users::Users;
 /// The program cannot be started, or could not even give up its privileges.
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
-    let wall = Wall { run_as: users.for_nobody(), full: false, read: Vec::new() };
+    let limits = zone::wall::LIMITS;
+    let wall = Wall { run_as: users.for_nobody(), full: false, read: Vec::new(), limits };
     // An object like any: that it can be copied is a part of it.
     let object = sys::shm::sealed_copy("object", b"object")?;
     match child::ask(zone, &Request::Try { wall }, &[object.as_fd()])? {

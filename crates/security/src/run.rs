@@ -13,8 +13,8 @@ use thiserror::Error;
 use crate::control::{Answer, Request};
 use crate::verify::verify;
 
-/// What setrlimit(2) is told: it writes no files.
-const LIMITS: Limits = Limits { descriptors: 16, threads: 1, file_size: 0 };
+/// What setrlimit(2) is told: it writes no files, and has room for the longest package there can be.
+const LIMITS: Limits = Limits { descriptors: 16, threads: 1, file_size: 0, data: Some(1 << 30) };
 
 /// Why it could not do what it is for.
 #[derive(Debug, Error)]

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use zone::Limit;
 
 use super::fs_read::{self, Right};
+use super::limits::Limits;
 use super::manifest::Manifests;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 15] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "config",
@@ -23,9 +25,7 @@ pub const APP_KEYS: [&str; 15] = [
     "dpids",
     "band",
     "capabilities",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
+    "limits",
     "hang-seconds",
 ];
 
@@ -72,8 +72,8 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// What it may read of the machine's files.
     pub read: Vec<PathBuf>,
-    /// Messages it may send per second.
-    pub quota: Quota,
+    /// How much it may use.
+    pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
     pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -95,9 +95,19 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
-            quota: Quota::NONE,
+            limits: Limits::default(),
             hang: None,
             at: 0,
+        }
+    }
+
+    /// Messages it may send per second.
+    pub(super) fn quota(&self) -> Quota {
+        let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
+        Quota {
+            flow_mods: most(Limit::FlowMods),
+            packet_outs: most(Limit::PacketOuts),
+            requests: most(Limit::Requests),
         }
     }
 
@@ -141,11 +151,7 @@ impl AppConfig {
             let at = table.get("capabilities").map_or(table.at, |it| it.at);
             return Err(Mistake::new(at, IN_KERNEL));
         }
-        let per_second = |key, default| {
-            let most = format!("messages per second, 0 to {}", u32::MAX);
-            let said = table.read(key, &most, |it| u32::try_from(it.number()?).ok())?;
-            Ok::<_, Mistake>(said.unwrap_or(default))
-        };
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             config: table.read("config", "the path of a file", path)?,
@@ -156,11 +162,7 @@ impl AppConfig {
             band,
             capabilities,
             read,
-            quota: Quota {
-                flow_mods: per_second("flow-mods-per-second", default.quota.flow_mods)?,
-                packet_outs: per_second("packet-outs-per-second", default.quota.packet_outs)?,
-                requests: per_second("requests-per-second", default.quota.requests)?,
-            },
+            limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),

@@ -14,18 +14,8 @@ use super::line_of;
 use super::value::{Mistake, Table};
 
 /// The keys of `app.toml`.
-pub const MANIFEST_KEYS: [&str; 10] = [
-    "name",
-    "version",
-    "stage",
-    "fail",
-    "ethertypes",
-    "dpids",
-    "capabilities",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
-];
+pub const MANIFEST_KEYS: [&str; 8] =
+    ["name", "version", "stage", "fail", "ethertypes", "dpids", "capabilities", "limits"];
 
 const VERSION_FORM: &str =
     "letters, digits, dots, hyphens and plus signs, a digit first, at most 40 long";
@@ -88,9 +78,9 @@ fn is_version(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kernel::policy::{Capability, Fail, Quota, Stage};
+    use kernel::policy::{Capability, Fail, Stage};
 
-    use super::super::Config;
+    use super::super::{Config, Limit};
     use super::*;
 
     const HUB: &str = "name = \"hub\"\nversion = \"1.0.0\"\n";
@@ -101,12 +91,12 @@ mod tests {
         assert_eq!((manifest.app.name.as_str(), manifest.version.as_str()), ("hub", "1.0.0"));
         assert_eq!(manifest.app.capabilities, []);
         let text = format!(
-            "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nrequests-per-second = 7"
+            "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nlimits = {{ threads = 7 }}"
         );
         let app = Manifest::parse(&text).unwrap().app;
         assert_eq!(app.stage, Stage::Guard(Fail::Closed));
         assert_eq!(app.capabilities, [Capability::FlowWrite]);
-        assert_eq!(app.quota, Quota { requests: 7, ..Quota::NONE });
+        assert_eq!(app.limits.of(Limit::Threads).hard, 7);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod app;
 mod band;
 pub(crate) mod fs_read;
+mod limits;
 mod manifest;
 mod trust;
 mod value;
@@ -30,8 +31,11 @@ pub use app::{
     APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, right_names, stage_name,
 };
 pub use band::NONE as NO_BAND;
+pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub use trust::{TRUST_KEYS, TooMuch, Trust};
+/// What there can be a limit on.
+pub use zone::Limit;
 
 use crate::error::StartError;
 use crate::wall::Require;
@@ -250,7 +254,7 @@ impl Config {
             filter: app.filter.clone(),
             band,
             capabilities: app.capabilities.clone(),
-            quota: app.quota,
+            quota: app.quota(),
         };
         Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
     }

@@ -6,12 +6,13 @@ use kernel::policy::Capability;
 use package::PublicKey;
 
 use super::app::{AppConfig, is_name, right_names, rights, stage_name};
-use super::line_of;
+use super::limits::Limits;
 use super::value::{Mistake, Table, Value};
+use super::{Limit, line_of};
 
 /// The keys of a `[[trust]]`.
-pub const TRUST_KEYS: [&str; 7] =
-    ["name", "key", "apps", "stages", "capabilities", "revoked", "revoked-packages"];
+pub const TRUST_KEYS: [&str; 8] =
+    ["name", "key", "apps", "stages", "capabilities", "limits", "revoked", "revoked-packages"];
 
 /// Most developers.
 const MOST: usize = 256;
@@ -34,6 +35,8 @@ pub struct Trust {
     pub capabilities: Vec<Capability>,
     /// What of the machine's files their apps may read: these, and what is below them.
     pub read: Vec<PathBuf>,
+    /// The highest limits that their apps may ask for.
+    pub limits: Limits,
     /// Whether the key is good for nothing any more.
     pub revoked: bool,
     /// Packages of theirs that are refused, by their SHA-256 in hexadecimal digits.
@@ -66,7 +69,15 @@ impl Trust {
         read.retain(|path| !self.read.iter().any(|granted| path.starts_with(granted)));
         let what = right_names(&capabilities, &read).join(", ");
         let allowed = right_names(&self.capabilities, &self.read);
-        (!what.is_empty()).then(|| TooMuch::new(format!("have {what}"), "capabilities", &allowed))
+        if !what.is_empty() {
+            return Some(TooMuch::new(format!("have {what}"), "capabilities", &allowed));
+        }
+        let hard = |limits: &Limits, limit: Limit| limits.of(limit).hard;
+        let beyond = |limit: &Limit| hard(&app.limits, *limit) > hard(&self.limits, *limit);
+        let limit = Limit::ALL.into_iter().find(beyond)?;
+        let shown = |limits| format!("{} = {}", limit.name(), limit.shown(hard(limits, limit)));
+        let what = format!("have the limit {}", shown(&app.limits));
+        Some(TooMuch::new(what, "limits", &[shown(&self.limits)]))
     }
 }
 
@@ -122,6 +133,8 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
     let (capabilities, read) = rights(table)?.unwrap_or_default();
+    let default = Limits::default();
+    let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
     let digest = |it: &Value<'_>| {
         let text = it.text().filter(|text| text.len() == 64)?.to_ascii_lowercase();
         text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(text)
@@ -135,6 +148,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages: stages.unwrap_or(STAGES.into()),
         capabilities,
         read,
+        limits: limits.unwrap_or_default(),
         revoked: table.read("revoked", "true or false", Value::boolean)?.unwrap_or(false),
         revoked_packages: revoked_packages.unwrap_or_default(),
     })
@@ -194,6 +208,19 @@ mod tests {
         any.capabilities.push(Capability::FlowWriteAny);
         assert!(acme.too_much(&any).unwrap().what.contains("flow.write.any"));
         assert!(acme.too_much(&app("")).unwrap().what.contains("in the stage control"));
+    }
+
+    #[test]
+    fn app_asks_for_no_higher_limits_than_the_default_or_those_granted() {
+        let asks = |trust: &str, limits: &str| {
+            let app = app(&format!("capabilities = []\nlimits = {{ {limits} }}"));
+            acme(trust).too_much(&app).map(|it| (it.what, it.allowed))
+        };
+        assert_eq!(asks("", "memory = \"512 MiB\""), None);
+        let (what, allowed) = asks("", "memory = \"513 MiB\"").unwrap();
+        assert_eq!(what, "have the limit memory = 513 MiB");
+        assert_eq!(allowed, "memory = 512 MiB");
+        assert_eq!(asks("limits = { memory = \"1 GiB\" }", "memory = \"513 MiB\""), None);
     }
 
     #[test]

@@ -80,12 +80,15 @@ impl<'a> Gate<'a> {
 }
 
 impl Admitted<'_> {
-    /// Refuses an app that the operator's own words have made more of than its developer may ask for.
+    /// Refuses an app that the operator's own words have made more of than its developer may ask for. How
+    /// much it may use is theirs alone.
     ///
     /// # Errors
     /// [`Refused::TooMuch`].
     pub fn check(&self, app: &AppConfig) -> Result<(), Refused> {
-        within(self.trust, app)
+        let mut app = app.clone();
+        app.limits.clone_from(&self.manifest.app.limits);
+        within(self.trust, &app)
     }
 }
 
