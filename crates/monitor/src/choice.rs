@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::Policy;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -25,6 +25,10 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// How much it may use.
+    pub(crate) limits: Limits,
+    /// What it may read of the machine's files.
+    pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
 }
@@ -50,8 +54,8 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, .. } = app;
-            Ok(App { name, object, config: file, policy, host, hang })
+            let AppConfig { name, config: file, host, read, limits, .. } = app;
+            Ok(App { name, object, config: file, policy, host, read, limits, hang })
         })
         .collect()
 }
@@ -69,6 +73,9 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
+        if app.host == Host::Kernel && !app.read.is_empty() {
+            return refuse(IN_KERNEL);
+        }
         Ok(app)
     };
     chosen.iter().enumerate().map(app).collect()

@@ -6,6 +6,7 @@ use openflow::{
 };
 
 use crate::abi::{self, Record, RecordKind, Refusal};
+use crate::alert::Alert;
 use crate::network::Xid;
 
 /// A connected switch, as messages to it need it: events carry it.
@@ -17,6 +18,15 @@ pub struct Switch {
     pub epoch: u32,
     /// The OpenFlow version that it speaks.
     pub version: Version,
+}
+
+impl Switch {
+    /// Of whom a record tells; `None` if its version is not known here.
+    #[inline]
+    fn of(record: &Record) -> Option<Self> {
+        let version = Version::from_wire(record.version).ok()?;
+        Some(Self { dpid: Dpid(record.dpid), epoch: record.epoch, version })
+    }
 }
 
 /// What the network tells an application.
@@ -63,6 +73,8 @@ pub enum Event<'a> {
     /// no room for them, it was away, or the switch did not answer for too long. A reply of
     /// which a part is missing counts once, and ends there.
     Lost(u64),
+    /// This application uses more than its soft limit of something, or as much as its hard one.
+    Alert(Alert),
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -126,13 +138,35 @@ pub struct PacketIn<'a> {
     pub repeated: bool,
 }
 
-impl PacketIn<'_> {
+impl<'a> PacketIn<'a> {
+    /// From its record; `None` if that is another's, or broken.
+    #[inline]
+    pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
+        if record.kind != RecordKind::PacketIn as u16 {
+            return None;
+        }
+        let start = usize::from(record.data_offset);
+        Some(Self {
+            switch: Switch::of(record)?,
+            in_port: PortNo(record.in_port),
+            buffer_id: (record.buffer_id != u32::MAX).then_some(record.buffer_id),
+            reason: record.reason,
+            table_id: record.table_id,
+            cookie: record.cookie,
+            data: body.get(start..start + usize::from(record.data_size))?,
+            total_len: record.total_len,
+            message: body,
+            repeated: record.flags & abi::REPEATED != 0,
+        })
+    }
+
     /// Whether `data` is the whole packet.
     pub fn is_whole(&self) -> bool {
         self.data.len() >= usize::from(self.total_len)
     }
 
     /// Destination and source of the Ethernet frame; `None` if it is too short to have them.
+    #[inline]
     pub fn addresses(&self) -> Option<(MacAddr, MacAddr)> {
         let (eth_dst, rest) = self.data.split_first_chunk::<6>()?;
         let (eth_src, _) = rest.split_first_chunk::<6>()?;
@@ -224,6 +258,9 @@ impl<'a> Event<'a> {
     /// From a record; `None` if it is of a kind that is not known here, or broken.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         let is = |kind: RecordKind| record.kind == kind as u16;
+        if is(RecordKind::PacketIn) {
+            return PacketIn::of(record, body).map(Self::PacketIn);
+        }
         if is(RecordKind::SnapshotBegin) {
             return Some(Self::SnapshotBegin);
         }
@@ -233,27 +270,10 @@ impl<'a> Event<'a> {
         if is(RecordKind::Lost) {
             return Some(Self::Lost(u64::from_le_bytes(*body.first_chunk()?)));
         }
-        let switch = Switch {
-            dpid: Dpid(record.dpid),
-            epoch: record.epoch,
-            version: Version::from_wire(record.version).ok()?,
-        };
-        if is(RecordKind::PacketIn) {
-            let start = usize::from(record.data_offset);
-            let data = body.get(start..start + usize::from(record.data_size))?;
-            return Some(Self::PacketIn(PacketIn {
-                switch,
-                in_port: PortNo(record.in_port),
-                buffer_id: (record.buffer_id != u32::MAX).then_some(record.buffer_id),
-                reason: record.reason,
-                table_id: record.table_id,
-                cookie: record.cookie,
-                data,
-                total_len: record.total_len,
-                message: body,
-                repeated: record.flags & abi::REPEATED != 0,
-            }));
+        if is(RecordKind::Alert) {
+            return Some(Self::Alert(Alert::of(record, body)?));
         }
+        let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {
             return Some(Self::SwitchUp(switch));
         }

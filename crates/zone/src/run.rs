@@ -21,8 +21,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
-use sdk::abi::{MAX_CONFIG, RecordKind};
+use sdk::Alert;
+use sdk::abi::host::{Answer as Answered, Failed, Gathered, Host as _, HostedApp, LoadError};
+use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
@@ -38,6 +39,13 @@ use crate::wall;
 
 /// Batches after which a busy zone looks at its control socket.
 const LOOK_EVERY: u32 = 256;
+
+/// Batches after which a kernel that sleeps is woken, while more records wait. Woken for each it would
+/// do little else than wake up; and of what an app needs no time for, a few together are no later.
+const FEW: u32 = 8;
+
+/// What an app needs no time for, in nanoseconds per batch.
+const QUICK_NS: u64 = 50_000;
 
 /// Why a zone ends by itself.
 #[derive(Debug, Error)]
@@ -115,6 +123,8 @@ struct Zone {
     next: usize,
     /// The ring that is telling its part of the snapshot; the others wait.
     telling: Option<usize>,
+    /// What the monitor has to tell the application of its limits.
+    alerts: Gathered<()>,
     wake_at_ns: Option<u64>,
 }
 
@@ -123,6 +133,8 @@ struct Zone {
 struct Ring {
     records: UpReader,
     down_bell: Ringer,
+    /// Batches that the kernel sleeps over and is still to be woken for.
+    unrung: u32,
     /// What its last turn came to.
     turn: Turn,
 }
@@ -166,7 +178,8 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
 
 impl Zone {
     fn of(app: HostedApp<ZoneHost>) -> Self {
-        Self { app, rings: Vec::new(), up_bell: None, next: 0, telling: None, wake_at_ns: None }
+        let (rings, alerts) = (Vec::new(), Gathered::default());
+        Self { app, rings, up_bell: None, next: 0, telling: None, alerts, wake_at_ns: None }
     }
 
     fn live(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
@@ -189,6 +202,9 @@ impl Zone {
     /// Calls the application, with what came by the next ring that has something for it, or because
     /// it is time. `false` if there is nothing to do.
     fn turn(&mut self) -> Result<bool, ZoneError> {
+        if self.tell_alerts()? {
+            return Ok(true);
+        }
         let count = self.rings.len();
         let (first, count) = self.telling.map_or((self.next, count), |ring| (ring, 1));
         for number in first..first + count {
@@ -212,6 +228,7 @@ impl Zone {
         // Before the application looks: room that comes while it runs is more than it had.
         let had = self.app.host().room();
         if had == 0 {
+            ring.settle();
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(MAX_BATCH)?;
@@ -227,19 +244,47 @@ impl Zone {
         if count == 0 {
             return Ok(Turn::Idle);
         }
-        let handled = call(&mut self.app, &mut self.wake_at_ns, records)?;
+        let began_ns = now_ns();
+        let handled = call(&mut self.app, &mut self.wake_at_ns, began_ns, records)?;
+        let quick = now_ns() - began_ns < QUICK_NS;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
+            ring.settle();
             return Ok(Turn::NeedsRoom { had });
         }
-        if messages.done(&mut ring.records, handled) {
-            ring.down_bell.ring();
+        ring.unrung += u32::from(messages.done(&mut ring.records, handled));
+        let more = ring.records.is_waiting() && handled == count && self.telling.is_none();
+        if !(quick && more && ring.unrung < FEW) {
+            ring.settle();
         }
         if part_is_over && handled == count {
             self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
         }
         Ok(Turn::Worked)
+    }
+
+    /// Calls the application with what the monitor had to tell. What it sends goes by the first ring.
+    fn tell_alerts(&mut self) -> Result<bool, ZoneError> {
+        if self.alerts.is_empty() || self.telling.is_some() {
+            return Ok(false); // behind the snapshot, with which everything begins
+        }
+        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
+        self.app.host().ring = 0;
+        if self.app.host().room() == 0 {
+            return Ok(false);
+        }
+        let mut records = [&[][..]; MAX_ALERTS];
+        let count = self.alerts.oldest(&mut records);
+        let records = &records[..count];
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records)?;
+        self.alerts.drop_oldest(handled, |_, ()| ());
+        if let Some(messages) = self.app.host().messages.first_mut()
+            && messages.done(&mut ring.records, 0)
+        {
+            ring.down_bell.ring();
+        }
+        Ok(handled > 0)
     }
 
     /// Calls the application without records, if it is time. What it sends goes by the first ring.
@@ -253,7 +298,7 @@ impl Zone {
             ring.turn = Turn::NeedsRoom { had: 0 };
             return Ok(false);
         }
-        call(&mut self.app, &mut self.wake_at_ns, &[])?;
+        call(&mut self.app, &mut self.wake_at_ns, now_ns(), &[])?;
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
         {
@@ -306,6 +351,14 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Alert { limit, numbers }, _)) => {
+                    // More of them than there are limits wait only while the kernel is away.
+                    if self.alerts.len() == MAX_ALERTS {
+                        self.alerts.drop_oldest(1, |_, ()| ());
+                    }
+                    let (head, body) = Alert::to_record(limit, numbers);
+                    self.alerts.push(&head.words(), &body, ());
+                }
                 Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
@@ -337,7 +390,7 @@ impl Zone {
             let ZoneEnd { records, messages } =
                 ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
             let down_bell = Ringer::from_fd(down_bell);
-            rings.push(Ring { records, down_bell, turn: Turn::Idle });
+            rings.push(Ring { records, down_bell, unrung: 0, turn: Turn::Idle });
             writers.push(messages);
         }
         if rings.is_empty() {
@@ -349,16 +402,26 @@ impl Zone {
     }
 }
 
+impl Ring {
+    /// Wakes the kernel, if that is still to be done.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.unrung) > 0 {
+            self.down_bell.ring();
+        }
+    }
+}
+
 /// Calls the application with records of one ring, or with none because it is time; returns how
 /// many it handled. If it fails, what it has sent is void.
 fn call(
     app: &mut HostedApp<ZoneHost>,
     wake_at_ns: &mut Option<u64>,
+    now_ns: u64,
     records: &[&[u8]],
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
-    let answered = app.on_batch(now_ns(), records);
+    let answered = app.on_batch(now_ns, records);
     drop(noted);
     app.host().seat = seat;
     match answered {

@@ -6,11 +6,13 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 use sys::channel::Channel;
 use sys::jail::seccomp::Kind;
 use sys::jail::{Confined, Jail, Limits, Tmp};
 use sys::object::Object;
+use tracing::warn;
 
 use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
@@ -18,8 +20,9 @@ use crate::run::ZoneError;
 /// What a zone's `/tmp` has room for.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
-/// What setrlimit(2) is told for a zone.
-pub const LIMITS: Limits = Limits { descriptors: 512, threads: 64, file_size: TMP.size };
+/// What setrlimit(2) is told for a zone where nobody says more.
+pub const LIMITS: Limits =
+    Limits { descriptors: 512, threads: 64, file_size: TMP.size, data: None };
 
 /// Confines this process as `wall` says, tells the monitor, and loads `object` if it has the digest
 /// `sha256`.
@@ -40,6 +43,12 @@ pub fn confine_and_load(
     drop(confined.listener); // it is the monitor's alone
     if wall.full && !gaps.is_empty() {
         return Err(ZoneError::Gaps(gaps));
+    }
+    for path in &wall.read {
+        if let Err(error) = rustix::fs::access(path, Access::READ_OK) {
+            let path = path.display();
+            warn!(%path, %error, "fs.read grants what the app's user may not read; let others read it (chmod o+r)");
+        }
     }
     // With a root directory of its own from the copy there, which is read-only by now; else from
     // memory that is sealed.
@@ -72,7 +81,7 @@ pub fn confine(
         objects,
         read: &wall.read,
         tmp: Some(TMP),
-        limits: LIMITS,
+        limits: wall.limits,
     };
     jail.confine()
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use zone::Limit;
 
+use super::fs_read::{self, Right};
+use super::limits::Limits;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 15] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "config",
@@ -21,9 +24,7 @@ pub const APP_KEYS: [&str; 15] = [
     "dpids",
     "band",
     "capabilities",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
+    "limits",
     "hang-seconds",
 ];
 
@@ -68,8 +69,10 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
-    /// Messages it may send per second.
-    pub quota: Quota,
+    /// What it may read of the machine's files.
+    pub read: Vec<PathBuf>,
+    /// How much it may use.
+    pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
     pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -90,9 +93,20 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
-            quota: Quota::NONE,
+            read: Vec::new(),
+            limits: Limits::default(),
             hang: None,
             at: 0,
+        }
+    }
+
+    /// Messages it may send per second.
+    pub(super) fn quota(&self) -> Quota {
+        let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
+        Quota {
+            flow_mods: most(Limit::FlowMods),
+            packet_outs: most(Limit::PacketOuts),
+            requests: most(Limit::Requests),
         }
     }
 
@@ -104,7 +118,8 @@ impl AppConfig {
 
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+        let rights = self.capabilities.len() + self.read.len();
+        self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -122,12 +137,24 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+        let rights = table.list("capabilities", &known_capabilities(), right)?;
+        let mut read = Vec::new();
+        let capabilities = rights.map(|rights| {
+            let capability = |right| match right {
+                Right::Kernel(capability) => Some(capability),
+                Right::Read(path) => {
+                    read.push(path);
+                    None
+                }
+            };
+            rights.into_iter().filter_map(capability).collect()
+        });
+        if host == Some(Host::Kernel) && !read.is_empty() {
+            let at = table.get("capabilities").map_or(table.at, |it| it.at);
+            return Err(Mistake::new(at, IN_KERNEL));
+        }
         let default = Self::named(name);
-        let per_second = |key| {
-            let most = format!("messages per second, 0 to {}", u32::MAX);
-            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
-        };
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             config: table.read("config", "the path of a file", path)?,
@@ -137,11 +164,8 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
-            quota: Quota {
-                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
-                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
-                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
-            },
+            read,
+            limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default
@@ -235,6 +259,15 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
+/// Why an app in the kernel has no `fs.read`.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
+                                    host = \"user\", or leave fs.read out";
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let read = || fs_read::path_of(value.text()?).map(Right::Read);
+    capability(value).map(Right::Kernel).or_else(read)
+}
+
 fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
@@ -246,7 +279,7 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
 
 fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
 }
 
 /// What runs an app, by its name in the configuration.

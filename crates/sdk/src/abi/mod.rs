@@ -61,6 +61,7 @@ pub enum RecordKind {
     Error = 10,
     FlowRemoved = 11,
     Lost = 12,
+    Alert = 13,
 }
 
 /// Why a message of an application was refused.
@@ -169,6 +170,12 @@ pub struct Record {
     pub reserved: u16,
 }
 
+/// A record's head as the words that it has in memory.
+pub type Words = [u64; RECORD_HEAD / 8];
+
+/// Which of them is the cookie.
+pub const COOKIE_WORD: usize = std::mem::offset_of!(Record, cookie) / 8;
+
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = size_of::<Record>();
 
@@ -196,7 +203,7 @@ impl Record {
     }
 
     /// The head as the words of a ring.
-    pub fn words(&self) -> [u64; RECORD_HEAD / 8] {
+    pub fn words(&self) -> Words {
         let half = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let bytes = |bytes: [u8; 8]| u64::from_le_bytes(bytes);
         let [k0, k1] = self.kind.to_le_bytes();
