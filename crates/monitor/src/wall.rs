@@ -130,6 +130,7 @@ impl Refusals {
             return;
         }
         (self.began, self.answered, self.lines) = (now, 0, 0);
+        self.listener.iter_mut().for_each(Listener::rest);
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
             let (app, program) = (self.app.as_deref(), self.program);
