@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::Policy;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -25,6 +25,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// How much it may use.
+    pub(crate) limits: Limits,
     /// What it may read of the machine's files.
     pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
@@ -52,8 +54,8 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, read, .. } = app;
-            Ok(App { name, object, config: file, policy, host, read, hang })
+            let AppConfig { name, config: file, host, read, limits, .. } = app;
+            Ok(App { name, object, config: file, policy, host, read, limits, hang })
         })
         .collect()
 }

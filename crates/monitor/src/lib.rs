@@ -17,6 +17,7 @@
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
+//! | `usage/` | how much each program uses, and who keeps it below its limits |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
@@ -49,12 +50,14 @@ mod runtime;
 mod signals;
 pub mod supervise;
 pub mod trial;
+pub mod usage;
 mod users;
 pub mod wall;
 mod zone;
 
 use std::path::{Path, PathBuf};
 
+use ::zone::Limit;
 use kernel::control::Plain;
 use tracing::{info, warn};
 
@@ -67,6 +70,7 @@ use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
+use crate::usage::{Keeper, Kept};
 use crate::wall::Require;
 
 /// Says, before anything is started, that the wall cannot be as high as the operator wants it.
@@ -90,6 +94,25 @@ fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), St
         }
     }
     Ok(())
+}
+
+/// Who keeps the limits of programs; says which are kept less than they could be.
+fn keeper(options: &Options) -> Keeper {
+    let keeper = match () {
+        () if options.unconfined => Keeper::without_groups("--unconfined was given"),
+        () if options.no_cgroups => Keeper::without_groups("--no-cgroups was given"),
+        () => Keeper::find(),
+    };
+    for limit in [Limit::Memory, Limit::Cpu] {
+        if let Kept::Looking { why } = keeper.kept(limit) {
+            let limit = limit.name();
+            warn!(
+                limit,
+                why, "no cgroups: apps above it are ended, when they are seen; see rosemary doctor"
+            );
+        }
+    }
+    keeper
 }
 
 /// Says, before anything is started, that an app would see what is Rosemary's `own`.
@@ -143,8 +166,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };
+    let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
-    let mut house = House::new(places, apps, entrance, reception, signals, wall)?;
+    let mut house = House::new(places, apps, entrance, reception, signals, wall, keeper)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -6,6 +6,7 @@ use openflow::{
 };
 
 use crate::abi::{self, Record, RecordKind, Refusal};
+use crate::alert::Alert;
 use crate::network::Xid;
 
 /// A connected switch, as messages to it need it: events carry it.
@@ -72,6 +73,8 @@ pub enum Event<'a> {
     /// no room for them, it was away, or the switch did not answer for too long. A reply of
     /// which a part is missing counts once, and ends there.
     Lost(u64),
+    /// This application uses more than its soft limit of something, or as much as its hard one.
+    Alert(Alert),
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -266,6 +269,9 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::Lost) {
             return Some(Self::Lost(u64::from_le_bytes(*body.first_chunk()?)));
+        }
+        if is(RecordKind::Alert) {
+            return Some(Self::Alert(Alert::of(record, body)?));
         }
         let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {

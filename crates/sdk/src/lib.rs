@@ -17,6 +17,7 @@
 #![deny(unsafe_code)] // the module `abi` alone may, with its reasons
 
 pub mod abi;
+mod alert;
 mod app;
 mod event;
 mod network;
@@ -25,6 +26,7 @@ mod own;
 pub mod testing;
 
 pub use abi::Refusal;
+pub use alert::{Alert, Limit};
 pub use app::{App, Batch};
 pub use event::{Event, FlowRemoved, PacketIn, Port, PortChange, Reply, Switch, SwitchError};
 pub use network::{Network, SendError, Xid};

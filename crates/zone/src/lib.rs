@@ -19,3 +19,5 @@ pub mod control;
 pub mod host;
 pub mod run;
 pub mod wall;
+
+pub use sdk::Limit;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use zone::Limit;
 
 use super::fs_read::{self, Right};
+use super::limits::Limits;
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 15] = [
+pub const APP_KEYS: [&str; 13] = [
     "name",
     "object",
     "config",
@@ -22,9 +24,7 @@ pub const APP_KEYS: [&str; 15] = [
     "dpids",
     "band",
     "capabilities",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
+    "limits",
     "hang-seconds",
 ];
 
@@ -71,8 +71,8 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// What it may read of the machine's files.
     pub read: Vec<PathBuf>,
-    /// Messages it may send per second.
-    pub quota: Quota,
+    /// How much it may use.
+    pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
     pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -94,9 +94,19 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
-            quota: Quota::NONE,
+            limits: Limits::default(),
             hang: None,
             at: 0,
+        }
+    }
+
+    /// Messages it may send per second.
+    pub(super) fn quota(&self) -> Quota {
+        let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
+        Quota {
+            flow_mods: most(Limit::FlowMods),
+            packet_outs: most(Limit::PacketOuts),
+            requests: most(Limit::Requests),
         }
     }
 
@@ -144,10 +154,7 @@ impl AppConfig {
             return Err(Mistake::new(at, IN_KERNEL));
         }
         let default = Self::named(name);
-        let per_second = |key| {
-            let most = format!("messages per second, 0 to {}", u32::MAX);
-            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
-        };
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             config: table.read("config", "the path of a file", path)?,
@@ -158,11 +165,7 @@ impl AppConfig {
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
             read,
-            quota: Quota {
-                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
-                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
-                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
-            },
+            limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default

@@ -61,6 +61,7 @@ pub enum RecordKind {
     Error = 10,
     FlowRemoved = 11,
     Lost = 12,
+    Alert = 13,
 }
 
 /// Why a message of an application was refused.
