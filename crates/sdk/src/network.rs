@@ -323,6 +323,11 @@ impl<'h> Network<'h> {
         }
     }
 
+    /// What takes this application's calls.
+    pub(crate) fn host(&mut self) -> &mut Host {
+        self.host
+    }
+
     /// Which event of the batch is in hand.
     pub(crate) fn now_handling(&mut self, number: usize) {
         self.handling = number;

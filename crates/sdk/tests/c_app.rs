@@ -90,6 +90,8 @@ fn structures_have_the_same_layout_in_c() {
         ("log", offset_of!(HostTable, log)),
         ("first_group", offset_of!(HostTable, first_group)),
         ("last_meter", offset_of!(HostTable, last_meter)),
+        ("ask", offset_of!(HostTable, ask)),
+        ("take", offset_of!(HostTable, take)),
     ] {
         text += &check("rosemary_host", field, offset);
     }

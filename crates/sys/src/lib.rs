@@ -9,6 +9,7 @@
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
 //! | [`doorbell`] | a pipe that wakes a peer that sleeps |
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`packets`] | packets of bytes between a zone and a service |
 //! | [`clock`] | the time that applications are told |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
@@ -30,6 +31,7 @@ pub mod log;
 pub mod named;
 pub mod namespace;
 pub mod object;
+pub mod packets;
 pub mod process;
 pub mod ring;
 pub mod shm;

@@ -1,11 +1,15 @@
-//! What the application's calls lead to: the down ring, and the log.
+//! What the application's calls lead to: the down ring, services, and the log.
+
+use std::os::fd::OwnedFd;
 
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sdk::services::{AskError, RequestId, Service};
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
 use crate::control::Numbers;
+use crate::services::Services;
 
 /// The zone's side of the app ABI.
 #[derive(Debug)]
@@ -16,12 +20,16 @@ pub struct ZoneHost {
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
     pub ring: usize,
+    /// What is asked of services, and answered.
+    pub services: Services,
+    /// Whether the batch in hand came by no ring, so that nothing of it can be kept from others.
+    pub aside: bool,
 }
 
 impl ZoneHost {
-    /// For the application with this name and these numbers, without rings.
-    pub fn new(app: String, numbers: Numbers) -> Self {
-        Self { app, numbers, messages: Vec::new(), ring: 0 }
+    /// For the application with this name, these numbers and the services named for it, without rings.
+    pub fn new(app: String, numbers: Numbers, services: Services) -> Self {
+        Self { app, numbers, messages: Vec::new(), ring: 0, services, aside: false }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -55,7 +63,8 @@ impl Host for ZoneHost {
     }
 
     fn stop(&mut self, number: usize) {
-        if let Some(messages) = self.messages() {
+        let aside = self.aside;
+        if let Some(messages) = self.messages().filter(|_| !aside) {
             messages.stop(number);
         }
     }
@@ -70,5 +79,13 @@ impl Host for ZoneHost {
             Level::Info => info!(app, "{text}"),
             Level::Debug => debug!(app, "{text}"),
         }
+    }
+
+    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        self.services.ask(service, request)
+    }
+
+    fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+        self.services.take(request)
     }
 }

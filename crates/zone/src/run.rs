@@ -12,6 +12,8 @@
 //! the application sends for it goes by that one's other half; they take turns. Only the snapshot is
 //! read ring after ring, so that the application sees one.
 //!
+//! What services answer comes between the kernel's batches, as a batch of its own, which no ring counts.
+//!
 //! The rule that keeps it right: what an application sends for a batch and the batch's being done
 //! become visible in the same store, or, if it fails, neither does.
 
@@ -32,6 +34,7 @@ use tracing::info;
 
 use crate::control::{Answer, Request};
 use crate::host::ZoneHost;
+use crate::services::Services;
 use crate::wall;
 
 /// Batches after which a busy zone looks at its control socket.
@@ -134,7 +137,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         monitor.send(&Answer::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let Request::Load { name, wall, sha256, numbers } = request else {
+    let Request::Load { name, wall, sha256, numbers, services } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
@@ -142,7 +145,8 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers))?;
+    let services = Services::named(&services);
+    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers, services))?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
@@ -162,9 +166,12 @@ impl Zone {
                 if !self.obey(monitor)? {
                     return Ok(());
                 }
+                self.app.host().services.hear();
             }
             until_look -= 1;
-            if !self.turn()? {
+            if self.turn()? {
+                self.app.host().services.send();
+            } else {
                 self.sleep(monitor);
                 until_look = 0;
             }
@@ -187,7 +194,7 @@ impl Zone {
                 return Ok(true);
             }
         }
-        self.wake()
+        Ok(self.turn_of_services()? || self.wake()?)
     }
 
     /// Calls the application if there is something for it in ring `number`.
@@ -227,6 +234,38 @@ impl Zone {
         Ok(Turn::Worked)
     }
 
+    /// Calls the application if services have answered. What it sends goes by the first ring.
+    fn turn_of_services(&mut self) -> Result<bool, ZoneError> {
+        if self.app.host().services.answers().is_empty() || self.telling.is_some() {
+            return Ok(false);
+        }
+        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
+        self.app.host().ring = 0;
+        let had = self.app.host().room();
+        if had == 0 {
+            ring.turn = Turn::NeedsRoom { had };
+            return Ok(false);
+        }
+        // Out of the host, which the application uses meanwhile, to take what came with them.
+        let answers = self.app.host().services.lend_answers();
+        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
+        let count = answers.oldest(&mut batch);
+        self.app.host().aside = true;
+        let handled = call(&mut self.app, &mut self.wake_at_ns, &batch[..count]);
+        self.app.host().aside = false;
+        let handled = handled?;
+        self.app.host().services.give_back(answers, handled);
+        if let Some(messages) = self.app.host().messages.first_mut()
+            && messages.done(&mut ring.records, 0)
+        {
+            ring.down_bell.ring();
+        }
+        if handled == 0 {
+            ring.turn = Turn::NeedsRoom { had };
+        }
+        Ok(handled > 0)
+    }
+
     /// Calls the application without records, if it is time. What it sends goes by the first ring.
     fn wake(&mut self) -> Result<bool, ZoneError> {
         if self.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
@@ -259,7 +298,7 @@ impl Zone {
             self.telling.is_none_or(|telling| telling == number)
                 || turn == Turn::NeedsRoom { had: 0 }
         };
-        let messages = &mut self.app.host().messages;
+        let ZoneHost { messages, services, .. } = self.app.host();
         for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
             waiting |= match ring.turn {
                 turn if !counts(number, turn) => false,
@@ -276,9 +315,10 @@ impl Zone {
                 wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
             });
             let mut fds =
-                [PollFd::new(monitor, PollFlags::IN), PollFd::new(up_bell, PollFlags::IN)];
+                vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
+            fds.extend(services.fds());
             let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
-            if !fds[1].revents().is_empty() {
+            if fds.first().is_some_and(|bell| !bell.revents().is_empty()) {
                 up_bell.silence();
             }
         }
@@ -291,6 +331,11 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Service { name }, fds)) => {
+                    let socket = fds.into_iter().next();
+                    let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
+                    self.app.host().services.connect(&name, socket);
+                }
                 Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
                 }

@@ -58,6 +58,8 @@ pub enum RecordKind {
     Error = 10,
     FlowRemoved = 11,
     Lost = 12,
+    /// See [`Outcome`](crate::services::Outcome) and `rosemary_app.h`.
+    Service = 14,
 }
 
 /// Why a message of an application was refused.
@@ -285,6 +287,13 @@ pub struct HostTable {
     pub last_group: u32,
     pub first_meter: u32,
     pub last_meter: u32,
+    pub ask: unsafe extern "C" fn(
+        host: *const HostTable,
+        service: u32,
+        request: *const c_void,
+        size: u32,
+    ) -> i64,
+    pub take: unsafe extern "C" fn(host: *const HostTable, request: u64) -> i32,
 }
 
 /// What an application is called with.
