@@ -7,8 +7,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use sys::jail::Report;
 use sys::jail::records::{Listener, Told};
+use sys::jail::{Mechanism, Report};
 use tracing::{info, warn};
 
 /// How much of a wall an operator wants.
@@ -96,8 +96,10 @@ impl Refusals {
                 program, missing, "confined as far as this system lets us; see rosemary doctor"
             );
         }
+        // Without a root directory of its own its /tmp would be everybody's.
+        let has_tmp = self.app.is_some() && report.is_on(Mechanism::Root);
         self.listener = fds.into_iter().next().and_then(|fd| {
-            Listener::new(fd, self.app.is_some())
+            Listener::new(fd, has_tmp)
                 .inspect_err(|error| warn!(app, program, %error, "refused calls are not told"))
                 .ok()
         });

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -115,6 +115,18 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     });
     note("x32", call(0x4000_0000 + libc::SYS_getpid, [0; 3]));
     note("absent", call(libc::SYS_clone3, [0; 3]));
+    let library = fs::read_dir("/usr/lib").unwrap().flatten().next().unwrap().path();
+    let library = fs::File::open(library).unwrap();
+    note("sync a library", said(library.sync_all()));
+    note("lock a library", call(libc::SYS_flock, [library.as_raw_fd().into(), 2, 0]));
+    drop(library);
+    note("huge pages", {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+        // SAFETY: new memory, which nothing uses.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 21, 3, flags, -1, 0) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        if memory == libc::MAP_FAILED { error.unwrap_or(0).to_string() } else { "GOT".into() }
+    });
     note("environment", std::env::vars_os().count().to_string());
     let open = (3..64).filter(|fd| call(libc::SYS_fcntl, [*fd, 1, 0]) == "GOT").count();
     note("descriptors", open.to_string());
@@ -209,9 +221,17 @@ fn check(said: &Said) {
         assert_eq!(found(refused), "permission denied", "{refused}");
     }
     let eperm = libc::EPERM.to_string();
-    for refused in ["kill the others", "mount", "exec of what is watched with a path", "x32"] {
+    for refused in [
+        "kill the others",
+        "mount",
+        "exec of what is watched with a path",
+        "x32",
+        "lock a library",
+        "huge pages",
+    ] {
         assert_eq!(found(refused), eperm, "{refused}");
     }
+    assert_eq!(found("sync a library"), "GOT", "though nothing is done");
     assert_eq!(found("absent"), libc::ENOSYS.to_string());
     for full in ["fill /tmp", "many in /tmp"] {
         assert!(

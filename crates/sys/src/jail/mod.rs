@@ -15,7 +15,7 @@
 //!                          which the mounts of 5 are somebody else's
 //!  7  privileges           capabilities, also those of the bounding and the ambient set; none to gain
 //!                          by executing; not to be traced, not to be dumped
-//!  8  limits               setrlimit(2)
+//!  8  limits               setrlimit(2); an app is the first to be ended when memory runs out
 //!  9  Landlock             files by path, TCP, signals and abstract sockets: a second wall behind 4
 //! 10  system calls         seccomp: an allow-list; what is refused and of interest is reported
 //! ```
@@ -136,6 +136,8 @@ impl Jail<'_> {
 
         // The way to /proc, which leads there also when there is no such path any more.
         let proc = namespaces::Proc::open();
+        let first_to_end =
+            if self.kind == Kind::Zone { proc.write("oom_score_adj", "1000") } else { Ok(()) };
         let mut users = namespaces::enter_if_needed(&proc);
         namespaces::leave(&mut report);
         let root = if report.is_on(Mechanism::MountNamespace) {
@@ -175,7 +177,8 @@ impl Jail<'_> {
         report.on(Mechanism::NoNewPrivileges);
         report.on(Mechanism::NotDumpable);
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
-        report.add(Mechanism::Limits, self.limits.set(own_user));
+        let limits = first_to_end.and_then(|()| self.limits.set(own_user));
+        report.add(Mechanism::Limits, limits);
         landlock::restrict(self, report.is_on(Mechanism::Root), &mut report);
         Ok(Confined { report, objects, listener: None })
     }

@@ -20,7 +20,7 @@ impl Proc {
     }
 
     /// Writes `text` into the file `name` of this process.
-    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+    pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let proc = self.0.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(proc, format!("self/{name}"), flags, Mode::empty())?;

@@ -14,7 +14,7 @@ use libc::c_long;
 
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
-pub use self::watched::{ABSENT, WATCHED};
+pub use self::watched::{ANSWERED, WATCHED};
 
 /// A kind of process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +31,20 @@ impl Kind {
     /// What it may call. An entry stands once.
     pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
         let lists: &[&[Entry]] = match self {
-            Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES],
+            Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
-            Self::Monitor => {
-                &[PROGRAM, OLD_PROGRAM, FILES, OLD_FILES, KERNEL, OLD_KERNEL, MONITOR, OLD_MONITOR]
-            }
+            Self::Monitor => &[
+                PROGRAM,
+                OLD_PROGRAM,
+                FILES,
+                OLD_FILES,
+                TMP,
+                OLD_TMP,
+                KERNEL,
+                OLD_KERNEL,
+                MONITOR,
+                OLD_MONITOR,
+            ],
         };
         lists.iter().copied().flatten()
     }
@@ -74,6 +83,8 @@ pub enum Test {
     /// The argument has the flags of open(2), and none with which a file can be made or changed. With
     /// such, who is told looks at the path.
     ToRead(u8),
+    /// There is a root directory of its own, and so nothing to change but in its `/tmp`.
+    OwnRoot,
 }
 
 /// What fcntl(2) may be asked for: nothing that has signals sent, leases or locks made.
@@ -102,6 +113,8 @@ const DUMPABLE: &[u32] = &[
     3, // PR_GET_DUMPABLE
     4, // PR_SET_DUMPABLE
 ];
+
+const MAP_HUGETLB: u32 = libc::MAP_HUGETLB.cast_unsigned();
 
 /// Flags of `clone` that make a thread, and those that must not be there.
 const CLONE_THREAD: u32 =
@@ -139,7 +152,7 @@ const PROGRAM: &[Entry] = &[
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
-    always("mmap", libc::SYS_mmap), // memory, rings, objects
+    when("mmap", libc::SYS_mmap, Test::Bits(3, MAP_HUGETLB, 0)), // memory, rings, objects; not of the machine's huge pages, which no limit counts
     always("munmap", libc::SYS_munmap), // the same
     always("mremap", libc::SYS_mremap), // the allocator
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
@@ -204,7 +217,9 @@ const CONTROL: &[Entry] = &[
     when("recvfrom", libc::SYS_recvfrom, Test::ControlSocket(0)), // the size of the next request
 ];
 
-/// Files: libraries and what is granted, and a private `/tmp`. Which, the root directory and Landlock say.
+/// Reading files: libraries and what is granted. Which, the root directory and Landlock say.
+///
+/// No `flock`: a lock on a library or on what is granted would be held against everybody outside.
 #[rustfmt::skip]
 const FILES: &[Entry] = &[
     when("openat", libc::SYS_openat, Test::ToRead(2)), // the loader, std, C; to write: the monitor looks at the path
@@ -216,20 +231,8 @@ const FILES: &[Entry] = &[
     always("getdents64", libc::SYS_getdents64), // listing directories
     always("getcwd", libc::SYS_getcwd), // std, C
     always("pread64", libc::SYS_pread64), // the loader
-    always("pwrite64", libc::SYS_pwrite64), // files in /tmp
-    always("preadv", libc::SYS_preadv), // files in /tmp
-    always("pwritev", libc::SYS_pwritev), // files in /tmp
-    always("ftruncate", libc::SYS_ftruncate), // files in /tmp
-    always("fallocate", libc::SYS_fallocate), // files in /tmp
-    always("fsync", libc::SYS_fsync), // files in /tmp
-    always("fdatasync", libc::SYS_fdatasync), // files in /tmp
-    always("flock", libc::SYS_flock), // files in /tmp
-    always("unlinkat", libc::SYS_unlinkat), // files in /tmp
-    always("mkdirat", libc::SYS_mkdirat), // files in /tmp
-    always("renameat", libc::SYS_renameat), // files in /tmp
-    always("renameat2", libc::SYS_renameat2), // files in /tmp
-    always("umask", libc::SYS_umask), // files in /tmp
-    always("fadvise64", libc::SYS_fadvise64), // C programs
+    always("preadv", libc::SYS_preadv), // std's positioned reading
+    always("umask", libc::SYS_umask), // C programs
     always("fstatfs", libc::SYS_fstatfs), // room in /tmp
     always("statfs", libc::SYS_statfs), // room in /tmp
 ];
@@ -243,10 +246,31 @@ const OLD_FILES: &[Entry] = &[
     always("lstat", libc::SYS_lstat), // some C libraries
     always("access", libc::SYS_access), // the loader
     always("readlink", libc::SYS_readlink), // std
-    always("unlink", libc::SYS_unlink), // std
-    always("mkdir", libc::SYS_mkdir), // std
-    always("rmdir", libc::SYS_rmdir), // std
-    always("rename", libc::SYS_rename), // std
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_FILES: &[Entry] = &[];
+
+/// Changing files: a private `/tmp`, where there is one.
+#[rustfmt::skip]
+const TMP: &[Entry] = &[
+    when("pwrite64", libc::SYS_pwrite64, Test::OwnRoot), // C programs
+    when("pwritev", libc::SYS_pwritev, Test::OwnRoot), // C programs
+    when("ftruncate", libc::SYS_ftruncate, Test::OwnRoot), // std
+    when("fallocate", libc::SYS_fallocate, Test::OwnRoot), // C programs
+    when("unlinkat", libc::SYS_unlinkat, Test::OwnRoot), // std
+    when("mkdirat", libc::SYS_mkdirat, Test::OwnRoot), // std
+    when("renameat", libc::SYS_renameat, Test::OwnRoot), // std
+    when("renameat2", libc::SYS_renameat2, Test::OwnRoot), // C programs
+];
+
+/// The same, of x86-64.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const OLD_TMP: &[Entry] = &[
+    when("unlink", libc::SYS_unlink, Test::OwnRoot), // std
+    when("mkdir", libc::SYS_mkdir, Test::OwnRoot), // std
+    when("rmdir", libc::SYS_rmdir, Test::OwnRoot), // std
+    when("rename", libc::SYS_rename, Test::OwnRoot), // std
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_TMP: &[Entry] = &[];

@@ -15,7 +15,7 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use self::lists::{ABSENT, Entry, Kind, Test, WATCHED};
+pub use self::lists::{ANSWERED, Entry, Kind, Test, WATCHED};
 use self::program::Own;
 use super::{Jail, Mechanism, Report};
 

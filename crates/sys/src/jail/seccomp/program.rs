@@ -6,7 +6,7 @@
 //!                             its tests, if it has some -- none holds --> watched? tell : EPERM
 //!                             allow
 //! watched ---------------------------> tell
-//! to be absent ----------------------> ENOSYS
+//! answered without being made -------> its answer
 //! all others, those of x32 too ------> EPERM
 //! ```
 
@@ -15,7 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-use super::lists::{ABSENT, Kind, Test, WATCHED};
+use super::lists::{ANSWERED, Kind, Test, WATCHED};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
@@ -62,8 +62,8 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
         let otherwise = if is_watched { watched } else { refuse };
         let body = match test {
             Test::Always => vec![return_value(SECCOMP_RET_ALLOW)],
-            // Without a listener the file system alone says what can be written.
-            Test::ToRead(_) if !tells => vec![return_value(SECCOMP_RET_ALLOW)],
+            // Without a listener the file system alone says what can be written: its own.
+            Test::ToRead(_) if !tells && !own.has_proc => vec![return_value(SECCOMP_RET_ALLOW)],
             test => tested(test, own, otherwise),
         };
         let over = u8::try_from(body.len()).expect("tests are short");
@@ -71,7 +71,9 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
         program.extend(body);
     }
     let rest = WATCHED.iter().map(|it| (it.number, watched)).chain(
-        ABSENT.iter().map(|(_, number)| (*number, SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs())),
+        ANSWERED
+            .iter()
+            .map(|(_, number, error)| (*number, SECCOMP_RET_ERRNO | error.unsigned_abs())),
     );
     for (call, value) in rest {
         program.push(jump_if_equal(number(call), 0, 1));
@@ -96,7 +98,8 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
         body.push(return_value(SECCOMP_RET_ALLOW));
     };
     match test {
-        Test::Always => body.push(return_value(SECCOMP_RET_ALLOW)),
+        Test::OwnRoot if own.has_proc => body.push(return_value(otherwise)),
+        Test::Always | Test::OwnRoot => body.push(return_value(SECCOMP_RET_ALLOW)),
         Test::OneOfOrWithProc(index, values, more) if own.has_proc => {
             one_of(index, &[values, more].concat());
         }
@@ -153,4 +156,74 @@ fn jump_if_equal(k: u32, jt: u8, jf: u8) -> sock_filter {
 
 fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter { code: u16::try_from(code).expect("codes are short"), jt: 0, jf: 0, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Own = Own { pid: 2, control: 3, has_proc: false };
+    const REFUSED: u32 = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+
+    /// What `program` says to a call, as Linux would run it.
+    fn run(program: &[sock_filter], call: libc::c_long, arguments: [u64; 6]) -> u32 {
+        let mut data = vec![0; 16];
+        data[..4].copy_from_slice(&number(call).to_le_bytes());
+        data[4..8].copy_from_slice(&ARCHITECTURE.to_le_bytes());
+        data.extend(arguments.iter().flat_map(|argument| argument.to_le_bytes()));
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let it = program[at];
+            at += 1;
+            match u32::from(it.code) {
+                code if code == BPF_LD | BPF_W | BPF_ABS => {
+                    let from = it.k as usize;
+                    value = u32::from_le_bytes(data[from..from + 4].try_into().unwrap());
+                }
+                code if code == BPF_ALU | BPF_AND | BPF_K => value &= it.k,
+                code if code == BPF_JMP | BPF_JEQ | BPF_K => {
+                    at += usize::from(if value == it.k { it.jt } else { it.jf });
+                }
+                code if code == BPF_RET | BPF_K => return it.k,
+                code => panic!("{code:#x} is not used"),
+            }
+        }
+    }
+
+    #[test]
+    fn zone_without_a_root_of_its_own_changes_no_file() {
+        let with_proc = Own { has_proc: true, ..OWN };
+        let write = [0, 0, u64::from(libc::O_WRONLY.cast_unsigned()), 0, 0, 0];
+        for tells in [true, false] {
+            let (own, others) = (of(Kind::Zone, OWN, tells), of(Kind::Zone, with_proc, tells));
+            for call in [libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_ftruncate] {
+                assert_eq!(run(&own, call, [0; 6]), SECCOMP_RET_ALLOW);
+                assert_eq!(run(&others, call, [0; 6]), REFUSED);
+            }
+            let told = if tells { SECCOMP_RET_USER_NOTIF } else { REFUSED };
+            assert_eq!(run(&others, libc::SYS_openat, write), told);
+            assert_eq!(run(&others, libc::SYS_openat, [0; 6]), SECCOMP_RET_ALLOW, "to read");
+        }
+    }
+
+    #[test]
+    fn what_would_be_held_against_others_is_refused_or_not_done() {
+        let zone = of(Kind::Zone, OWN, true);
+        assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), REFUSED);
+        assert_eq!(run(&zone, libc::SYS_fsync, [0; 6]), SECCOMP_RET_ERRNO, "without an error");
+        let huge = [0, 0, 0, u64::from(libc::MAP_HUGETLB.cast_unsigned()), 0, 0];
+        assert_eq!(run(&zone, libc::SYS_mmap, huge), REFUSED);
+        assert_eq!(run(&zone, libc::SYS_mmap, [0; 6]), SECCOMP_RET_ALLOW);
+    }
+
+    #[test]
+    fn signals_are_for_the_process_itself_and_messages_for_its_control_socket() {
+        let zone = of(Kind::Zone, OWN, true);
+        assert_eq!(run(&zone, libc::SYS_kill, [2, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        for other in [0, 1, u64::MAX] {
+            assert_eq!(run(&zone, libc::SYS_kill, [other, 0, 0, 0, 0, 0]), SECCOMP_RET_USER_NOTIF);
+        }
+        assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        assert_eq!(run(&zone, libc::SYS_sendmsg, [4, 0, 0, 0, 0, 0]), REFUSED);
+    }
 }

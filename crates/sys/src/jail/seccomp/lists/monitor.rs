@@ -78,6 +78,10 @@ pub(super) const MONITOR: &[Entry] = &[
     always("sendmmsg", libc::SYS_sendmmsg), // the broker: names
     always("recvmmsg", libc::SYS_recvmmsg), // the broker: names
     always("truncate", libc::SYS_truncate), // files of state
+    always("fsync", libc::SYS_fsync), // files of state
+    always("fdatasync", libc::SYS_fdatasync), // files of state
+    always("flock", libc::SYS_flock), // the lock that keeps a second instance out
+    always("fadvise64", libc::SYS_fadvise64), // C programs
     always("preadv2", libc::SYS_preadv2), // services
     always("pwritev2", libc::SYS_pwritev2), // services
 ];

@@ -1,4 +1,4 @@
-//! The calls that are told when they are refused, and those that are said not to be there.
+//! The calls that are told when they are refused, and those that are answered without being made.
 
 use libc::c_long;
 
@@ -221,10 +221,16 @@ const WATCHED_CALLS: &[Entry] = &[
     always("vhangup", libc::SYS_vhangup),
 ];
 
-/// Calls that fail as if this Linux did not have them: C libraries then take the older ones, whose
-/// arguments can be looked at.
+/// Calls that are answered without being made, and with which error; 0 for done.
 #[rustfmt::skip]
-pub static ABSENT: &[(&str, c_long)] = &[
-    ("clone3", libc::SYS_clone3), // threads: `clone`
-    ("openat2", libc::SYS_openat2), // files: `openat`
+pub static ANSWERED: &[(&str, c_long, i32)] = &[
+    // As if this Linux did not have them: C libraries then take the older ones, whose arguments can be
+    // looked at.
+    ("clone3", libc::SYS_clone3, libc::ENOSYS), // threads: `clone`
+    ("openat2", libc::SYS_openat2, libc::ENOSYS), // files: `openat`
+    // What is written here is in memory, so there is nothing to be done. Done on a library, which lies on
+    // the machine's disk, they would keep that disk busy for everybody.
+    ("fsync", libc::SYS_fsync, 0), // files in /tmp
+    ("fdatasync", libc::SYS_fdatasync, 0), // files in /tmp
+    ("fadvise64", libc::SYS_fadvise64, 0), // C programs
 ];
