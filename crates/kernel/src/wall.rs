@@ -56,6 +56,7 @@ fn jail(monitor: &Channel) -> Jail<'_> {
         objects: &[],
         read: &[],
         tmp: None,
+        network: false,
         limits: LIMITS,
     }
 }

@@ -72,6 +72,7 @@ pub fn confine(
         objects,
         read: &wall.read,
         tmp: Some(TMP),
+        network: false,
         limits: LIMITS,
     };
     jail.confine()
