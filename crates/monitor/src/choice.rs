@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use kernel::control::Host;
 use kernel::policy::Policy;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, MOST_APPS};
+use sdk::services::Service;
+
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS, ServiceRight};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -21,6 +23,10 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// The services that it reaches.
+    pub(crate) services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub(crate) service_rights: Vec<ServiceRight>,
 }
 
 /// The apps that run: those on the command line, or else those of the configuration, or else the
@@ -43,7 +49,8 @@ pub(crate) fn apps(
     running
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
-            Ok(App { name: app.name, object, policy, host: app.host })
+            let AppConfig { name, host, services, service_rights, .. } = app;
+            Ok(App { name, object, policy, host, services, service_rights })
         })
         .collect()
 }
@@ -61,6 +68,9 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
+        if app.host == Host::Kernel && !app.services.is_empty() {
+            return refuse(IN_KERNEL);
+        }
         Ok(app)
     };
     chosen.iter().enumerate().map(app).collect()

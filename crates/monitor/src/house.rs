@@ -14,9 +14,11 @@
 //! ```
 
 mod operators;
+mod services;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernel::control::{self, Answer, AppId, Plain, Request};
@@ -33,6 +35,8 @@ use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program, shortened};
 use crate::reception::{OperatorId, Reception};
+use crate::rights;
+use crate::service::Service;
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::users::Users;
@@ -56,6 +60,7 @@ pub(crate) struct House {
     /// In which app the kernel is, if it hosts any.
     recorder: Option<Reading>,
     zones: Vec<Zone>,
+    services: Vec<Service>,
     reception: Reception,
     signals: Signals,
     /// Set once stopping has begun: when it is over.
@@ -102,6 +107,10 @@ enum Source {
     ZoneEnd(usize),
     ZoneRefusal(usize),
     KernelRefusal,
+    ServiceOutput(usize),
+    ServiceControl(usize),
+    ServiceEnd(usize),
+    ServiceRefusal(usize),
 }
 
 impl House {
@@ -116,10 +125,18 @@ impl House {
         reception: Reception,
         signals: Signals,
         wall: Option<Require>,
+        state_dir: &Path,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
-        let zone = |(number, app)| Zone::new(number, app, places.zone.clone(), users, wall);
-        let zones = apps.map(zone).collect();
+        let apps: Vec<(AppId, App)> = apps.collect();
+        let (rights, idle) = rights::of(&apps);
+        Self::tell_of_idle_rights(&idle);
+        let running = apps.iter().map(|(_, app)| app);
+        let services = services::needed(running, &places, users, wall, state_dir)?;
+        let zone = |((number, app), rights)| {
+            Zone::new(number, app, places.zone.clone(), users, wall, rights)
+        };
+        let zones = apps.into_iter().zip(rights).map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
@@ -128,6 +145,7 @@ impl House {
             kernel_refusals: Refusals::of_kernel(Instant::now()),
             recorder: None,
             zones,
+            services,
             reception,
             signals,
             over_at: None,
@@ -139,6 +157,7 @@ impl House {
     /// Says whether nothing was left behind.
     pub(crate) fn run(&mut self) -> io::Result<bool> {
         self.kernel.want(Instant::now());
+        self.services.iter_mut().for_each(|service| service.program.want(Instant::now()));
         loop {
             let now = Instant::now();
             self.do_what_is_due(now);
@@ -149,6 +168,7 @@ impl House {
             if self.over_at.is_some_and(|at| at <= now) {
                 self.kernel.abandon();
                 self.zones.iter_mut().for_each(|zone| zone.program.abandon());
+                self.services.iter_mut().for_each(|service| service.program.abandon());
                 return Ok(false);
             }
             for source in self.wait(now)? {
@@ -162,6 +182,7 @@ impl House {
         self.over_at.is_some()
             && stopped(&self.kernel)
             && self.zones.iter().all(|zone| stopped(&zone.program))
+            && self.services.iter().all(|service| stopped(&service.program))
     }
 
     fn do_what_is_due(&mut self, now: Instant) {
@@ -180,6 +201,7 @@ impl House {
                 self.attach(i);
             }
         }
+        self.attend_services(now);
         self.reception.drop_silent(now);
     }
 
@@ -237,7 +259,10 @@ impl House {
         let zone = |i| [Source::ZoneOutput(i), Source::ZoneControl(i), Source::ZoneEnd(i)];
         let zones = self.zones.iter().enumerate().map(|(i, it)| (zone(i), &it.program));
         let kernel = [Source::KernelOutput, Source::KernelControl, Source::KernelEnd];
-        for (sources, program) in zones.chain([(kernel, &self.kernel)]) {
+        let service =
+            |i| [Source::ServiceOutput(i), Source::ServiceControl(i), Source::ServiceEnd(i)];
+        let services = self.services.iter().enumerate().map(|(i, it)| (service(i), &it.program));
+        for (sources, program) in zones.chain(services).chain([(kernel, &self.kernel)]) {
             let fds = [program.output(), program.control(), program.end()];
             for (source, fd) in sources.into_iter().zip(fds) {
                 if let Some(fd) = fd {
@@ -251,6 +276,11 @@ impl House {
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
+            }
+        }
+        for (i, service) in self.services.iter().enumerate() {
+            if let Some(fd) = service.refusals.fd() {
+                watch(Source::ServiceRefusal(i), fd);
             }
         }
         let due = self.next_due();
@@ -272,11 +302,14 @@ impl House {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
+        let services = self.services.iter().map(|service| &service.program);
+        let zones = self.zones.iter().map(|zone| &zone.program);
+        let programs = zones.chain(services).chain([&self.kernel]);
         programs
             .filter_map(Program::next_due)
             .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
+            .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
             .chain(self.over_at)
@@ -306,6 +339,10 @@ impl House {
                 }
             }
             Source::KernelRefusal => self.kernel_refusals.hear(now),
+            Source::ServiceOutput(_)
+            | Source::ServiceControl(_)
+            | Source::ServiceEnd(_)
+            | Source::ServiceRefusal(_) => self.handle_service(source, now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if let Some(death) = self.kernel.reap(now) {
@@ -329,12 +366,16 @@ impl House {
             info!("asked to stop");
             self.over_at = Some(now + STOP);
             self.zones.iter_mut().for_each(|zone| zone.stop(now));
+            self.services.iter_mut().for_each(|service| service.stop(now));
             if self.kernel.stop(now) {
                 self.kernel.tell(&Request::Stop, &[]);
             }
         }
         if count > first {
             self.zones.iter_mut().for_each(|zone| zone.program.kill("asked to stop twice"));
+            for service in &mut self.services {
+                service.program.kill("asked to stop twice");
+            }
             self.kernel.kill("asked to stop twice");
         }
     }
@@ -345,7 +386,10 @@ impl House {
             match zone.hear(now) {
                 Heard::Nothing => return,
                 Heard::Something => {}
-                Heard::Loaded => self.attach(i),
+                Heard::Loaded => {
+                    self.attach(i);
+                    self.connect_to_services(i);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@
 //! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
 //! | `object.rs` | an app's object, read again when its file has changed |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
@@ -41,7 +42,9 @@ mod output;
 pub mod places;
 mod program;
 mod reception;
+mod rights;
 mod runtime;
+mod service;
 mod signals;
 pub mod supervise;
 pub mod trial;
@@ -127,7 +130,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };
     let wall = (!options.unconfined).then_some(config.require);
-    let mut house = House::new(places, apps, entrance, reception, signals, wall)?;
+    let mut house = House::new(places, apps, entrance, reception, signals, wall, &state_dir)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -66,6 +66,7 @@ impl Program {
         let supervision = Supervision::new(Limits::default());
         let name = match &voice {
             Voice::Kernel => "kernel".into(),
+            Voice::Service(name) => format!("service {name}"),
             Voice::Zone(app) => format!("zone {app}"),
         };
         Self { name, file, voice, apart, supervision, process: None }

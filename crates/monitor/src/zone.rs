@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
+use sdk::services::Service;
+use services::control::{Client, Rights};
 use sys::process::Apart;
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
@@ -42,6 +44,8 @@ pub(crate) struct Zone {
     /// The user that the kernel runs as.
     kernel_as: Option<u32>,
     pub(crate) policy: Policy,
+    services: Vec<Service>,
+    rights: Rights,
     attachment: Attachment,
     failed: bool,
     /// The version that the object states, once it is loaded.
@@ -69,6 +73,7 @@ impl Zone {
         host: PathBuf,
         users: Users,
         wall: Option<Require>,
+        rights: Rights,
     ) -> Self {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
         Self {
@@ -82,6 +87,8 @@ impl Zone {
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
+            services: of.services,
+            rights,
             attachment: Attachment::default(),
             failed: false,
             version: None,
@@ -104,7 +111,8 @@ impl Zone {
             read: Vec::new(),
         });
         let (name, numbers) = (self.name.clone(), self.numbers());
-        let load = Request::Load { name, wall, sha256, numbers };
+        let services = self.services.iter().map(|it| it.name().to_owned()).collect();
+        let load = Request::Load { name, wall, sha256, numbers, services };
         self.program.tell(&load, self.object.taken().as_slice());
     }
 
@@ -231,6 +239,22 @@ impl Zone {
     /// Whether its app is loaded and can be connected.
     pub(crate) fn is_loaded(&self) -> bool {
         self.program.supervision().state() == State::Running
+    }
+
+    /// Whether the app may use that service.
+    pub(crate) fn names(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// What a service is told of the app.
+    pub(crate) fn client(&self) -> Client {
+        Client { app: self.app.0, name: self.name.clone(), rights: self.rights.clone() }
+    }
+
+    /// Gives it its end of a service's socket.
+    pub(crate) fn give_service(&mut self, service: Service, socket: &OwnedFd) {
+        let request = Request::Service { name: service.name().into() };
+        self.program.tell(&request, &[socket.as_fd()]);
     }
 
     /// The kernel was asked for rings.

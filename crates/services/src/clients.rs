@@ -65,7 +65,7 @@ struct Client {
 /// All that are connected.
 #[derive(Debug)]
 pub struct Clients {
-    clients: BTreeMap<ClientId, Client>,
+    connected: BTreeMap<ClientId, Client>,
     next: u64,
     /// Where requests are received.
     room: Vec<u8>,
@@ -76,7 +76,7 @@ pub struct Clients {
 impl Default for Clients {
     fn default() -> Self {
         let room = vec![0; REQUEST_HEAD + MAX_MESSAGE];
-        Self { clients: BTreeMap::new(), next: 0, room, gone: Vec::new() }
+        Self { connected: BTreeMap::new(), next: 0, room, gone: Vec::new() }
     }
 }
 
@@ -84,7 +84,7 @@ impl Clients {
     /// Somebody may ask from now on, by this socket.
     pub fn add(&mut self, client: control::Client, socket: OwnedFd) -> ClientId {
         let control::Client { app, name, rights } = client;
-        info!(app = name, "an app was connected");
+        info!(app = name, "app was connected");
         let id = ClientId(self.next);
         self.next += 1;
         let client = Client {
@@ -96,33 +96,33 @@ impl Clients {
             waiting_size: 0,
             refusals: Rate::new(Instant::now()),
         };
-        self.clients.insert(id, client);
+        self.connected.insert(id, client);
         id
     }
 
     /// The number of a client's app.
     pub fn app(&self, client: ClientId) -> Option<u16> {
-        self.clients.get(&client).map(|client| client.app)
+        self.connected.get(&client).map(|client| client.app)
     }
 
     /// What a client may.
     pub fn rights(&self, client: ClientId) -> Option<&Rights> {
-        self.clients.get(&client).map(|client| &client.rights)
+        self.connected.get(&client).map(|client| &client.rights)
     }
 
     /// Records for the operator that a client was refused `what`, which took the right `right`.
     pub fn record_refusal(&mut self, client: ClientId, what: &str, right: &str) {
-        let Some(client) = self.clients.get_mut(&client) else { return };
+        let Some(client) = self.connected.get_mut(&client) else { return };
         let app = client.name.as_str();
         if let Some(left_out) = client.refusals.admit(Instant::now()) {
             let left_out = (left_out > 0).then_some(left_out);
-            warn!(app, what, right, left_out, "refused: the right is not granted to the app");
+            warn!(app, what, right, left_out, "refused an app what it was not granted");
         }
     }
 
     /// What to wait for: of each client a request, or that it takes what waits for it.
     pub fn fds(&self) -> impl Iterator<Item = (ClientId, PollFd<'_>)> {
-        self.clients.iter().map(|(id, client)| {
+        self.connected.iter().map(|(id, client)| {
             let wants = if client.waiting.is_empty() { PollFlags::IN } else { PollFlags::OUT };
             (*id, PollFd::from_borrowed_fd(client.socket.as_fd(), wants))
         })
@@ -132,7 +132,7 @@ impl Clients {
     pub fn hear(&mut self, id: ClientId, asked: &mut Vec<Asked>) {
         self.flush(id);
         for _ in 0..PER_TURN {
-            let Some(client) = self.clients.get(&id).filter(|it| it.waiting.is_empty()) else {
+            let Some(client) = self.connected.get(&id).filter(|it| it.waiting.is_empty()) else {
                 return;
             };
             match client.socket.receive(&mut self.room) {
@@ -160,7 +160,7 @@ impl Clients {
 
     /// As [`answer`](Self::answer), with a descriptor.
     pub fn answer_with(&mut self, reply: Reply<'_>, fd: Option<OwnedFd>) {
-        let Some(client) = self.clients.get_mut(&reply.client) else { return };
+        let Some(client) = self.connected.get_mut(&reply.client) else { return };
         let packet = [&reply.id.to_le_bytes()[..], &[u8::from(reply.more)], reply.body].concat();
         client.waiting_size += packet.len();
         client.waiting.push_back((packet, fd));
@@ -177,7 +177,7 @@ impl Clients {
 
     /// Sends what waits, as far as it is taken.
     fn flush(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.connected.get_mut(&id) else { return };
         while let Some((packet, fd)) = client.waiting.front() {
             let sent = match fd {
                 None => client.socket.send(packet),
@@ -195,15 +195,15 @@ impl Clients {
     }
 
     fn drop_client(&mut self, id: ClientId, why: &str) {
-        if let Some(client) = self.clients.get(&id) {
+        if let Some(client) = self.connected.get(&id) {
             let app = client.name.as_str();
-            warn!(app, why, "cut an app off; it can ask again when it is started again");
+            warn!(app, why, "app was cut off; it can ask again when it is started again");
         }
         self.forget(id);
     }
 
     fn forget(&mut self, id: ClientId) {
-        if self.clients.remove(&id).is_some() {
+        if self.connected.remove(&id).is_some() {
             self.gone.push(id);
         }
     }
@@ -242,8 +242,8 @@ mod tests {
     fn client_that_does_not_read_is_not_read_from_until_it_does() {
         let mut clients = Clients::default();
         let (id, app) = connected(&mut clients);
-        let body = [0; 30_000];
-        while clients.clients[&id].waiting.is_empty() {
+        let body = vec![0; 30_000];
+        while clients.connected[&id].waiting.is_empty() {
             clients.answer(Reply { client: id, id: 1, more: false, body: &body });
         }
         app.send(&[7; 8]).unwrap();
@@ -258,8 +258,9 @@ mod tests {
         let mut clients = Clients::default();
         let (slow, _app) = connected(&mut clients);
         let (other, app) = connected(&mut clients);
+        let body = vec![0; 30_000];
         for _ in 0..100 {
-            clients.answer(Reply { client: slow, id: 1, more: true, body: &[0; 30_000] });
+            clients.answer(Reply { client: slow, id: 1, more: true, body: &body });
         }
         assert_eq!(clients.take_gone(), [slow]);
         clients.answer(Reply { client: other, id: 9, more: false, body: b"here" });

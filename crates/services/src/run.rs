@@ -98,7 +98,7 @@ pub fn main<S: Service>() -> ExitCode {
         return ExitCode::from(2);
     }
     let split_off = sys::process::split_off_init();
-    sys::log::to_monitor();
+    sys::log::to_stderr();
     if let Err(error) = split_off {
         error!(%error, "could not start behind an init");
         return ExitCode::FAILURE;

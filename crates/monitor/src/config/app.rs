@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 
+use sdk::services::Service;
+
+use super::rights::{self, Right, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 13] = [
+pub const APP_KEYS: [&str; 14] = [
     "name",
     "object",
     "host",
@@ -19,6 +22,7 @@ pub const APP_KEYS: [&str; 13] = [
     "dpids",
     "band",
     "capabilities",
+    "services",
     "flow-mods-per-second",
     "packet-outs-per-second",
     "requests-per-second",
@@ -63,6 +67,10 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
+    /// The services that it reaches.
+    pub services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub service_rights: Vec<ServiceRight>,
     /// Messages it may send per second.
     pub quota: Quota,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -82,6 +90,8 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
+            services: Vec::new(),
+            service_rights: Vec::new(),
             quota: Quota::NONE,
             at: 0,
         }
@@ -95,7 +105,10 @@ impl AppConfig {
 
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len() + self.filter.dpids.len() + self.capabilities.len()
+        self.filter.ethertypes.len()
+            + self.filter.dpids.len()
+            + self.capabilities.len()
+            + self.service_rights.len()
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -113,7 +126,16 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let capabilities = table.list("capabilities", &known_capabilities(), capability)?;
+        let rights = table.list("capabilities", &known_capabilities(), right)?;
+        let (capabilities, service_rights) = match rights {
+            None => (None, Vec::new()),
+            Some(rights) => {
+                let (capabilities, service_rights) = apart(rights);
+                (Some(capabilities), service_rights)
+            }
+        };
+        let in_kernel = host == Some(Host::Kernel);
+        let services = rights::services(table, in_kernel, &service_rights)?;
         let default = Self::named(name);
         let per_second = |key| {
             let most = format!("messages per second, 0 to {}", u32::MAX);
@@ -127,6 +149,8 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            services,
+            service_rights,
             quota: Quota {
                 flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
@@ -217,6 +241,24 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
+/// An element of `capabilities`.
+fn right(value: &Value<'_>) -> Option<Right> {
+    let service = || ServiceRight::named(value.text()?).map(Right::Service);
+    capability(value).map(Right::Kernel).or_else(service)
+}
+
+/// Those that the kernel enforces, and those that services do.
+fn apart(rights: Vec<Right>) -> (Vec<Capability>, Vec<ServiceRight>) {
+    let (mut capabilities, mut service_rights) = (Vec::new(), Vec::new());
+    for right in rights {
+        match right {
+            Right::Kernel(capability) => capabilities.push(capability),
+            Right::Service(right) => service_rights.push(right),
+        }
+    }
+    (capabilities, service_rights)
+}
+
 fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
@@ -228,7 +270,7 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
 
 fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{} or \"experimenter:0x00002320\" (with its id)", names.join(", "))
+    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), rights::FORMS)
 }
 
 /// What runs an app, by its name in the configuration.

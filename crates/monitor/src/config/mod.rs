@@ -9,6 +9,7 @@
 
 mod app;
 mod band;
+mod rights;
 mod value;
 
 use std::io::{self, Read as _};
@@ -23,6 +24,8 @@ use toml::de::DeTable;
 
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
+pub(crate) use rights::IN_KERNEL;
+pub use rights::ServiceRight;
 
 use crate::error::StartError;
 use crate::wall::Require;

@@ -226,6 +226,7 @@ impl Fake {
                 }
                 ZoneRequest::Try { .. } => return,
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
+                ZoneRequest::Service { name } => self.note(&format!("service {name}")),
                 ZoneRequest::Stop => {
                     self.note("stop");
                     if self.play != "deaf" {

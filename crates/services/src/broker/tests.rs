@@ -38,17 +38,13 @@ impl Bench {
     fn answer(&mut self) -> (u64, Vec<u8>, Option<OwnedFd>) {
         let mut room = [0; 1024];
         loop {
-            match self.app.receive(&mut room) {
-                Ok((size, fd)) => {
-                    let id = u64::from_le_bytes(*room.first_chunk().unwrap());
-                    return (id, room[9..size].to_vec(), fd);
-                }
-                Err(_) => {
-                    let bell = self.broker.bell().unwrap();
-                    poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], None).unwrap();
-                    self.broker.serve(Vec::new(), &mut self.clients);
-                }
+            if let Ok((size, fd)) = self.app.receive(&mut room) {
+                let id = u64::from_le_bytes(*room.first_chunk().unwrap());
+                return (id, room[9..size].to_vec(), fd);
             }
+            let bell = self.broker.bell().unwrap();
+            poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], None).unwrap();
+            self.broker.serve(Vec::new(), &mut self.clients);
         }
     }
 }

@@ -21,8 +21,13 @@ use sdk::services::storage::{Expect, KeysWriter};
 
 use super::engine::{Engine, EngineError, MOST_BYTES, MOST_KEYS, Op, Outcome};
 
-/// By app's number and key: version and value.
-const VALUES: TableDefinition<'_, (u16, &[u8]), (u64, &[u8])> = TableDefinition::new("values");
+/// An app's number, and a key.
+type Place = (u16, &'static [u8]);
+
+/// A version, and a value.
+type Found = (u64, &'static [u8]);
+
+const VALUES: TableDefinition<'_, Place, Found> = TableDefinition::new("values");
 
 /// By app's number: bytes, keys, and the last version.
 const SPACES: TableDefinition<'_, u16, (u64, u64, u64)> = TableDefinition::new("spaces");
@@ -154,10 +159,7 @@ fn run(database: &Database, ops: &[Op<'_>]) -> Result<Vec<Outcome>, EngineError>
     Ok(outcomes)
 }
 
-fn read(
-    values: &impl ReadableTable<(u16, &'static [u8]), (u64, &'static [u8])>,
-    op: &Op<'_>,
-) -> Result<Outcome, StorageError> {
+fn read(values: &impl ReadableTable<Place, Found>, op: &Op<'_>) -> Result<Outcome, StorageError> {
     let Op::List { space, prefix, after } = *op else {
         let found = values.get(op.place())?;
         return Ok(found.map_or(Outcome::Nothing, |found| {
@@ -186,7 +188,7 @@ fn read(
 
 /// Writes `value` at `place`, or deletes what is there.
 fn write(
-    values: &mut Table<'_, (u16, &'static [u8]), (u64, &'static [u8])>,
+    values: &mut Table<'_, Place, Found>,
     spaces: &mut Table<'_, u16, (u64, u64, u64)>,
     place: (u16, &[u8]),
     expect: Expect,

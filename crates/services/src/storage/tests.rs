@@ -146,7 +146,7 @@ fn nonsense_and_too_much_are_refused_each_with_its_reason() {
     bench.serve();
     let malformed = Answer::Refused(Refused::Malformed).encode();
     assert_eq!(bench.told(0), Some((1, false, malformed)));
-    let value = [0; 32 * 1024];
+    let value = vec![0; 32 * 1024];
     let mut refused = false;
     for key in 0..=MOST_BYTES / value.len() as u64 {
         let key = key.to_be_bytes();

@@ -87,7 +87,7 @@ fn keys_are_listed_by_prefix_in_pages_and_of_one_namespace() {
 #[test]
 fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
     let mut engine = engine();
-    let value = [1; 32 * 1024];
+    let value = vec![1; 32 * 1024];
     let keys: Vec<[u8; 2]> = (0..600_u16).map(u16::to_be_bytes).collect();
     let ops: Vec<Op<'_>> = keys.iter().map(|key| put(key, &value, Expect::Anything)).collect();
     let outcomes = engine.run(&ops).unwrap();
@@ -146,7 +146,7 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
     let room = Arc::new(AtomicU64::new(2 << 20));
     let disk = Small { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) };
     let mut engine = Redb::open(disk).unwrap();
-    let value = [1; 32 * 1024];
+    let value = vec![1; 32 * 1024];
     let (mut written, mut full) = (0_u16, 0);
     for key in 0..200_u16 {
         match engine.run(&[put(&key.to_be_bytes(), &value, Expect::Anything)]) {
@@ -165,7 +165,7 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
     for key in 0..written {
         let got = engine.run(&[Op::Get { space: 1, key: &key.to_be_bytes() }]).unwrap();
         let version = u64::from(key) + 1;
-        assert_eq!(got, [Outcome::Value { version, value: value.to_vec() }], "{key}");
+        assert_eq!(got, [Outcome::Value { version, value: value.clone() }], "{key}");
     }
     let none = engine.run(&[Op::Get { space: 1, key: &written.to_be_bytes() }]).unwrap();
     assert_eq!(none, [Outcome::Nothing]);
@@ -177,7 +177,7 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
 #[test]
 fn file_that_is_something_else_is_an_error_not_an_empty_storage() {
     let file = tempfile::tempfile().unwrap();
-    file.write_all_at(&[7; 100_000], 0).unwrap();
+    file.write_all_at(&vec![7; 100_000], 0).unwrap();
     assert!(matches!(Redb::open(file), Err(EngineError::Failed(_))));
 }
 
@@ -214,15 +214,12 @@ impl Model {
         }
         let last = self.last.entry(space).or_default();
         *last += 1;
-        match value {
-            Some(value) => {
-                self.values.insert((space, key.to_vec()), (*last, value.to_vec()));
-                done(*last)
-            }
-            None => {
-                self.values.remove(&(space, key.to_vec()));
-                done(0)
-            }
+        if let Some(value) = value {
+            self.values.insert((space, key.to_vec()), (*last, value.to_vec()));
+            done(*last)
+        } else {
+            self.values.remove(&(space, key.to_vec()));
+            done(0)
         }
     }
 }
