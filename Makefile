@@ -75,8 +75,9 @@ test: check build ## all of it: check, then the whole system against Open vSwitc
 # What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
-soak: build ## the long runs: apps die 100 times each way under traffic: minutes
+soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times: minutes
 	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
+	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log

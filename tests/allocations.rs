@@ -141,6 +141,7 @@ impl Rig {
             name: format!("app {number}"),
             policy: Policy { stage: *stage, ..Policy::default() },
             host: Host::User,
+            config_size: 0,
         };
         let apps: Vec<App> = stages.iter().enumerate().map(app).collect();
         let start = Request::Start {

@@ -16,6 +16,7 @@ enum Bad {
     Fails = 1,
     Exits = 2,
     Aborts = 3,
+    Hangs = 4,
 }
 
 #[test]
@@ -51,6 +52,11 @@ fn app_that_exits_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
 #[test]
 fn app_that_aborts_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Aborts));
+}
+
+#[test]
+fn app_that_hangs_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+    in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Hangs));
 }
 
 fn same_object_works_in_the_kernel(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> {
@@ -107,6 +113,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
         Bad::Fails => (0, ""),
         Bad::Exits => (1, "the kernel ended in it: exited with code 7"),
         Bad::Aborts => (1, "the kernel ended in it: killed by SIGABRT"),
+        Bad::Hangs => (1, "the kernel ended in it: its app misfit hung: one call lasted 1."),
     };
     assert!(!why.is_empty() && why.contains(said), "{why}");
     assert_eq!(after.programs.kernel.restarts, kernel_restarts);
@@ -143,6 +150,6 @@ fn misfit(lab: &Lab, bad: Bad) -> anyhow::Result<String> {
     let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", &bad, "-I"];
     let paths = [&headers.display().to_string(), "-o", &object, &source.display().to_string()];
     lab.run("cc", &[&flags[..], &paths].concat())?;
-    let keys = "stage = \"observe\"\nhost = \"kernel\"";
+    let keys = "stage = \"observe\"\nhost = \"kernel\"\nhang-seconds = 1";
     Ok(format!("[[app]]\nname = \"misfit\"\nobject = \"{object}\"\n{keys}\n"))
 }

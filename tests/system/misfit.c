@@ -1,5 +1,5 @@
 /* An app that tells of every packet-in. Inside the kernel it does something bad about those from port 3:
- * BAD is 1 to fail (a Rust app's panic), 2 to exit, 3 to break off. */
+ * BAD is 1 to fail (a Rust app's panic), 2 to exit, 3 to break off, 4 to hang. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,6 +26,9 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch,
         if (record->kind != ROSEMARY_PACKET_IN)
             continue;
         if (in_kernel && record->in_port == 3) {
+            if (BAD == 4)
+                for (;;)
+                    ;
             if (BAD == 2)
                 exit(7);
             if (BAD == 3)

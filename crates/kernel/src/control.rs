@@ -55,6 +55,8 @@ pub struct App {
     pub policy: Policy,
     /// Where it runs.
     pub host: Host,
+    /// Bytes of its configuration, if it runs in the kernel.
+    pub config_size: u32,
 }
 
 /// Where an app runs.
@@ -119,9 +121,9 @@ impl FromStr for Plain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// The first message: begin to serve. Descriptors: one listening TCP socket per address, then
-    /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys, then the
-    /// object, in sealed memory, of each app that runs in the kernel, then, if there are such
-    /// apps, the memory of the [flight recorder](sys::flight).
+    /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys. Then, if there
+    /// are apps that run in the kernel: their configurations, one behind the other, in sealed memory;
+    /// the object of each, in sealed memory; the memory of the [flight recorder](sys::flight).
     Start {
         /// The addresses the sockets are bound to, for messages.
         listeners: Vec<SocketAddr>,

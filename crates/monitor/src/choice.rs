@@ -1,6 +1,7 @@
 //! Which apps run, and where their objects are: from the configuration and the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
@@ -11,6 +12,7 @@ use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS, Servic
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
+use crate::progress::DEFAULT_BOUND;
 
 /// An app that is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +21,14 @@ pub(crate) struct App {
     pub(crate) name: String,
     /// The file of its object, which is there.
     pub(crate) object: PathBuf,
+    /// The file of its configuration, if it has one.
+    pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// What one of its calls may last.
+    pub(crate) hang: Duration,
     /// The services that it reaches.
     pub(crate) services: Vec<Service>,
     /// What it may with them, beyond what is its own there.
@@ -49,8 +55,9 @@ pub(crate) fn apps(
     running
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
-            let AppConfig { name, host, services, service_rights, .. } = app;
-            Ok(App { name, object, policy, host, services, service_rights })
+            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
+            let AppConfig { name, config: file, host, services, service_rights, .. } = app;
+            Ok(App { name, object, config: file, policy, host, services, service_rights, hang })
         })
         .collect()
 }

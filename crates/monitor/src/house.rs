@@ -13,19 +13,20 @@
 //!                    rings on its Ready
 //! ```
 
+mod heard;
 mod operators;
 mod services;
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kernel::control::{self, Answer, AppId, Plain, Request};
+use kernel::control::{self, AppId, Plain, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::flight::Reading;
 use sys::process::Apart;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::choice::App;
 use crate::error::StartError;
@@ -33,7 +34,8 @@ use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
-use crate::program::{Death, Program, shortened};
+use crate::program::{Death, Program};
+use crate::progress::{DEFAULT_BOUND, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::rights;
 use crate::service::Service;
@@ -58,7 +60,9 @@ pub(crate) struct House {
     kernel: Program,
     kernel_refusals: Refusals,
     /// In which app the kernel is, if it hosts any.
-    recorder: Option<Reading>,
+    watch: Option<Watch>,
+    /// The app that it was killed for, if it hung in one.
+    hung: Option<u16>,
     zones: Vec<Zone>,
     services: Vec<Service>,
     reception: Reception,
@@ -143,7 +147,8 @@ impl House {
             users,
             kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
             kernel_refusals: Refusals::of_kernel(Instant::now()),
-            recorder: None,
+            watch: None,
+            hung: None,
             zones,
             services,
             reception,
@@ -192,6 +197,7 @@ impl House {
         self.kernel_refusals.catch_up(now);
         for zone in &mut self.zones {
             zone.refusals.catch_up(now);
+            zone.look(now);
             if zone.program.is_start_due(now) {
                 zone.start(now);
             }
@@ -201,13 +207,28 @@ impl House {
                 self.attach(i);
             }
         }
+        self.look_at_kernel(now);
         self.attend_services(now);
         self.reception.drop_silent(now);
     }
 
+    /// Ends a kernel that hangs in one of its apps.
+    fn look_at_kernel(&mut self, now: Instant) {
+        let zones = &self.zones;
+        let zone = |app: NonZeroU16| zones.iter().find(|zone| zone.app.0 == app.get());
+        let bound = |app| zone(app).map_or(DEFAULT_BOUND, |zone| zone.hang);
+        let hang = self.watch.as_mut().and_then(|watch| watch.look(now, || None, bound));
+        if let Some(hang) = hang.filter(|_| self.hung.is_none()) {
+            let name = zone(hang.app).map_or("", |zone| &*zone.name);
+            self.kernel.kill_late(&format!("its app {name} hung: {hang}"));
+            self.hung = Some(hang.app.get());
+        }
+    }
+
     fn start_kernel(&mut self, now: Instant) {
         self.zones.iter_mut().for_each(|zone| zone.prepare(now));
-        let recorder = match self.zones.iter().any(Zone::is_for_kernel).then(Reading::new) {
+        let hosts = self.zones.iter().any(Zone::is_for_kernel);
+        let watch = match hosts.then(|| Watch::new(now)) {
             None => None,
             Some(Ok(made)) => Some(made),
             Some(Err(error)) => {
@@ -222,17 +243,36 @@ impl House {
         self.zones.iter_mut().for_each(Zone::kernel_started);
         let apps = self.zones.iter().map(Zone::introduction).collect();
         let (start, mut fds) = self.entrance.start(self.users.for_kernel(), apps);
+        let configs = match self.configs_for_kernel().transpose() {
+            Ok(configs) => configs,
+            Err(error) => {
+                let why = format!("could not hand over its apps' configurations: {error}");
+                return self.kernel.kill(&why);
+            }
+        };
+        fds.extend(configs.iter().map(AsFd::as_fd));
         fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
-        fds.extend(recorder.iter().map(|(_, fd)| fd.as_fd()));
+        fds.extend(watch.iter().map(|(_, fd)| fd.as_fd()));
         self.kernel.tell(&start, &fds);
-        self.recorder = recorder.map(|(reading, _)| reading);
+        (self.watch, self.hung) = (watch.map(|(watch, _)| watch), None);
+    }
+
+    /// The configurations of the apps that the kernel is to host, one behind the other, if there are such
+    /// apps.
+    fn configs_for_kernel(&self) -> Option<io::Result<OwnedFd>> {
+        let hosted: Vec<&[u8]> =
+            self.zones.iter().filter(|zone| zone.is_for_kernel()).map(Zone::config).collect();
+        (!hosted.is_empty()).then(|| sys::shm::sealed_copy("configurations", &hosted.concat()))
     }
 
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
         self.kernel_refusals.over();
-        let recorder = self.recorder.take();
-        let named = recorder.filter(|_| death.by_itself).map_or_else(Vec::new, |it| it.apps());
+        let watch = self.watch.take().filter(|_| death.by_itself);
+        let named = match self.hung.take() {
+            Some(app) => vec![app],
+            None => watch.map_or_else(Vec::new, |it| it.apps()),
+        };
         for zone in &mut self.zones {
             zone.kernel_ended();
             if named.contains(&zone.app.0) && zone.is_for_kernel() {
@@ -312,6 +352,8 @@ impl House {
             .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
+            .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
+            .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.over_at)
             .min()
     }
@@ -352,7 +394,7 @@ impl House {
             Source::ZoneEnd(i) => {
                 self.hear_zone(i, now);
                 let Some(zone) = self.zones.get_mut(i) else { return };
-                if zone.program.reap(now).is_some() && zone.ended() {
+                if zone.program.reap(now).is_some() && zone.ended(now) {
                     self.kernel.tell(&Request::Detach { app: zone.app }, &[]);
                 }
             }
@@ -401,76 +443,6 @@ impl House {
             zone.rings_asked();
             let (app, name, policy) = (zone.app, zone.name.clone(), zone.policy.clone());
             self.kernel.tell(&Request::Attach { app, name, policy }, &[]);
-        }
-    }
-
-    fn hear_kernel(&mut self, now: Instant) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some((answer, fds)) = self.kernel.hear(now) else { return };
-            self.on_kernel(answer, fds, now);
-        }
-    }
-
-    fn on_kernel(&mut self, answer: Answer, fds: Vec<OwnedFd>, now: Instant) {
-        match answer {
-            Answer::Confined { report } if !self.kernel_refusals.is_confined() => {
-                self.kernel_refusals.confined(&report, fds);
-            }
-            Answer::Confined { .. } => self.kernel.kill("it said twice that it is confined"),
-            Answer::Ready => {
-                if self.kernel.ready() {
-                    info!(pid = self.kernel.pid(), "kernel was ready");
-                    for i in 0..self.zones.len() {
-                        if let Some(zone) = self.zones.get_mut(i) {
-                            zone.want(now);
-                        }
-                        self.attach(i);
-                    }
-                }
-            }
-            Answer::Attached { app, capacity } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                let lost = "the monitor may open no more descriptors";
-                let asked = zone.is_some_and(|zone| match fds.as_slice() {
-                    [] => zone.rings_not_made(lost, now),
-                    fds => zone.rings_made(capacity, fds),
-                });
-                if !asked {
-                    self.kernel.kill("it answered with rings that nobody asked for");
-                }
-            }
-            Answer::NotAttached { app, why } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if !zone.is_some_and(|zone| zone.rings_not_made(&why, now)) {
-                    self.kernel.kill("it refused rings that nobody asked for");
-                }
-            }
-            Answer::Hosted { app, version } => {
-                let kernel = self.kernel.pid();
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if !zone.is_some_and(|zone| zone.hosted(&version, kernel)) {
-                    self.kernel.kill("it hosts an app that it was not given");
-                }
-            }
-            Answer::Demoted { app, why } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                let ours =
-                    self.over_at.is_some() || zone.is_some_and(|zone| zone.demote(&why, now));
-                if !ours {
-                    self.kernel.kill("it took out an app that it was not given");
-                }
-            }
-            Answer::Fault { app, why } => {
-                if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
-                    zone.fault(&why);
-                }
-            }
-            Answer::SetAside { app, record } => {
-                let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
-                let size = record.len() / 2;
-                let record = shortened(&record, 256);
-                error!(app = name, size, record, "set a record aside that ended the app twice");
-            }
         }
     }
 

@@ -13,6 +13,8 @@
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
 //! | `object.rs` | an app's object, read again when its file has changed |
+//! | `config_file.rs` | an app's own configuration |
+//! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
@@ -30,6 +32,7 @@ pub mod admin;
 mod attachment;
 mod choice;
 pub mod config;
+mod config_file;
 pub mod error;
 mod hosting;
 mod house;
@@ -41,6 +44,7 @@ pub mod options;
 mod output;
 pub mod places;
 mod program;
+mod progress;
 mod reception;
 mod rights;
 mod runtime;

@@ -112,20 +112,28 @@ pub fn of_user(xdg: &str, below: &str) -> Option<PathBuf> {
 /// # Errors
 /// It is not there, not a regular file, longer than [`MAX_OBJECT`], or cannot be read.
 pub fn read_object(path: &Path) -> io::Result<Vec<u8>> {
-    // A pipe or a device in the object's place must not keep the monitor waiting.
+    read_file(path, MAX_OBJECT)
+}
+
+/// Reads a file, whole.
+///
+/// # Errors
+/// It is not there, not a regular file, longer than `most` bytes, or cannot be read.
+pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // A pipe or a device in the file's place must not keep the monitor waiting.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let too_long = || io::Error::other(format!("it is longer than {MAX_OBJECT} bytes"));
-    if metadata.len() > MAX_OBJECT {
+    let too_long = || io::Error::other(format!("it is longer than {most} bytes"));
+    if metadata.len() > most {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
-    file.take(MAX_OBJECT + 1).read_to_end(&mut bytes)?; // it may grow meanwhile
-    if bytes.len() as u64 > MAX_OBJECT {
+    file.take(most + 1).read_to_end(&mut bytes)?; // it may grow meanwhile
+    if bytes.len() as u64 > most {
         return Err(too_long());
     }
     Ok(bytes)

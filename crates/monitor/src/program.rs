@@ -149,6 +149,11 @@ impl Program {
         error!(program = self.name, why, next = next(ended.next), "could not be started");
     }
 
+    /// It would end again, for the reason `why`, if it were started as things are: it is left alone.
+    pub(crate) fn hold(&mut self, now: Instant, why: &str) {
+        self.supervision.hold(now, why.to_owned());
+    }
+
     fn spawn(&self, now: Instant) -> io::Result<Process> {
         let (ours, theirs) = Channel::pair()?;
         let mut command = Command::new(&self.file);
@@ -223,6 +228,11 @@ impl Program {
         self.kill_for(why, false);
     }
 
+    /// Kills it for not having done in time what it had to. Its end is noticed like any other.
+    pub(crate) fn kill_late(&mut self, why: &str) {
+        self.kill_for(why, true);
+    }
+
     /// Kills it; `late` if it is for not having done in time what it had to.
     fn kill_for(&mut self, why: &str, late: bool) {
         if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
@@ -245,6 +255,10 @@ impl Program {
         process.output.hear_last(now); // before it is said that it died
         let killed = process.killed.take();
         self.process = None;
+        let exit = match &killed {
+            Some(Killed { why, late: true }) => format!("{exit}: {why}"),
+            _ => exit,
+        };
         let Ended { ran, next: then } = self.supervision.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
         if then == Next::Stay {

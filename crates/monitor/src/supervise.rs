@@ -12,8 +12,9 @@
 //! ```
 //!
 //! The rule (design §11): a program that ran shorter than its minimum run time is started again
-//! only when that time has passed since its start; any other at once. There is no back-off and no
-//! holding after too many restarts yet; both belong into [`Supervision::ended`].
+//! only when that time has passed since its start; any other at once. One that cannot run as things are
+//! is [held](Supervision::hold). There is no back-off and no holding after too many restarts yet; both
+//! belong into [`Supervision::ended`].
 
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,8 @@ pub enum State {
     Running,
     /// It has ended and will be started again.
     Waiting,
+    /// It cannot run as things are; it is started when they have changed.
+    Held,
     /// It was asked to end, said that it will, or was killed, and has not ended yet.
     Stopping,
     /// It does not run and nobody wants it to.
@@ -62,6 +65,7 @@ impl std::fmt::Display for State {
             Self::Starting => "starting",
             Self::Running => "running",
             Self::Waiting => "waiting",
+            Self::Held => "held",
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
         })
@@ -104,6 +108,7 @@ pub struct Ended {
 enum Phase {
     Stopped,
     Waiting { until: Instant },
+    Held { until: Instant },
     Starting { since: Instant },
     Running { since: Instant },
     Ending { since: Instant, kill_at: Instant },
@@ -150,11 +155,11 @@ impl Supervision {
                 true
             }
             Phase::Ending { .. } | Phase::Killed { .. } => true,
-            Phase::Waiting { .. } if !self.wanted => {
+            Phase::Waiting { .. } | Phase::Held { .. } if !self.wanted => {
                 self.phase = Phase::Stopped;
                 false
             }
-            Phase::Waiting { .. } | Phase::Stopped => false,
+            Phase::Waiting { .. } | Phase::Held { .. } | Phase::Stopped => false,
         }
     }
 
@@ -187,7 +192,8 @@ impl Supervision {
             | Phase::Running { since }
             | Phase::Ending { since, .. }
             | Phase::Killed { since } => since,
-            Phase::Stopped | Phase::Waiting { .. } => now, // it could not be started
+            // It could not be started.
+            Phase::Stopped | Phase::Waiting { .. } | Phase::Held { .. } => now,
         };
         self.last_exit = Some(exit);
         let next = if self.wanted {
@@ -201,13 +207,22 @@ impl Supervision {
         Ended { ran: now.saturating_duration_since(since), next }
     }
 
+    /// It does not run and would end again if it were started as things are, for the reason `why`: it is
+    /// due again, to see whether they have changed, when its minimum run time has passed.
+    pub fn hold(&mut self, now: Instant, why: String) {
+        self.last_exit = Some(why);
+        if let Phase::Waiting { .. } | Phase::Held { .. } = self.phase {
+            self.phase = Phase::Held { until: now + self.limits.min_run };
+        }
+    }
+
     /// What has to be done `now`, if anything. What it says is taken as done.
     pub fn due(&mut self, now: Instant) -> Option<Due> {
         if self.next_due().is_none_or(|at| now < at) {
             return None;
         }
         let due = match self.phase {
-            Phase::Waiting { .. } => return Some(Due::Start),
+            Phase::Waiting { .. } | Phase::Held { .. } => return Some(Due::Start),
             Phase::Starting { .. } => Due::KillUnready,
             Phase::Ending { .. } => Due::KillUnended,
             Phase::Stopped | Phase::Running { .. } | Phase::Killed { .. } => return None,
@@ -219,7 +234,7 @@ impl Supervision {
     /// When [`due`](Self::due) will next have something to say, if nothing happens before.
     pub fn next_due(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Waiting { until } => Some(until),
+            Phase::Waiting { until } | Phase::Held { until } => Some(until),
             Phase::Starting { since } => Some(since + self.limits.start),
             Phase::Ending { kill_at, .. } => Some(kill_at),
             Phase::Stopped | Phase::Running { .. } | Phase::Killed { .. } => None,
@@ -231,6 +246,7 @@ impl Supervision {
         match self.phase {
             Phase::Stopped => State::Stopped,
             Phase::Waiting { .. } => State::Waiting,
+            Phase::Held { .. } => State::Held,
             Phase::Starting { .. } => State::Starting,
             Phase::Running { .. } => State::Running,
             Phase::Ending { .. } | Phase::Killed { .. } => State::Stopping,
@@ -399,6 +415,28 @@ mod tests {
         story.supervision.stop(story.at(5_000));
         assert_eq!(story.ended(5_001).next, Next::Stay);
         assert_eq!(story.due(9_000), None);
+    }
+
+    #[test]
+    fn held_program_is_looked_at_again_and_again_until_it_is_started_or_stopped() {
+        let mut story = Story::started();
+        story.ended(10);
+        for ms in [10, 1_010, 2_010] {
+            story.supervision.hold(story.at(ms), "line 1".into());
+            assert_eq!((story.state(), story.due(ms + 999)), (State::Held, None));
+            assert_eq!(story.due(ms + 1_000), Some(Due::Start));
+        }
+        assert_eq!(
+            (story.supervision.restarts(), story.supervision.last_exit()),
+            (0, Some("line 1"))
+        );
+        story.supervision.started(story.at(3_010));
+        assert_eq!(story.state(), State::Starting);
+        story.ended(3_020);
+        story.supervision.hold(story.at(3_020), "line 2".into());
+        assert!(!story.supervision.stop(story.at(3_030)));
+        story.supervision.hold(story.at(3_040), "late".into());
+        assert_eq!(story.state(), State::Stopped);
     }
 
     #[test]

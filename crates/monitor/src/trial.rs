@@ -53,7 +53,7 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     drop(child); // killed, if it has not ended by itself
     match answer {
         Answer::Confined { report } => Ok(report),
-        Answer::Failed { why } => Err(io::Error::other(why)),
+        Answer::Failed { why } | Answer::Unfit { why } => Err(io::Error::other(why)),
         Answer::Loaded { .. } => {
             Err(io::Error::other("rosemary-zone loaded what it was not given"))
         }

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
@@ -21,10 +21,12 @@ use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::App;
 use crate::config::{NO_BAND, host_name, stage_name};
+use crate::config_file::ConfigFile;
 use crate::hosting::Hosting;
 use crate::object::ObjectFile;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
+use crate::progress::{self, Watch};
 use crate::supervise::State;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
@@ -37,6 +39,9 @@ pub(crate) struct Zone {
     pub(crate) program: Program,
     hosting: Hosting,
     object: ObjectFile,
+    config: ConfigFile,
+    /// What could not be made an app of.
+    unfit: Option<Unfit>,
     run_as: Option<u32>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
@@ -47,11 +52,23 @@ pub(crate) struct Zone {
     services: Vec<Service>,
     rights: Rights,
     attachment: Attachment,
+    /// Whether its app's calls come back, while its process runs.
+    pub(crate) watch: Option<Watch>,
+    /// What a call of its app may last.
+    pub(crate) hang: Duration,
     failed: bool,
     /// The version that the object states, once it is loaded.
     version: Option<String>,
     /// The digest of the object that the zone or the kernel was given.
     sha256: Option<String>,
+}
+
+/// An object and a configuration that an app could not be created of.
+#[derive(Debug)]
+struct Unfit {
+    sha256: String,
+    config: Vec<u8>,
+    why: String,
 }
 
 /// What came of listening to a zone.
@@ -84,24 +101,36 @@ impl Zone {
             name: of.name,
             hosting: Hosting::new(of.host),
             object: ObjectFile::new(of.object),
+            config: ConfigFile::new(of.config),
+            unfit: None,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
             services: of.services,
             rights,
             attachment: Attachment::default(),
+            watch: None,
+            hang: of.hang,
             failed: false,
             version: None,
             sha256: None,
         }
     }
 
-    /// Starts the zone's process and gives it the object, as it is in its file now.
+    /// Starts the zone's process and gives it object and configuration, as they are in their files now,
+    /// unless an app could not be created of just these before.
     pub(crate) fn start(&mut self, now: Instant) {
-        let sha256 = match self.take_object() {
-            Ok(sha256) => sha256,
+        let taken = self.take().and_then(|sha256| Ok((sha256, self.sealed_config()?)));
+        let (sha256, config) = match taken {
+            Ok(taken) => taken,
             Err(why) => return self.program.not_started(now, &why),
         };
+        let same =
+            |unfit: &Unfit| (&*unfit.sha256, &*unfit.config) == (&*sha256, self.config.taken());
+        self.unfit = self.unfit.take().filter(same);
+        if let Some(unfit) = &self.unfit {
+            return self.program.hold(now, &unfit.why);
+        }
         self.failed = false;
         self.refusals.over();
         self.program.start(now);
@@ -113,11 +142,38 @@ impl Zone {
         let (name, numbers) = (self.name.clone(), self.numbers());
         let services = self.services.iter().map(|it| it.name().to_owned()).collect();
         let load = Request::Load { name, wall, sha256, numbers, services };
-        self.program.tell(&load, self.object.taken().as_slice());
+        let fds: Vec<BorrowedFd<'_>> =
+            self.object.taken().into_iter().chain([config.as_fd()]).collect();
+        self.program.tell(&load, &fds);
+        match Watch::new(now) {
+            Ok((watch, memory)) => {
+                self.program.tell(&Request::Watch, &[memory.as_fd()]);
+                self.watch = Some(watch);
+            }
+            Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
+        }
     }
 
-    /// Takes the object as it is in its file now. Its digest, or why it cannot be had.
-    fn take_object(&mut self) -> Result<String, String> {
+    /// Ends its process if its app hangs.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let Some(watch) = &mut self.watch else { return };
+        let pid = || self.program.pid();
+        let received = || Some(pid().and_then(progress::received).unwrap_or_default());
+        if let Some(hang) = watch.look(now, received, |_| self.hang) {
+            self.program.kill_late(&format!("its app hung: {hang}"));
+        }
+    }
+
+    /// The configuration that was taken last, for a zone.
+    fn sealed_config(&self) -> Result<OwnedFd, String> {
+        let sealed = sys::shm::sealed_copy("configuration", self.config.taken());
+        sealed.map_err(|error| format!("could not hand over its configuration: {error}"))
+    }
+
+    /// Takes object and configuration as they are in their files now. The object's digest, or why they
+    /// cannot be had.
+    fn take(&mut self) -> Result<String, String> {
+        self.config.take()?;
         (self.version, self.sha256) = (None, None);
         let sha256 = self.object.take(&self.name).map(ToOwned::to_owned);
         let why = |error| format!("could not read {}: {error}", self.object.path().display());
@@ -131,7 +187,7 @@ impl Zone {
     /// What cannot be had now cannot be brought to that kernel later: then a zone waits for it.
     pub(crate) fn prepare(&mut self, now: Instant) {
         if self.is_for_kernel()
-            && let Err(why) = self.take_object()
+            && let Err(why) = self.take()
         {
             self.demote(&why, now);
         }
@@ -152,6 +208,11 @@ impl Zone {
     /// The object for the kernel that is being started.
     pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
         self.object.taken().filter(|_| self.is_for_kernel())
+    }
+
+    /// The configuration that was taken last.
+    pub(crate) fn config(&self) -> &[u8] {
+        self.config.taken()
     }
 
     /// The kernel says that it runs in the kernel. Says whether the kernel was to host it.
@@ -220,6 +281,19 @@ impl Zone {
                     self.program.kill("it said twice that it is loaded");
                 }
             }
+            Answer::Unfit { why } => {
+                let why = shortened(&why, 400);
+                let object = self.object.path().display();
+                let config = self.config.path().map(|path| path.display().to_string());
+                error!(app = self.name, %object, config, why, "app was held until one of its files changes");
+                self.unfit = Some(Unfit {
+                    sha256: self.sha256.clone().unwrap_or_default(),
+                    config: self.config.taken().to_owned(),
+                    why: harmless(&why, 400),
+                });
+                self.failed = true;
+                self.program.ending(now);
+            }
             Answer::Failed { why } => {
                 let (object, why) = (self.object.path().display(), shortened(&why, 400));
                 error!(app = self.name, %object, why, "app failed");
@@ -233,7 +307,9 @@ impl Zone {
     /// What the kernel is told of it at its start.
     pub(crate) fn introduction(&self) -> control::App {
         let (app, name, policy) = (self.app, self.name.clone(), self.policy.clone());
-        control::App { app, name, policy, host: self.hosting.host() }
+        let config_size = if self.is_for_kernel() { self.config.taken().len() } else { 0 };
+        let config_size = u32::try_from(config_size).unwrap_or(u32::MAX);
+        control::App { app, name, policy, host: self.hosting.host(), config_size }
     }
 
     /// Whether its app is loaded and can be connected.
@@ -311,8 +387,12 @@ impl Zone {
     }
 
     /// The zone's process has ended. Says whether the kernel has to be told.
-    pub(crate) fn ended(&mut self) -> bool {
+    pub(crate) fn ended(&mut self, now: Instant) -> bool {
         self.refusals.over();
+        if let Some(unfit) = &self.unfit {
+            self.program.hold(now, &unfit.why);
+        }
+        self.watch = None;
         self.attachment.zone_ended()
     }
 

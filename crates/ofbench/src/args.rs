@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use openflow::Version;
 
-use crate::hosts;
+use crate::hosts::{self, Addresses};
 use crate::ledger::AnsweredBy;
 use crate::load::{Pace, Plan};
 use crate::question::{LEAST_FRAME, MOST_OPEN, Template};
@@ -56,6 +56,10 @@ pub enum Command {
     FlowMod(LoadArgs),
     /// Connect, complete the handshake, hang up, call again
     Connect(LoadArgs),
+    /// Connect and say nothing: what idle switches cost the processes of --pids
+    Idle(LoadArgs),
+    /// Flood with one switch: how long others wait for echo, ARP, port events and handshakes
+    Flood(LoadArgs),
     /// Be the switches of a network, for controllers that discover it
     Switches(SwitchesArgs),
     /// Be a controller that answers without thinking: what sockets allow at most
@@ -97,6 +101,9 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MOST_OPEN as u64))]
     pub window: Option<usize>,
+    /// How the hosts' addresses are chosen
+    #[arg(long, value_name = "HOW", default_value = "random")]
+    pub addresses: Addresses,
     /// What the hosts' addresses follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -243,6 +250,10 @@ pub enum Mode {
     FlowMod,
     /// Handshakes.
     Connect,
+    /// Nothing.
+    Idle,
+    /// A flood of one switch, and others beside it.
+    Flood,
 }
 
 impl Mode {
@@ -254,12 +265,20 @@ impl Mode {
             Self::Rate(_) => "rate",
             Self::FlowMod => "flow-mod",
             Self::Connect => "connect",
+            Self::Idle => "idle",
+            Self::Flood => "flood",
         }
     }
 }
 
 /// Bytes of questions that wait, where it is not said how many.
 const WAITING: usize = 192 * 1024;
+
+/// The pause before the first question.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The same where it is measured what the controller does unasked.
+const IDLE_SETTLE: Duration = Duration::from_secs(2);
 
 /// The most flows that a switch's table holds.
 const MAX_FLOWS: usize = 1_000_000;
@@ -286,6 +305,7 @@ impl LoadArgs {
             first_dpid: self.dpid,
             ports: self.ports,
             macs: self.macs,
+            addresses: self.addresses,
             seed: self.seed,
             buffered: !self.no_buffer,
             frame: self.frame,
@@ -301,7 +321,7 @@ impl LoadArgs {
             pin: self.pin,
             patience: self.patience,
             give_up: self.give_up,
-            settle: Duration::from_millis(100),
+            settle: if mode == Mode::Idle { IDLE_SETTLE } else { SETTLE },
             interval: self.seconds,
             intervals: self.repeat,
         })

@@ -1,8 +1,11 @@
 //! What the command does.
 
+mod outcome;
+mod watch;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -11,13 +14,17 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::args::{Command, LoadArgs, Mode, NullArgs, SwitchesArgs};
 use crate::emulate::Target;
 use crate::fabric::Fabric;
-use crate::load::connect::{self, Connected};
-use crate::load::{self, Failure, Pace, Plan, Progress};
+use crate::hosts::Addresses;
+use crate::load::flood::Flooded;
+use crate::load::{Failure, Pace, Plan};
 use crate::null::Null;
-use crate::report::{self, Connections, Load, Ratios, Run};
+use crate::report::{self, Handshakes, Ratios, Run, Sitting};
 use crate::say::{self, Line};
 use crate::topology::{Topology, TopologyError};
-use crate::{cpu, emulate, pin};
+use crate::{emulate, pin};
+
+use self::outcome::Outcome;
+use self::watch::Watch;
 
 /// Does it.
 ///
@@ -30,6 +37,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Rate { rate, load } => measure(Mode::Rate(*rate), load),
         Command::FlowMod(args) => measure(Mode::FlowMod, args),
         Command::Connect(args) => measure(Mode::Connect, args),
+        Command::Idle(args) => measure(Mode::Idle, args),
+        Command::Flood(args) => measure(Mode::Flood, args),
         Command::Switches(args) => switches(args),
         Command::Null(args) => null(args),
     }
@@ -63,6 +72,7 @@ struct Setup<'a> {
     tls: bool,
     switches: usize,
     macs: usize,
+    addresses: Addresses,
     ports: u16,
     buffered: bool,
     frame: usize,
@@ -88,6 +98,7 @@ impl<'a> Setup<'a> {
             tls: plan.tls.is_some(),
             switches: plan.switches,
             macs: plan.macs,
+            addresses: plan.addresses,
             ports: plan.ports,
             buffered: plan.buffered,
             frame: plan.frame,
@@ -105,47 +116,25 @@ fn measure(mode: Mode, args: &LoadArgs) -> anyhow::Result<()> {
     let plan = args.plan(mode)?;
     // What else is open: epoll, standard streams, files that are read.
     pin::allow_files(plan.switches + 64).context("cannot open a socket for each switch")?;
-    if mode == Mode::Connect { handshakes(mode, args, &plan) } else { answers(mode, args, &plan) }
+    match mode {
+        Mode::Connect => compare::<Handshakes>(mode, args, &plan),
+        Mode::Idle => compare::<Sitting>(mode, args, &plan),
+        Mode::Flood => compare::<Flooded>(mode, args, &plan),
+        _ => compare::<Run>(mode, args, &plan),
+    }
 }
 
-fn answers(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
-    let once = |plan: &Plan, pids: &[u32], what: &str| -> anyhow::Result<Run> {
-        let mut watch = Watch::new(plan, pids, what);
-        let measured = load::run(plan, |progress| watch.see(progress))?;
-        Ok(Run { measured, cpu: watch.cpu()? })
-    };
-    let of = |runs: &[Run]| Load::of(runs, plan.keep_flows);
-    let speeds = |runs: &[Run]| -> Vec<f64> {
-        let intervals = runs.iter().flat_map(|run| &run.measured.intervals);
-        if plan.timed {
-            #[expect(clippy::cast_precision_loss, reason = "at most a minute, in nanoseconds")]
-            return intervals.map(|i| i.latency.value_at_quantile(0.5) as f64).collect();
-        }
-        intervals.map(|interval| interval.answered_per_second).collect()
-    };
-    let compared = if plan.timed { "latency_us.p50" } else { "answered_per_second" };
+/// Measures one controller, or two in turn, and tells of it.
+fn compare<T: Outcome>(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
+    let once = |plan: &Plan, pids: &[u32], what: &str| T::once(plan, Watch::new(plan, pids, what));
     let (first, second) = in_turn(args, plan, once)?;
-    let ratios =
-        second.as_ref().map(|second| Ratios::new(compared, &speeds(&first), &speeds(second)));
-    tell(mode, args, plan, (of(&first), second.map(|runs| of(&runs)), ratios), report::of_load)
-}
-
-fn handshakes(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
-    type Once = (Connected, Option<Duration>);
-    let once = |plan: &Plan, pids: &[u32], what: &str| -> anyhow::Result<Once> {
-        let mut watch = Watch::new(plan, pids, what);
-        let connected = connect::run(plan, |progress| watch.see(progress))?;
-        Ok((connected, watch.cpu()?))
-    };
-    let speeds = |runs: &[Once]| -> Vec<f64> {
-        runs.iter().flat_map(|(run, _)| run.per_second.iter().copied()).collect()
-    };
-    let (first, second) = in_turn(args, plan, once)?;
+    let figures =
+        |runs: &[T]| -> Vec<f64> { runs.iter().flat_map(|run| run.figures(plan)).collect() };
     let ratios = second
         .as_ref()
-        .map(|second| Ratios::new("handshakes_per_second", &speeds(&first), &speeds(second)));
-    let second = second.map(|runs| Connections::of(&runs));
-    tell(mode, args, plan, (Connections::of(&first), second, ratios), report::of_connect)
+        .map(|second| Ratios::new(T::compared(plan), &figures(&first), &figures(second)));
+    let second = second.map(|runs| T::report(&runs, plan));
+    tell(mode, args, plan, (T::report(&first, plan), second, ratios), T::in_words)
 }
 
 /// What came of the first controller, and of the second if there is one.
@@ -204,81 +193,6 @@ fn tell<T: Serialize>(
         in_words(&vs.result),
         report::of_pairs(&vs.ratios)
     ))
-}
-
-/// Shows how a run stands, and takes the controller's processor time where intervals begin and end.
-struct Watch<'a> {
-    plan: &'a Plan,
-    pids: &'a [u32],
-    what: &'a str,
-    line: Line,
-    /// When the line was last written, and how many answers there were.
-    shown: (Instant, u64),
-    before: Option<std::io::Result<Duration>>,
-    after: Option<std::io::Result<Duration>>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(plan: &'a Plan, pids: &'a [u32], what: &'a str) -> Self {
-        let shown = (Instant::now(), 0);
-        Self { plan, pids, what, line: Line::new(), shown, before: None, after: None }
-    }
-
-    fn see(&mut self, progress: Progress) {
-        match progress {
-            Progress::Measuring(0, _) if self.before.is_none() => {
-                self.before = Some(cpu::time_of_all(self.pids));
-            }
-            Progress::Measured => self.after = Some(cpu::time_of_all(self.pids)),
-            _ => {}
-        }
-        let (at, before) = self.shown;
-        let since = at.elapsed();
-        if since < Duration::from_millis(200) {
-            return;
-        }
-        let (plan, what) = (self.plan, self.what);
-        let per_second =
-            |now: u64| load::rate(now.saturating_sub(before), since.as_secs_f64()) / 1000.0;
-        let now = match progress {
-            Progress::Connecting(settled) => {
-                self.line.show(format_args!("{what}{settled} of {} switches", plan.switches));
-                0
-            }
-            Progress::Warming(now) => {
-                let of = plan.switches * plan.macs;
-                self.line.show(format_args!(
-                    "{what}warming up, {now} of {of}, {:.1} k/s",
-                    per_second(now)
-                ));
-                now
-            }
-            Progress::Measuring(interval, now) => {
-                let (interval, of) = (interval + 1, plan.intervals);
-                self.line.show(format_args!(
-                    "{what}interval {interval} of {of}, {:.1} k/s",
-                    per_second(now)
-                ));
-                now
-            }
-            Progress::Measured => before,
-        };
-        self.shown = (Instant::now(), now);
-    }
-
-    /// The processor time between the begin of the first interval and the end of the last.
-    fn cpu(self) -> anyhow::Result<Option<Duration>> {
-        if self.pids.is_empty() {
-            return Ok(None);
-        }
-        match (self.before, self.after) {
-            (Some(before), Some(after)) => {
-                let (before, after) = (before.context("--pids")?, after.context("--pids")?);
-                Ok(Some(after.saturating_sub(before)))
-            }
-            _ => Ok(None),
-        }
-    }
 }
 
 /// What `switches` prints as JSON; see `docs/ofbench.md`.

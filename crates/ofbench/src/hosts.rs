@@ -2,8 +2,9 @@
 //!
 //! A host is a number below `--macs`. Its address is that number, scrambled by a permutation of 40
 //! bits that the seed chooses: as random as a table look-up in the controller needs it, different
-//! for every host, and turned back into the number without a table. Its port follows from the
-//! number. Each switch has hosts of its own: their addresses are those of the table, xored with a
+//! for every host, and turned back into the number without a table. Or it is the number's digits, a
+//! byte each, in the smallest base that does: addresses as much alike as so many can be, as an attacker
+//! might choose them who wants them to collide in a table. Its port follows from the number. Each switch has hosts of its own: their addresses are those of the table, xored with a
 //! key of the switch's, so that a thousand switches share one table that stays in the cache.
 //!
 //! Hosts talk in the order of their numbers, so that the generator reads its table from front to
@@ -74,33 +75,93 @@ pub(crate) fn mix(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
+/// How hosts' addresses are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addresses {
+    /// At random.
+    #[default]
+    Random,
+    /// As much alike as they can be: each byte has as few values as will do
+    Alike,
+}
+
+/// What makes an address of a number, and the number of an address.
+#[derive(Debug, Clone, Copy)]
+enum Numbering {
+    Random(Scramble),
+    /// The base of the digits.
+    Alike(u64),
+}
+
+impl Numbering {
+    fn new(addresses: Addresses, seed: u64, hosts: usize) -> Self {
+        match addresses {
+            Addresses::Random => Self::Random(Scramble::new(mix(seed))),
+            Addresses::Alike => {
+                let enough = |base: &u64| base.pow(BITS / 8) >= hosts as u64;
+                Self::Alike((2..256).find(enough).unwrap_or(256))
+            }
+        }
+    }
+
+    fn apply(self, number: u64) -> u64 {
+        match self {
+            Self::Random(scramble) => scramble.apply(number),
+            Self::Alike(base) => {
+                (0..BITS / 8).map(|digit| (number / base.pow(digit) % base) << (8 * digit)).sum()
+            }
+        }
+    }
+
+    /// What [`Numbering::apply`] made this of; `None` if it made this of nothing.
+    #[inline]
+    fn undo(self, address: u64) -> Option<u64> {
+        match self {
+            Self::Random(scramble) => Some(scramble.undo(address)),
+            Self::Alike(base) => (0..BITS / 8).rev().try_fold(0, |number, digit| {
+                let digit = address >> (8 * digit) & 0xff;
+                (digit < base).then_some(number * base + digit)
+            }),
+        }
+    }
+}
+
 /// The hosts of a run, from which each switch gets its own.
 #[derive(Debug, Clone)]
 pub struct Hosts {
     /// Address in the lower 48 bits, port above.
     table: Arc<[u64]>,
-    scramble: Scramble,
+    numbering: Numbering,
     ports: u16,
     seed: u64,
 }
 
 impl Hosts {
+    /// `hosts` hosts for each switch, spread over `ports` ports, at random addresses.
+    ///
+    /// # Panics
+    /// As [`Hosts::with`].
+    pub fn new(seed: u64, hosts: usize, ports: u16) -> Self {
+        Self::with(Addresses::Random, seed, hosts, ports)
+    }
+
     /// `hosts` hosts for each switch, spread over `ports` ports.
     ///
     /// # Panics
     /// With fewer than two hosts or ports, nobody could talk to anybody; there are at most [`MOST`]
     /// hosts.
-    pub fn new(seed: u64, hosts: usize, ports: u16) -> Self {
+    pub fn with(addresses: Addresses, seed: u64, hosts: usize, ports: u16) -> Self {
         assert!((2..=MOST).contains(&hosts), "a number of hosts that can talk to each other");
         assert!((2..0xff00).contains(&ports), "a number of ports that OpenFlow 1.0 has");
-        let scramble = Scramble::new(mix(seed));
+        let numbering = Numbering::new(addresses, seed, hosts);
         let table = (0..hosts as u64)
             .map(|number| {
-                let address = LOCAL | scramble.apply(number) << 8;
+                let address = LOCAL | numbering.apply(number) << 8;
                 address | (1 + number % u64::from(ports)) << 48
             })
             .collect();
-        Self { table, scramble, ports, seed }
+        Self { table, numbering, ports, seed }
     }
 
     /// Those of switch number `switch`.
@@ -248,7 +309,7 @@ impl SwitchHosts {
         if scrambled & 0xff != LOCAL || scrambled > ADDRESS {
             return None;
         }
-        let number = self.hosts.scramble.undo(scrambled >> 8);
+        let number = self.hosts.numbering.undo(scrambled >> 8)?;
         let entry = *self.hosts.table.get(usize::try_from(number).ok()?)?;
         u16::try_from(entry >> 48).ok()
     }
@@ -319,6 +380,25 @@ mod tests {
                 assert!(scrambled <= MASK);
                 assert_eq!(scramble.undo(scrambled), number);
             }
+        }
+    }
+
+    #[test]
+    fn alike_addresses_are_different_and_of_few_values_a_byte() {
+        for (hosts, values) in [(2, 2), (32, 2), (33, 3), (100_000, 10)] {
+            let switch = Hosts::with(Addresses::Alike, 1, hosts, 2).of_switch(1);
+            let own = |entry: &u64| (*entry ^ switch.key) & ADDRESS;
+            let addresses: HashSet<u64> = switch.hosts.table.iter().map(own).collect();
+            assert_eq!(addresses.len(), hosts);
+            for byte in 0..6 {
+                let found: HashSet<u64> =
+                    addresses.iter().map(|a| a >> (8 * byte) & 0xff).collect();
+                assert!(found.len() <= values, "{hosts} hosts, byte {byte}: {found:?}");
+            }
+            for address in addresses {
+                assert!(switch.port_of(address).is_some());
+            }
+            assert_eq!(switch.port_of(LOCAL | (0xff << 8 ^ switch.key)), None);
         }
     }
 

@@ -3,6 +3,7 @@
 //! The JSON is a promise: `docs/ofbench.md` describes it, and [`VERSION`] changes when a field goes
 //! or changes its meaning. Fields may be added.
 
+mod staying;
 mod text;
 
 use std::time::Duration;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-pub use text::{of_connect, of_load, of_pairs, of_switches};
+pub use staying::{Fairness, Reactions, Sitting, Staying};
+pub use text::{of_connect, of_flood, of_idle, of_load, of_pairs, of_switches};
 
 use crate::ledger::Counts;
 use crate::load::connect::Connected;
@@ -197,6 +199,15 @@ impl Load {
     }
 }
 
+/// One run of connections, and the processor time that the controller used in its intervals.
+#[derive(Debug, Clone)]
+pub struct Handshakes {
+    /// What was measured.
+    pub connected: Connected,
+    /// The processor time, if it was asked for.
+    pub cpu: Option<Duration>,
+}
+
 /// What a controller did with connections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Connections {
@@ -216,19 +227,19 @@ pub struct Connections {
 
 impl Connections {
     /// What several runs with the same controller came to.
-    pub fn of(runs: &[(Connected, Option<Duration>)]) -> Self {
+    pub fn of(runs: &[Handshakes]) -> Self {
         let mut times = crate::load::times();
         let mut figures = Vec::new();
-        for (run, _) in runs {
-            times += &run.times;
-            figures.extend(run.per_second.iter().copied());
+        for Handshakes { connected, .. } in runs {
+            times += &connected.times;
+            figures.extend(connected.per_second.iter().copied());
         }
-        let handshakes = runs.iter().map(|(run, _)| run.handshakes).sum();
-        let cpu = runs.iter().map(|(_, cpu)| *cpu).sum::<Option<Duration>>();
+        let handshakes = runs.iter().map(|run| run.connected.handshakes).sum();
+        let cpu = runs.iter().map(|run| run.cpu).sum::<Option<Duration>>();
         Self {
             all_settled_seconds: runs
                 .iter()
-                .map(|(run, _)| run.all_settled.as_secs_f64())
+                .map(|run| run.connected.all_settled.as_secs_f64())
                 .fold(0.0, f64::max),
             handshakes_per_second: Spread::of(figures),
             handshakes,

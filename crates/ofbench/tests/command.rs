@@ -53,6 +53,8 @@ fn every_field_of_the_json_is_documented() {
             format!("rate {short} --rate 500"),
             format!("flow-mod {short} --no-buffer"),
             format!("connect {short} --vs {address} --pids {own}"),
+            format!("idle {short} --pids {own} --vs {address} --vs-pids {own}"),
+            format!("flood {short} --give-up 0.1"),
             format!("switches {address} --topology ring:3 --seconds 0.3 --json"),
         ] {
             let told = json(&words);

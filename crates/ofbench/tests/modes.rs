@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use ofbench::emulate::{self, Target};
 use ofbench::fabric::Fabric;
+use ofbench::hosts::Addresses;
 use ofbench::ledger::AnsweredBy;
-use ofbench::load::{self, Pace, Plan, Trouble, connect};
+use ofbench::load::{self, Pace, Plan, Trouble, connect, flood, idle};
 use ofbench::null::Null;
 use ofbench::switch::Switch;
 use ofbench::topology::Topology;
@@ -52,6 +53,7 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
         first_dpid: 1,
         ports: 4,
         macs: 50,
+        addresses: Addresses::Random,
         seed: 1,
         buffered: true,
         frame: 64,
@@ -103,6 +105,49 @@ fn flow_mods_alone_answer_if_it_was_said_so() {
     };
     let total = load::run(&plan, |_| {}).unwrap().total;
     assert_eq!((total.asked, total.flow_mods), (total.answered, total.answered));
+}
+
+#[test]
+fn addresses_that_are_alike_are_answered_as_others_are() {
+    let controller = Controller::start();
+    let plan = Plan {
+        addresses: Addresses::Alike,
+        buffered: false,
+        ..plan(controller.address, Version::V1_3)
+    };
+    let total = load::run(&plan, |_| {}).unwrap().total;
+    assert!(total.answered > 0);
+    assert_eq!(total.asked, total.answered);
+}
+
+#[test]
+fn idle_switches_stay_and_are_not_asked_anything_by_who_asks_nothing() {
+    let controller = Controller::start();
+    for version in VERSIONS {
+        let idle = idle::run(&plan(controller.address, version), |_| {}).unwrap();
+        assert!(idle.all_settled > Duration::ZERO && idle.length >= Duration::from_millis(300));
+        assert_eq!(idle.messages_per_second, [0.0, 0.0]);
+    }
+}
+
+#[test]
+fn flood_is_answered_and_so_are_the_quiet_switches_beside_it() {
+    let controller = Controller::start();
+    for version in VERSIONS {
+        let plan = Plan {
+            give_up: Duration::from_millis(20),
+            interval: Duration::from_millis(400),
+            ..plan(controller.address, version)
+        };
+        let flooded = flood::run(&plan, |_| {}).unwrap();
+        for served in [&flooded.alone, &flooded.beside] {
+            assert!(!served.echo.is_empty() && !served.arp.is_empty());
+            assert!(!served.handshake.is_empty());
+            assert!(served.port.is_empty(), "nobody deletes flows");
+        }
+        assert!(flooded.answered_per_second.iter().all(|answered| *answered > 0.0));
+        assert!(flooded.arps > 0 && flooded.arps_answered <= flooded.arps);
+    }
 }
 
 #[test]

@@ -214,6 +214,12 @@ struct rosemary_host {
     uint32_t last_group;
     uint32_t first_meter;
     uint32_t last_meter;
+    /* The configuration that the operator wrote for this app, as it is in its file: `config_size` bytes, at
+     * most 65536, no NUL behind them; 0 if there is none. An app that cannot work with it says why with
+     * ROSEMARY_LOG_ERROR and returns NULL from `create`; one that takes none does so if there is one. */
+    const char *config;
+    uint32_t config_size;
+    uint32_t reserved2;
     /* Asks a service, when the batch is done; the number of the request, which is above 0, or
      * ROSEMARY_ASK_*. A request has 40960 bytes at most. */
     int64_t  (*ask)(const struct rosemary_host *host, uint32_t service, const void *request, uint32_t size);
@@ -256,7 +262,8 @@ struct rosemary_app {
     uint32_t    size;     /* sizeof(struct rosemary_app) */
     const char *name;
     const char *version;
-    /* Makes an instance; NULL if that fails. */
+    /* Makes an instance; NULL if that fails: what it said last with ROSEMARY_LOG_ERROR is why. It is not
+     * tried again until the object or its configuration has changed. */
     void   *(*create)(const struct rosemary_host *host);
     /* 0 or ROSEMARY_FAILED. */
     int32_t (*on_batch)(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer);

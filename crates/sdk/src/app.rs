@@ -40,6 +40,19 @@ pub trait App: Sized + 'static {
     /// Makes the instance. A panic here means that the application cannot start.
     fn create() -> Self;
 
+    /// Takes the configuration that the operator wrote for this application: the text of its file, or
+    /// nothing. Called once, before any event.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a phrase that begins with the line: `line 3: ...`. The operator is told,
+    /// and the application is held until the file or the object has changed.
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        Err("this app takes none; leave `config` out".to_owned())
+    }
+
     /// Handles one event. Messages sent here go out together with its being done, or not at all.
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>);
 

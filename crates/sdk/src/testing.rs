@@ -2,7 +2,7 @@
 
 use openflow::{Dpid, MacAddr, PortNo, Version};
 
-use crate::abi::host::{Answer, Failed, Host, HostedApp};
+use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError};
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
 use crate::services::{AskError, Outcome, RequestId, Service};
 use crate::{App, Switch};
@@ -40,6 +40,14 @@ pub struct Recorder {
     last_request: u64,
     /// Bytes of messages for which there is room.
     left: usize,
+    config: String,
+}
+
+impl Recorder {
+    /// With this configuration for the application.
+    pub fn with_config(config: &str) -> Self {
+        Self { config: config.to_owned(), ..Self::default() }
+    }
 }
 
 impl Host for Recorder {
@@ -69,6 +77,10 @@ impl Host for Recorder {
 
     fn meters(&self) -> (u32, u32) {
         (1 << 8, (1 << 8) + 0xff)
+    }
+
+    fn config(&self) -> &[u8] {
+        self.config.as_bytes()
     }
 
     fn stop(&mut self, number: usize) {
@@ -103,6 +115,14 @@ impl Bench {
     /// If it cannot be created.
     pub fn new<A: App>() -> Self {
         Self::of(HostedApp::linked::<A>(Recorder::default()).expect("the app is created"))
+    }
+
+    /// Creates the application with a configuration.
+    ///
+    /// # Errors
+    /// What it says against it.
+    pub fn configured<A: App>(config: &str) -> Result<Self, LoadError> {
+        HostedApp::linked::<A>(Recorder::with_config(config)).map(Self::of)
     }
 
     /// Takes an application that was loaded from an object.

@@ -90,6 +90,8 @@ fn structures_have_the_same_layout_in_c() {
         ("log", offset_of!(HostTable, log)),
         ("first_group", offset_of!(HostTable, first_group)),
         ("last_meter", offset_of!(HostTable, last_meter)),
+        ("config", offset_of!(HostTable, config)),
+        ("config_size", offset_of!(HostTable, config_size)),
         ("ask", offset_of!(HostTable, ask)),
         ("take", offset_of!(HostTable, take)),
     ] {
@@ -101,6 +103,32 @@ fn structures_have_the_same_layout_in_c() {
     text += "_Static_assert(sizeof(struct rosemary_port) == 48, \"port\");\n";
     text += "int unused;\n";
     compile("layout", &source("layout", &text));
+}
+
+#[test]
+fn app_in_c_reads_its_configuration_and_says_what_is_wrong_with_it() {
+    let picky = source(
+        "picky",
+        "#include \"rosemary_app.h\"\n\
+         static void *create(const struct rosemary_host *host) {\n\
+             if (host->config_size == 2 && memcmp(host->config, \"ok\", 2) == 0)\n\
+                 return (void *)host;\n\
+             host->log(host, ROSEMARY_LOG_ERROR, \"line 1: not ok\", 14);\n\
+             return 0;\n\
+         }\n\
+         static int32_t on_batch(void *app, const struct rosemary_batch *batch,\n\
+                                 struct rosemary_answer *answer) {\n\
+             (void)app; (void)batch; (void)answer; return 0;\n\
+         }\n\
+         static void destroy(void *app) { (void)app; }\n\
+         const struct rosemary_app rosemary_app = {\n\
+             .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app), .name = \"picky\",\n\
+             .version = \"1\", .create = create, .on_batch = on_batch, .destroy = destroy};",
+    );
+    let object = compile("picky", &picky);
+    HostedApp::create(&object, Recorder::with_config("ok")).unwrap();
+    let error = HostedApp::create(&object, Recorder::with_config("no")).unwrap_err();
+    assert!(error.to_string().ends_with("instance: line 1: not ok"), "{error}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use openflow::{
     MeterMod, MeterModCommand, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
     append,
 };
-use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
+use rosemary_sdk::abi::{MAX_CONFIG, RecordKind};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use rosemary_sdk::{Action, App, Batch, Event, Network, SendError, Switch, Xid};
 
@@ -114,7 +114,48 @@ impl App for Stillborn {
 #[test]
 fn app_that_cannot_be_created_is_not_destroyed() {
     let error = HostedApp::linked::<Stillborn>(Recorder::default()).unwrap_err();
-    assert!(matches!(error, LoadError::Create), "{error}");
+    assert!(matches!(error, LoadError::Create(_)), "{error}");
+}
+
+/// Takes `level = N` and nothing else.
+struct Configured;
+
+impl App for Configured {
+    fn create() -> Self {
+        Self
+    }
+
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        let level = text.trim_end().strip_prefix("level = ");
+        level
+            .and_then(|it| it.parse::<u8>().ok())
+            .map(drop)
+            .ok_or("line 1: expected a level".into())
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+}
+
+#[test]
+fn app_takes_its_configuration_or_says_what_is_wrong_with_it_and_is_not_created() {
+    Bench::configured::<Configured>("level = 7\n").unwrap();
+    for wrong in ["", "level = 300"] {
+        let error = Bench::configured::<Configured>(wrong).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the app could not create its instance: its configuration: line 1: expected a level"
+        );
+    }
+    let long = "x".repeat(MAX_CONFIG + 1);
+    let error = Bench::configured::<Configured>(&long).unwrap_err();
+    assert!(matches!(error, LoadError::Config(size) if size == MAX_CONFIG + 1), "{error}");
+}
+
+#[test]
+fn app_that_takes_no_configuration_does_not_run_with_one() {
+    Bench::configured::<Panics>(" \n").unwrap();
+    let error = Bench::configured::<Panics>("level = 7").unwrap_err();
+    assert!(error.to_string().contains("this app takes none; leave `config` out"), "{error}");
 }
 
 /// Asks as soon as there is a switch, and tells what comes back.

@@ -1,10 +1,12 @@
-//! The flight recorder: in which app a process is, readable after that process has died.
+//! The flight recorder: in which app a process is, readable while it runs and after it has died.
 //!
-//! The monitor makes the memory before it starts a kernel that hosts apps, and reads it when that
-//! kernel has ended by itself: whoever is named there was being called (design §11).
+//! The monitor makes the memory for a kernel that hosts apps, and for each zone. It reads it when a
+//! kernel has ended by itself: whoever is named there was being called. And it looks while they run: a
+//! call that is still the same one after too long is a hang (design §11).
 //!
 //! ```text
-//! seat 0   u64: the number of the app that is being called, 0 for none; 56 bytes unused
+//! seat 0   u64: the number of the app that is being called, 0 for none
+//!          u64: how many calls were begun; 48 bytes unused
 //! seat 1   the same
 //! ...      64 seats in one page, a cache line each, so that threads do not slow each other down
 //! ```
@@ -25,6 +27,9 @@ const SIZE: usize = 4096;
 
 /// Words from one seat to the next: a cache line.
 const STRIDE: usize = 8;
+
+/// The word of a seat with the number of calls.
+const COUNT: usize = 1;
 
 /// How many threads can note what they do.
 pub const SEATS: usize = SIZE / (8 * STRIDE);
@@ -53,6 +58,26 @@ impl Reading {
         apps.dedup();
         apps
     }
+
+    /// The calls that last at this moment.
+    pub fn calls(&self) -> impl Iterator<Item = InCall> {
+        (0..SEATS).filter_map(|seat| {
+            let app = u16::try_from(self.0.load_acquire(seat * STRIDE)).ok();
+            let app = app.and_then(NonZeroU16::new)?;
+            Some(InCall { seat, app, number: self.0.load(seat * STRIDE + COUNT) })
+        })
+    }
+}
+
+/// A call that lasts. Another one has another number, or another seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InCall {
+    /// Which thread's.
+    pub seat: usize,
+    /// Of which app.
+    pub app: NonZeroU16,
+    /// How many calls that thread had begun with this one.
+    pub number: u64,
 }
 
 /// The end that is written.
@@ -74,7 +99,7 @@ impl Recorder {
     /// If `number` is not below [`SEATS`].
     pub fn seat(&self, number: usize) -> Seat {
         assert!(number < SEATS, "there are {SEATS} seats");
-        Seat { memory: Arc::clone(&self.0), word: number * STRIDE }
+        Seat { memory: Arc::clone(&self.0), word: number * STRIDE, calls: 0 }
     }
 }
 
@@ -83,6 +108,7 @@ impl Recorder {
 pub struct Seat {
     memory: Arc<Shared>,
     word: usize,
+    calls: u64,
 }
 
 impl Seat {
@@ -90,6 +116,10 @@ impl Seat {
     ///
     /// An unwinding call ends as any other; one that never returns stays noted.
     pub fn call(&mut self, app: NonZeroU16) -> Call<'_> {
+        self.calls += 1;
+        if let Some(word) = self.memory.words().get(self.word + COUNT) {
+            word.store(self.calls, Ordering::Relaxed); // seen with the note, at the latest
+        }
         self.note(app.get());
         Call(self)
     }
@@ -140,6 +170,20 @@ mod tests {
         assert_eq!(reading.apps(), [3]);
         drop(other);
         assert_eq!(reading.apps(), [0; 0]);
+    }
+
+    #[test]
+    fn call_that_lasts_stays_the_same_and_the_next_one_is_another() {
+        let (reading, fd) = Reading::new().unwrap();
+        let mut seat = Recorder::map(&fd).unwrap().seat(2);
+        let first = seat.call(app(7));
+        let seen: Vec<InCall> = reading.calls().collect();
+        assert_eq!(seen, [InCall { seat: 2, app: app(7), number: 1 }]);
+        assert_eq!(reading.calls().collect::<Vec<_>>(), seen);
+        drop(first);
+        assert_eq!(reading.calls().count(), 0);
+        let _second = seat.call(app(7));
+        assert_ne!(reading.calls().collect::<Vec<_>>(), seen);
     }
 
     #[test]

@@ -171,6 +171,22 @@ pub fn sealed_copy(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Reads what [`sealed_copy`] made, whole; `most` bytes.
+///
+/// # Errors
+/// It is longer, or cannot be read.
+pub fn read_sealed(fd: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let file = std::fs::File::from(fd);
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    if size > most {
+        return Err(io::Error::other(format!("it has {size} bytes, at most {most} are allowed")));
+    }
+    let mut bytes = vec![0; size];
+    file.read_exact_at(&mut bytes, 0)?; // others share its offset
+    Ok(bytes)
+}
+
 const NO_RESIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 fn sealable(name: &str, size: usize) -> io::Result<OwnedFd> {

@@ -22,9 +22,9 @@ pub struct Numbers {
 /// The monitor to a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first message: confine yourself, load the app. Descriptor: the shared object, in a
-    /// sealed memfd. Answered by [`Answer::Confined`] and then [`Answer::Loaded`], or by
-    /// [`Answer::Failed`].
+    /// The first message: confine yourself, load the app. Descriptors: the shared object, and its
+    /// configuration, which may be empty, each in a sealed memfd. Answered by [`Answer::Confined`] and then [`Answer::Loaded`], or by
+    /// [`Answer::Unfit`] or [`Answer::Failed`].
     Load {
         /// The app's name, for messages.
         name: String,
@@ -44,6 +44,9 @@ pub enum Request {
         /// The wall to put up.
         wall: Wall,
     },
+    /// From now on, note in this memory when the app is called, so that a call that does not come back
+    /// is noticed. Descriptor: the memory of a [flight recorder](sys::flight).
+    Watch,
     /// Rings of the kernel; the ones before, if any, are dead. Descriptors: up doorbell; then, for
     /// each of the kernel's workers: up memory, down memory, down doorbell.
     Rings {
@@ -84,6 +87,12 @@ pub enum Answer {
     Loaded {
         /// The version that the object states.
         version: String,
+    },
+    /// The app cannot be created of this object with this configuration, and so could not be the next
+    /// time either; the process exits after this.
+    Unfit {
+        /// Why, as a phrase.
+        why: String,
     },
     /// The app could not be loaded, or cannot go on; the process exits after this.
     Failed {

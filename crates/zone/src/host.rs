@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
 use sdk::services::{AskError, RequestId, Service};
+use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
@@ -16,6 +17,7 @@ use crate::services::Services;
 pub struct ZoneHost {
     app: String,
     numbers: Numbers,
+    config: Vec<u8>,
     /// Where messages go, for each ring; none until the kernel has given rings.
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
@@ -24,12 +26,16 @@ pub struct ZoneHost {
     pub services: Services,
     /// Whether the batch in hand came by no ring, so that nothing of it can be kept from others.
     pub aside: bool,
+    /// Where it is noted that the app is being called, if somebody looks.
+    pub seat: Option<Seat>,
 }
 
 impl ZoneHost {
-    /// For the application with this name, these numbers and the services named for it, without rings.
-    pub fn new(app: String, numbers: Numbers, services: Services) -> Self {
-        Self { app, numbers, messages: Vec::new(), ring: 0, services, aside: false }
+    /// For the application with this name, these numbers, this configuration and the services named for
+    /// it, without rings.
+    pub fn new(app: String, numbers: Numbers, config: Vec<u8>, services: Services) -> Self {
+        let (messages, ring, aside, seat) = (Vec::new(), 0, false, None);
+        Self { app, numbers, config, messages, ring, services, aside, seat }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -60,6 +66,10 @@ impl Host for ZoneHost {
 
     fn meters(&self) -> (u32, u32) {
         self.numbers.meters
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
     }
 
     fn stop(&mut self, number: usize) {

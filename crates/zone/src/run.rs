@@ -18,15 +18,17 @@
 //! become visible in the same store, or, if it fails, neither does.
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sdk::abi::RecordKind;
 use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
+use sdk::abi::{MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
+use sys::flight::Recorder;
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -66,12 +68,18 @@ pub enum ZoneError {
     /// The object could not be loaded.
     #[error("could not load the app's object: {0}")]
     Load(io::Error),
+    /// The configuration could not be read.
+    #[error("could not read the app's configuration: {0}")]
+    Config(io::Error),
     /// The object is not an application for this host.
     #[error(transparent)]
     NotAnApp(#[from] LoadError),
     /// The application cannot go on.
     #[error(transparent)]
     App(#[from] Failed),
+    /// The memory that the monitor gave to be watched by is not such.
+    #[error("the monitor's flight recorder: {0}")]
+    Watch(io::Error),
     /// The rings given by the kernel are not such.
     #[error("the kernel's rings: {0}")]
     Rings(io::Error),
@@ -87,8 +95,13 @@ pub enum ZoneError {
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.live(monitor)));
     if let Err(error) = &result {
+        let why = error.to_string();
+        let answer = match error {
+            ZoneError::NotAnApp(_) => Answer::Unfit { why },
+            _ => Answer::Failed { why },
+        };
         // The monitor may be what is gone; it sees our exit in any case.
-        let _ = monitor.send(&Answer::Failed { why: error.to_string() }, &[]);
+        let _ = monitor.send(&answer, &[]);
     }
     result
 }
@@ -140,13 +153,16 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let Request::Load { name, wall, sha256, numbers, services } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
-    let object = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Load without an object"))?;
+    let [object, config] = <[OwnedFd; 2]>::try_from(fds)
+        .map_err(|_| ZoneError::OutOfOrder("Load without an object and a configuration"))?;
+    let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
     let object = match wall {
         Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
     let services = Services::named(&services);
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers, services))?;
+    let host = ZoneHost::new(name.clone(), numbers, config, services);
+    let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
@@ -331,6 +347,7 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Service { name }, fds)) => {
                     let socket = fds.into_iter().next();
                     let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
@@ -343,6 +360,14 @@ impl Zone {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Notes from now on when the application is called.
+    fn be_watched(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+        let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
+        let recorder = Recorder::map(&fd).map_err(ZoneError::Watch)?;
+        self.app.host().seat = Some(recorder.seat(0));
+        Ok(())
     }
 
     /// Starts to use the rings of a new kernel; the snapshot that it begins with tells the
@@ -377,7 +402,12 @@ fn call(
     wake_at_ns: &mut Option<u64>,
     records: &[&[u8]],
 ) -> Result<usize, ZoneError> {
-    match app.on_batch(now_ns(), records) {
+    let mut seat = app.host().seat.take();
+    let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
+    let answered = app.on_batch(now_ns(), records);
+    drop(noted);
+    app.host().seat = seat;
+    match answered {
         Ok(Answered { handled, wake_at_ns: again }) => {
             *wake_at_ns = again;
             Ok(handled)

@@ -69,6 +69,7 @@ struct KernelHost {
     app: AppId,
     name: String,
     band: (u16, u16),
+    config: Box<[u8]>,
     messages: Messages,
     stopped: Vec<usize>,
     lines: Rate,
@@ -105,6 +106,10 @@ impl Host for KernelHost {
 
     fn meters(&self) -> (u32, u32) {
         self.app.meters().into_inner()
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
     }
 
     fn stop(&mut self, number: usize) {
@@ -149,6 +154,7 @@ impl Hosted {
             app,
             name: name.to_owned(),
             band,
+            config: Box::default(),
             messages: Messages { bytes: vec![0; MESSAGES], ..Messages::default() },
             stopped: Vec::new(),
             lines: Rate::new(Instant::now()),
@@ -257,8 +263,8 @@ impl Hosted {
 
 impl Link {
     /// Makes an instance of the app in this process.
-    pub(crate) fn host(&mut self, object: &Object) -> Result<(), LoadError> {
-        self.host_by(|host| HostedApp::create(object, host))
+    pub(crate) fn host(&mut self, object: &Object, config: &[u8]) -> Result<(), LoadError> {
+        self.host_by(|host| HostedApp::create(object, KernelHost { config: config.into(), ..host }))
     }
 
     fn host_by(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
 use sys::flight::{Recorder, SEATS};
 use sys::object::Object;
@@ -33,7 +34,7 @@ use crate::tls::{
     keys::{Keys, KeysError},
 };
 use crate::wall::{self, Wall};
-use crate::worker::{Command, Known, Notice, note};
+use crate::worker::{Command, Known, Loaded, Notice, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
@@ -104,6 +105,11 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
     let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let entrance = Entrance { plain, tls };
+    let configs = match fds.next().filter(|_| hosting > 0) {
+        Some(fd) => sys::shm::read_sealed(fd, hosting * MAX_CONFIG),
+        None => Ok(Vec::new()),
+    };
+    let configs = configs.map_err(system("reading the apps' configurations"))?;
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
     let recorder = if hosting > 0 {
         let fd = fds.next().ok_or(ServerError::NoRecorder)?;
@@ -112,7 +118,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         None
     };
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
-    let (apps, not_loaded) = load(apps, objects, &confined.objects, recorder.as_ref());
+    let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, recorder.as_ref());
     let (report, listener) = wall::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
@@ -130,10 +136,11 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
-/// Loads the objects of those that run in this process. The second list is of those that could not
-/// be, and why.
+/// Loads the objects of those that run in this process; `configs` are their configurations, one behind
+/// the other. The second list is of those that could not be loaded, and why.
 fn load(
     apps: Vec<App>,
+    mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
     recorder: Option<&Recorder>,
@@ -144,13 +151,17 @@ fn load(
     let mut copies = copies.iter();
     let mut object_of = |app: &App| {
         let object = objects.next()?;
+        let (config, rest) = configs.split_at_checked(app.config_size as usize)?;
+        configs = rest;
+        let config = config.into();
         let _noted = note(&mut seat, app.app); // its constructors run
         // The copies are in a file system of our own, and read-only there; what came is sealed.
         let loaded = match copies.next() {
             Some(copy) => Object::load_copy(copy),
             None => Object::load(object),
         };
-        loaded.map(Arc::new).map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
+        let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
+        loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
     let with_object = |app: App| match app.host {
         Host::User => Known { app, object: None },

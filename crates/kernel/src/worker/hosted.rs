@@ -6,7 +6,6 @@
 //! a user app.
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sys::clock::now_ns;
@@ -17,13 +16,22 @@ use tracing::error;
 use super::{Notice, Worker};
 use crate::control::AppId;
 
+/// An app's object, and what its instances are to know.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The object.
+    pub object: Object,
+    /// The operator's configuration.
+    pub config: Box<[u8]>,
+}
+
 impl Worker {
     /// Makes this worker's instance of an app.
-    pub(super) fn host(&mut self, app: AppId, object: &Arc<Object>) {
+    pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
         let Some(index) = self.place_of(app) else { return };
         let link = &mut self.dispatch.links[index];
         let noted = note(&mut self.seat, app);
-        let hosted = link.host(object);
+        let hosted = link.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(index, why.to_string());

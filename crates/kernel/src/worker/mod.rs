@@ -30,7 +30,6 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 use sys::flight::Seat;
-use sys::object::Object;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
@@ -46,6 +45,7 @@ use self::adopt::most_connections;
 use self::pausing::Paused;
 
 pub use crate::flows::Part;
+pub use hosted::Loaded;
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
@@ -79,8 +79,8 @@ const WHICH: u64 = 0xffff_ffff;
 pub struct Known {
     /// What the monitor said of it.
     pub app: App,
-    /// Its object, if it runs in this process.
-    pub object: Option<Arc<Object>>,
+    /// What runs, if it runs in this process.
+    pub object: Option<Arc<Loaded>>,
 }
 
 /// The apps that there are.

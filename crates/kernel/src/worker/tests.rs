@@ -57,7 +57,13 @@ impl Bench {
         let address = listener.local_addr().unwrap();
         let (wires, office) = connect(workers).unwrap();
         let mut listeners = Some(vec![listener]);
-        let app = App { app: APP, name: "app".into(), policy: Policy::default(), host: Host::User };
+        let app = App {
+            app: APP,
+            name: "app".into(),
+            policy: Policy::default(),
+            host: Host::User,
+            config_size: 0,
+        };
         let threads = wires.into_iter().map(|wires| {
             let listeners = listeners.take().unwrap_or_default();
             let entrance = Entrance { plain: Plain::Loopback, tls: None };

@@ -1,6 +1,7 @@
 //! An `[[app]]` of the configuration.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
@@ -11,9 +12,10 @@ use super::rights::{self, Right, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 14] = [
+pub const APP_KEYS: [&str; 16] = [
     "name",
     "object",
+    "config",
     "host",
     "enabled",
     "stage",
@@ -26,6 +28,7 @@ pub const APP_KEYS: [&str; 14] = [
     "flow-mods-per-second",
     "packet-outs-per-second",
     "requests-per-second",
+    "hang-seconds",
 ];
 
 /// Capabilities without a scope, by their names.
@@ -55,6 +58,8 @@ pub struct AppConfig {
     pub name: String,
     /// Its object's file; `None` if it is to be found by its name.
     pub object: Option<PathBuf>,
+    /// The file of its configuration, if it has one.
+    pub config: Option<PathBuf>,
     /// What runs it.
     pub host: Host,
     /// Whether it runs.
@@ -73,6 +78,8 @@ pub struct AppConfig {
     pub service_rights: Vec<ServiceRight>,
     /// Messages it may send per second.
     pub quota: Quota,
+    /// What one of its calls may last, in processor time; `None` for what holds for all.
+    pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
     pub(super) at: usize,
 }
@@ -84,6 +91,7 @@ impl AppConfig {
         Self {
             name: name.into(),
             object: None,
+            config: None,
             host: Host::User,
             enabled: true,
             stage: Stage::Control,
@@ -93,6 +101,7 @@ impl AppConfig {
             services: Vec::new(),
             service_rights: Vec::new(),
             quota: Quota::NONE,
+            hang: None,
             at: 0,
         }
     }
@@ -143,6 +152,7 @@ impl AppConfig {
         };
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
+            config: table.read("config", "the path of a file", path)?,
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,
@@ -156,10 +166,18 @@ impl AppConfig {
                 packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
                 requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
             },
+            hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default
         })
     }
+}
+
+/// The key `hang-seconds`, of an app or of all.
+pub(super) fn hang(table: Table<'_>) -> Result<Option<Duration>, Mistake> {
+    table.read("hang-seconds", "seconds of processor time, 1 to 3600", |it| {
+        it.number().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs)
+    })
 }
 
 /// Whether it can be an app's name: part of a path, of a library's name and of log lines.

@@ -16,6 +16,7 @@ use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kernel::control::Plain;
 use kernel::crew::MAX_WORKERS;
@@ -52,7 +53,7 @@ pub const CONTROLLER_KEYS: [&str; 6] =
     ["listen", "plain", "tls-dir", "workers", "runtime-dir", "state-dir"];
 
 /// The keys of `[zones]`.
-pub const ZONES_KEYS: [&str; 1] = ["require"];
+pub const ZONES_KEYS: [&str; 2] = ["require", "hang-seconds"];
 
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
@@ -76,6 +77,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How much of a wall there must be around each app.
     pub require: Require,
+    /// What a call of an app may last, in processor time.
+    pub hang: Option<Duration>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
     /// The file's text, to tell lines by.
@@ -150,6 +153,7 @@ impl Config {
             let expected = "\"best\" or \"full\"";
             let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
             config.require = require.unwrap_or_default();
+            config.hang = app::hang(zones)?;
         }
         if let Some(value) = top.get("app") {
             let expected = "tables that begin with [[app]], in two brackets";
@@ -163,7 +167,7 @@ impl Config {
             for table in tables {
                 let table = table.table("[[app]]", &APP_KEYS)?;
                 let mut app = AppConfig::read(table)?;
-                app.object = app.object.map(below);
+                (app.object, app.config) = (app.object.map(&below), app.config.map(&below));
                 if let Some(first) = apps.iter().find(|other| other.name == app.name) {
                     let what = format!(
                         "there is an app {:?} already, in line {}; expected a name of its own",

@@ -192,6 +192,7 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
         name: name.clone(),
         policy,
         host: Host::Kernel,
+        config_size: u32::MAX,
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();

@@ -147,12 +147,18 @@ impl Fake {
         if hosted.is_empty() {
             return assert!(fds.is_empty(), "there is nothing to host");
         }
-        assert_eq!(fds.len(), hosted.len() + 1, "an object each, and the recorder");
-        for (app, object) in hosted.iter().zip(fds) {
+        assert_eq!(fds.len(), hosted.len() + 2, "configurations, an object each, the recorder");
+        let text = |fd: &OwnedFd| {
             let mut text = [0; 100];
-            let size = rustix::io::pread(object, &mut text, 0).unwrap();
-            let text = String::from_utf8_lossy(&text[..size]);
-            self.note(&format!("host {}: {text}", app.name));
+            let size = rustix::io::pread(fd, &mut text, 0).unwrap();
+            String::from_utf8_lossy(&text[..size]).into_owned()
+        };
+        let configs = text(&fds[0]);
+        let mut configs = configs.as_str();
+        for (app, object) in hosted.iter().zip(&fds[1..]) {
+            let (config, rest) = configs.split_at(app.config_size as usize);
+            configs = rest;
+            self.note(&format!("host {}: {}{config}", app.name, text(object)));
             let told = KernelAnswer::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
             self.monitor.send(&told, &[]).unwrap();
         }
@@ -225,6 +231,7 @@ impl Fake {
                     }
                 }
                 ZoneRequest::Try { .. } => return,
+                ZoneRequest::Watch => {}
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
                 ZoneRequest::Service { name } => self.note(&format!("service {name}")),
                 ZoneRequest::Stop => {

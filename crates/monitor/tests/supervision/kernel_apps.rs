@@ -45,7 +45,7 @@ fn app_in_the_kernel_has_the_kernels_process_and_the_digest_of_its_file_and_no_z
     assert_eq!(app(&status).version.as_deref(), Some(r"0.2.0\u{1b}"));
     assert_eq!(app(&status).demoted, None);
     assert_eq!(house.heard("rosemary-kernel", "host learning-switch: an object"), 1);
-    assert_eq!(house.heard("rosemary-zone", "load 1"), 0);
+    assert_eq!(house.heard("rosemary-zone", "load 2"), 0);
     house.until_logged("app was loaded into the kernel");
     house.signal(Signal::TERM);
     assert_eq!(house.wait().code(), Some(0), "{}", house.log());
@@ -68,7 +68,7 @@ fn kernel_killed_outside_of_its_app_comes_back_with_it_and_with_the_object_of_th
     assert_eq!(app(&after).last_exit.as_deref(), Some("killed by SIGKILL"));
     assert_ne!(app(&after).sha256, app(&before).sha256);
     assert_eq!(house.heard("rosemary-kernel", "host learning-switch: a new object"), 1);
-    assert_eq!(house.heard("rosemary-zone", "load 1"), 0);
+    assert_eq!(house.heard("rosemary-zone", "load 2"), 0);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn killed_kernel_comes_back_and_the_zone_runs_on_with_new_rings() {
     assert_eq!((after.apps[0].restarts, after.kernel.restarts), (0, 1));
     assert_eq!(after.kernel.listen, before.kernel.listen);
     assert_eq!(house.heard("rosemary-kernel", "start true"), 2);
-    assert_eq!(house.heard("rosemary-zone", "load 1"), 1);
+    assert_eq!(house.heard("rosemary-zone", "load 2"), 1);
 }
 
 #[test]

@@ -14,8 +14,11 @@
 //! * **Measure**: what is counted between the begin and the end of each.
 //! * **Drain**: nothing more is asked, and what waits for an answer may still get one.
 
+mod caller;
 pub mod connect;
 mod failure;
+pub mod flood;
+pub mod idle;
 mod lane;
 mod phase;
 mod result;
@@ -35,7 +38,7 @@ pub(crate) use result::{rate, times};
 
 use self::phase::{Phase, Shared};
 use self::worker::Worker;
-use crate::hosts::Hosts;
+use crate::hosts::{Addresses, Hosts};
 use crate::ledger::AnsweredBy;
 use crate::question::{MOST_OPEN, Template};
 use crate::tls::Tls;
@@ -67,6 +70,8 @@ pub struct Plan {
     pub ports: u16,
     /// How many hosts each has.
     pub macs: usize,
+    /// How the hosts' addresses are chosen.
+    pub addresses: Addresses,
     /// What the hosts' addresses follow from.
     pub seed: u64,
     /// Whether switches keep the packets.
@@ -126,7 +131,7 @@ const MUTE: Duration = Duration::from_secs(5);
 /// # Panics
 /// Only if a worker does, which is a mistake here.
 pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Measured, Failure> {
-    let hosts = Hosts::new(plan.seed, plan.macs, plan.ports);
+    let hosts = Hosts::with(plan.addresses, plan.seed, plan.macs, plan.ports);
     let template = Template::new(plan.version, plan.buffered, plan.frame)
         .map_err(|error| Failure::new(Trouble::Usage(error.to_string())))?;
     let threads = plan.threads.clamp(1, plan.switches.max(1));

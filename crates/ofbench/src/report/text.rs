@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Connections, Load, Ratios, Spread, Times};
+use super::{Connections, Fairness, Load, Ratios, Reactions, Spread, Staying, Times};
 
 /// Figures as people read them: `12,345,678`, below 100 with two decimals.
 fn figure(figure: f64) -> String {
@@ -107,6 +107,48 @@ pub fn of_connect(connections: &Connections) -> String {
         line(&mut text, "CPU", &format!("{cpu:.3} s per thousand handshakes"));
     }
     text
+}
+
+/// What idle switches cost a controller.
+pub fn of_idle(staying: &Staying) -> String {
+    let mut text = String::new();
+    line(&mut text, "all settled", &format!("after {:.3} s", staying.all_settled_seconds));
+    line(&mut text, "messages/s", &spread(&staying.messages_per_second));
+    if let Some(percent) = staying.cpu_percent {
+        line(&mut text, "CPU", &format!("{percent:.2} % of a core"));
+    }
+    if let Some(bytes) = staying.resident_bytes_per_switch {
+        line(&mut text, "memory", &format!("{:.2} KiB a switch", bytes / 1024.0));
+    }
+    text
+}
+
+/// What a controller did for quiet switches while another flooded it.
+pub fn of_flood(fairness: &Fairness) -> String {
+    let mut text = String::new();
+    reactions(&mut text, "alone", &fairness.alone);
+    reactions(&mut text, "beside", &fairness.beside);
+    line(&mut text, "the flood", &format!("{}/s", spread(&fairness.flood_per_second)));
+    line(&mut text, "answered", &format!("{}/s", spread(&fairness.flood_answered_per_second)));
+    let arps = format!("{} of {}", count(fairness.flood_arps_answered), count(fairness.flood_arps));
+    line(&mut text, "ARP among it", &arps);
+    text
+}
+
+fn reactions(text: &mut String, when: &str, reactions: &Reactions) {
+    for (name, measured) in [
+        ("echo", &reactions.echo_us),
+        ("ARP", &reactions.arp_us),
+        ("port", &reactions.port_us),
+        ("handshake", &reactions.handshake_us),
+    ] {
+        if let Some(measured) = measured {
+            line(text, &format!("{name} {when}"), &times(measured));
+        }
+    }
+    if reactions.unanswered > 0 {
+        line(text, &format!("lost {when}"), &count(reactions.unanswered));
+    }
 }
 
 /// What became of the switches of a network: names and counts.

@@ -77,6 +77,23 @@ impl Host {
         }
     }
 
+    /// The application's configuration; what is no text is told as a phrase.
+    fn config(&self) -> Result<&str, String> {
+        let table = self.table();
+        let bytes = if table.config_size == 0 {
+            &[]
+        } else {
+            // SAFETY: the ABI's contract: so many bytes, for as long as the table.
+            unsafe {
+                std::slice::from_raw_parts(table.config.cast::<u8>(), table.config_size as usize)
+            }
+        };
+        std::str::from_utf8(bytes).map_err(|error| {
+            let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+            format!("line {line}: not text in UTF-8")
+        })
+    }
+
     /// The transaction id of the last message sent; 0 before the first.
     pub(crate) fn last_xid(self) -> u32 {
         self.xid
@@ -164,13 +181,17 @@ fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
 
 unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
     let host = Host::new(host);
-    match catch_unwind(A::create) {
-        Ok(app) => Box::into_raw(Box::new(Instance { app, host })).cast(),
-        Err(panic) => {
-            report(host, "create", &*panic);
-            std::ptr::null_mut()
-        }
+    let created = catch_unwind(|| {
+        let mut app = A::create();
+        let configured = host.config().and_then(|config| app.configure(config));
+        configured.map(|()| app)
+    });
+    match created {
+        Ok(Ok(app)) => return Box::into_raw(Box::new(Instance { app, host })).cast(),
+        Ok(Err(why)) => host.log(Level::Error, &format!("its configuration: {why}")),
+        Err(panic) => report(host, "create", &*panic),
     }
+    std::ptr::null_mut()
 }
 
 unsafe extern "C" fn on_batch<A: App>(

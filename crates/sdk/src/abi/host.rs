@@ -13,8 +13,8 @@ use sys::object::Object;
 use thiserror::Error;
 
 use super::{
-    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, RECORD_HEAD, Record,
-    SYMBOL, guest,
+    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, MAX_CONFIG, RECORD_HEAD,
+    Record, SYMBOL, guest,
 };
 
 use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
@@ -35,6 +35,8 @@ pub trait Host: 'static {
     fn groups(&self) -> (u32, u32);
     /// The numbers, on the switch, of meters that are the application's: first and last.
     fn meters(&self) -> (u32, u32);
+    /// The application's configuration, at most [`MAX_CONFIG`] bytes; empty if there is none.
+    fn config(&self) -> &[u8];
     /// Record `number` of the batch in hand is not for the applications behind. Called after the
     /// application has answered: at most once per record, and only for those that it handled.
     fn stop(&mut self, number: usize);
@@ -80,8 +82,14 @@ pub enum LoadError {
     #[error("the object's table has no usable `{0}`")]
     Member(&'static str),
     /// `create` returned NULL or panicked.
-    #[error("the app could not create its instance")]
-    Create,
+    #[error("the app could not create its instance: {0}")]
+    Create(
+        /// What it said of it.
+        String,
+    ),
+    /// Its configuration is too long.
+    #[error("its configuration has {0} bytes, at most {MAX_CONFIG} are allowed; shorten it")]
+    Config(usize),
 }
 
 /// The application cannot go on: it said so, or broke the ABI. It is not called again.
@@ -131,6 +139,8 @@ pub struct HostedApp<H: Host> {
 #[derive(Debug)]
 struct State<H> {
     table: HostTable,
+    /// What the table points to.
+    config: Box<[u8]>,
     inner: UnsafeCell<Inner<H>>,
 }
 
@@ -141,6 +151,10 @@ struct Inner<H> {
     count: usize,
     /// Which of them were stopped, a bit each.
     stopped: u64,
+    /// The instance is being created.
+    creating: bool,
+    /// What went wrong with that.
+    complaint: Option<String>,
 }
 
 const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record");
@@ -170,6 +184,11 @@ impl<H: Host> HostedApp<H> {
         let ((first_group, last_group), (first_meter, last_meter)) = (host.groups(), host.meters());
         let name = text(table.name).ok_or(LoadError::Member("name"))?;
         let version = text(table.version).ok_or(LoadError::Member("version"))?;
+        let config: Box<[u8]> = host.config().into();
+        let config_size = u32::try_from(config.len()).unwrap_or(u32::MAX);
+        if config.len() > MAX_CONFIG {
+            return Err(LoadError::Config(config.len()));
+        }
         let state = NonNull::from(Box::leak(Box::new(State {
             table: HostTable {
                 abi: ABI,
@@ -187,10 +206,20 @@ impl<H: Host> HostedApp<H> {
                 last_group,
                 first_meter,
                 last_meter,
+                config: std::ptr::null(),
+                config_size,
+                reserved2: 0,
                 ask: ask::<H>,
                 take: take::<H>,
             },
-            inner: UnsafeCell::new(Inner { host, count: 0, stopped: 0 }),
+            config,
+            inner: UnsafeCell::new(Inner {
+                host,
+                count: 0,
+                stopped: 0,
+                creating: true,
+                complaint: None,
+            }),
         })));
         // From here on dropping it frees the state.
         let mut hosted =
@@ -198,14 +227,24 @@ impl<H: Host> HostedApp<H> {
         let context = hosted.inner().cast();
         // SAFETY: the state is alive, and nobody else knows of it yet.
         unsafe { (*state.as_ptr()).table.context = context };
+        // SAFETY: as above.
+        let config = unsafe { &(*state.as_ptr()).config }.as_ptr().cast();
+        // SAFETY: as above.
+        unsafe { (*state.as_ptr()).table.config = config };
         // SAFETY: the state is alive; only an address is taken.
         let host_table = unsafe { &raw const (*state.as_ptr()).table };
         // SAFETY: the ABI's contract: the function takes a host table that outlives the
         // instance, which it does: the state is freed after `destroy`. Nothing here borrows from
         // it during the call.
         hosted.app = unsafe { create(host_table) };
+        // SAFETY: as in `host`.
+        let inner = unsafe { &mut *hosted.inner() };
+        inner.creating = false;
+        let complaint = inner.complaint.take();
         if hosted.app.is_null() {
-            return Err(LoadError::Create);
+            return Err(LoadError::Create(
+                complaint.unwrap_or_else(|| "it did not say why".into()),
+            ));
         }
         hosted.destroy = table.destroy;
         Ok(hosted)
@@ -417,5 +456,9 @@ unsafe extern "C" fn log<H: Host>(
         3 => Level::Info,
         _ => Level::Debug,
     };
-    inner.host.log(level, &String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]));
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
+    inner.host.log(level, &text);
+    if level == Level::Error && inner.creating {
+        inner.complaint = Some(text.into_owned());
+    }
 }

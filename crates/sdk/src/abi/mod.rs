@@ -32,6 +32,9 @@ use std::ffi::{c_char, c_void};
 /// The version of the ABI; an object of another version is refused.
 pub const ABI: u32 = 1;
 
+/// Most bytes of an application's configuration.
+pub const MAX_CONFIG: usize = 64 * 1024;
+
 /// Most records in a batch.
 pub const MAX_BATCH: usize = 64;
 
@@ -287,6 +290,9 @@ pub struct HostTable {
     pub last_group: u32,
     pub first_meter: u32,
     pub last_meter: u32,
+    pub config: *const c_char,
+    pub config_size: u32,
+    pub reserved2: u32,
     pub ask: unsafe extern "C" fn(
         host: *const HostTable,
         service: u32,

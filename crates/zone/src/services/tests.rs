@@ -106,7 +106,7 @@ fn packet_that_is_no_answer_ends_the_socket() {
 fn more_requests_than_may_wait_are_refused_also_if_the_service_reads_none() {
     let (mut services, _theirs) = connected();
     for _ in 0..MAX_WAITING {
-        services.ask(Service::Storage, &[0; MAX_MESSAGE]).unwrap();
+        services.ask(Service::Storage, &vec![0; MAX_MESSAGE]).unwrap();
         services.send();
     }
     assert_eq!(services.ask(Service::Storage, b""), Err(AskError::TooMany));

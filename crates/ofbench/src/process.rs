@@ -1,4 +1,4 @@
-//! Processor time that processes have used.
+//! What processes have used: processor time, and memory.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// There is no such process.
-pub fn time_of(pid: u32) -> io::Result<Duration> {
+pub fn cpu_time_of(pid: u32) -> io::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = ticks_in(&stat).ok_or(io::ErrorKind::InvalidData)?;
     let per_second = rustix::param::clock_ticks_per_second();
@@ -21,11 +21,33 @@ pub fn time_of(pid: u32) -> io::Result<Duration> {
 ///
 /// # Errors
 /// One of them is not there; the error names it.
-pub fn time_of_all(pids: &[u32]) -> io::Result<Duration> {
+pub fn cpu_time_of_all(pids: &[u32]) -> io::Result<Duration> {
     pids.iter()
         .map(|pid| {
-            time_of(*pid).map_err(|why| {
+            cpu_time_of(*pid).map_err(|why| {
                 io::Error::new(why.kind(), format!("the processor time of process {pid}: {why}"))
+            })
+        })
+        .sum()
+}
+
+/// The memory of several processes together that is in RAM, in bytes; what they share counts for each.
+///
+/// From `/proc/PID/statm`, whose second field counts pages (proc(5)).
+///
+/// # Errors
+/// One of them is not there; the error names it.
+pub fn resident_of_all(pids: &[u32]) -> io::Result<u64> {
+    let of = |pid: u32| -> io::Result<u64> {
+        let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
+        let pages = statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+        let pages: u64 = pages.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(pages.saturating_mul(rustix::param::page_size() as u64))
+    };
+    pids.iter()
+        .map(|pid| {
+            of(*pid).map_err(|why| {
+                io::Error::new(why.kind(), format!("the memory of process {pid}: {why}"))
             })
         })
         .sum()
@@ -53,8 +75,11 @@ mod tests {
 
     #[test]
     fn own_time_can_be_asked_for_and_that_of_nobody_names_the_process() {
-        assert!(time_of(std::process::id()).is_ok());
-        let error = time_of_all(&[u32::MAX]).unwrap_err().to_string();
+        assert!(cpu_time_of(std::process::id()).is_ok());
+        let error = cpu_time_of_all(&[u32::MAX]).unwrap_err().to_string();
+        assert!(error.contains("4294967295"), "{error}");
+        assert!(resident_of_all(&[std::process::id()]).is_ok_and(|bytes| bytes > 4096));
+        let error = resident_of_all(&[u32::MAX]).unwrap_err().to_string();
         assert!(error.contains("4294967295"), "{error}");
     }
 }

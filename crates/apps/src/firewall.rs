@@ -1,0 +1,337 @@
+//! A firewall: what its rules deny passes no switch.
+//!
+//! A guard. Each rule becomes flows that drop, in its band, which lies above those of the control apps; and
+//! packets that reach the controller all the same, because a flow is not there yet, are held against the
+//! rules too and go no further.
+//!
+//! The rules are its configuration (`firewall/rules.rs` has their form):
+//!
+//! ```toml
+//! [[app]]
+//! name = "firewall"
+//! stage = "guard"
+//! config = "firewall.toml"
+//! capabilities = ["flow.write", "stats.read"]
+//! ```
+//!
+//! The rule that keeps it right: what is in a switch is asked of the switch, never remembered. Every few
+//! seconds the firewall asks which flows it has there; what is missing is put back, and what no rule
+//! wants any more, because the rules have changed since, is deleted.
+
+#![forbid(unsafe_code)]
+
+#[path = "firewall/packet.rs"]
+mod packet;
+#[path = "firewall/rules.rs"]
+mod rules;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use rosemary_sdk::abi::Refusal;
+use rosemary_sdk::openflow::{
+    FlowModCommand, FlowStatsRequest, Match, MultipartRequest, ReplyBody,
+};
+use rosemary_sdk::{
+    App, Dpid, Event, FlowMod, Network, PacketIn, Reply, SendError, Switch, Xid, export_app,
+};
+
+use self::packet::Packet;
+use self::rules::{Entry, Rules};
+
+/// From one look at the switches' flows to the next.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// All its flows: what they do is the same, so they may overlap.
+const PRIORITY: u16 = 0;
+
+/// Flows of one switch that are looked at, at most: more are not its own.
+const MOST_SEEN: usize = 65_536;
+
+/// See the description above.
+#[derive(Debug)]
+struct Firewall {
+    rules: Rules,
+    posts: BTreeMap<Dpid, Post>,
+    /// What is to be sent, as soon as there is room.
+    to_send: VecDeque<(Switch, Change)>,
+    next_look: Duration,
+    /// The operator was told that what is in switches cannot be asked.
+    said_blind: bool,
+}
+
+/// A switch that is guarded.
+#[derive(Debug)]
+struct Post {
+    switch: Switch,
+    /// What was asked of it, and the flows that it has told of.
+    asked: Option<(Xid, Vec<Seen>)>,
+    /// The rules that its version of OpenFlow cannot express were told.
+    said_unfit: bool,
+}
+
+/// A flow of ours in a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    match_: Match,
+    priority: u16,
+    rule: u64,
+    table: u8,
+}
+
+/// What is to be done in a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    /// A flow of the rules, by its place among [`Rules::entries`].
+    Add(usize),
+    Delete(Seen),
+    Look,
+}
+
+impl App for Firewall {
+    fn create() -> Self {
+        Self {
+            rules: Rules::default(),
+            posts: BTreeMap::new(),
+            to_send: VecDeque::new(),
+            next_look: Duration::ZERO,
+            said_blind: false,
+        }
+    }
+
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        self.rules = Rules::read(text)?;
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        match event {
+            Event::SnapshotBegin => {
+                self.posts.clear();
+                self.to_send.clear();
+            }
+            Event::SnapshotEnd => {
+                let (rules, flows) = (self.rules.len(), self.rules.entries.len());
+                network.info(&format!("{rules} rules in force, {flows} flows at each switch"));
+            }
+            Event::SwitchUp(switch) => self.guard(switch),
+            Event::SwitchDown(switch) => {
+                self.posts.remove(&switch.dpid);
+            }
+            Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
+            Event::Reply(reply) => self.on_reply(&reply, network),
+            Event::Refused { switch, why, message } => {
+                self.on_refused(switch, why, message, network);
+            }
+            Event::Error(error) => {
+                let what = error.error;
+                network.error(&format!("{} did not take a flow: {what}", error.switch.dpid));
+            }
+            _ => {}
+        }
+        self.send(network);
+    }
+
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        if network.now() >= self.next_look {
+            self.next_look = network.now() + EVERY;
+            let looks = self.posts.values().map(|post| (post.switch, Change::Look));
+            self.to_send.extend(looks);
+        }
+        self.send(network);
+    }
+}
+
+impl Firewall {
+    /// A switch came: all flows at once, before anything can pass, and a look at those of before.
+    fn guard(&mut self, switch: Switch) {
+        self.posts.insert(switch.dpid, Post { switch, asked: None, said_unfit: false });
+        let here = self.here(switch.dpid).map(|(place, _)| (switch, Change::Add(place)));
+        let here: Vec<_> = here.collect();
+        self.to_send.extend(here);
+        self.to_send.push_back((switch, Change::Look));
+    }
+
+    /// The flows that belong into a switch, with their places.
+    fn here(&self, dpid: Dpid) -> impl Iterator<Item = (usize, &Entry)> {
+        let entries = self.rules.entries.iter().enumerate();
+        entries.filter(move |(_, entry)| entry.switch.is_none_or(|it| it == dpid))
+    }
+
+    fn on_packet(&mut self, packet_in: &PacketIn<'_>, network: &mut Network<'_>) {
+        // What is no frame is nothing that a rule could name.
+        let Some(packet) = Packet::of(packet_in.data) else { return };
+        if self.rules.deny(packet_in.switch.dpid, packet_in.in_port, &packet) {
+            network.stop();
+        }
+    }
+
+    /// Sends what waits, as far as there is room, and asks to be called again.
+    fn send(&mut self, network: &mut Network<'_>) {
+        if self.next_look.is_zero() {
+            self.next_look = network.now() + EVERY;
+        }
+        let mut wake_at = self.next_look;
+        while let Some((switch, change)) = self.to_send.front() {
+            let is_there = self.posts.get(&switch.dpid).is_some_and(|post| post.switch == *switch);
+            match if is_there { self.change(*switch, change, network) } else { Ok(None) } {
+                Ok(xid) => {
+                    let asked = self.posts.get_mut(&switch.dpid).filter(|_| xid.is_some());
+                    if let Some(post) = asked {
+                        post.asked = xid.map(|xid| (xid, Vec::new()));
+                    }
+                }
+                Err(SendError::Full) => {
+                    wake_at = network.now() + Duration::from_millis(1);
+                    break;
+                }
+                Err(error) => {
+                    let (switch, change) = (*switch, change.clone());
+                    self.unfit(switch, &change, &error, network);
+                }
+            }
+            self.to_send.pop_front();
+        }
+        network.wake_at(wake_at);
+    }
+
+    /// Sends one change; the transaction id of what will be answered.
+    fn change(
+        &self,
+        to: Switch,
+        change: &Change,
+        network: &mut Network<'_>,
+    ) -> Result<Option<Xid>, SendError> {
+        match change {
+            Change::Add(place) => {
+                let Some(entry) = self.rules.entries.get(*place) else { return Ok(None) };
+                let drop = FlowMod::add(entry.match_.clone()).priority(PRIORITY);
+                network.flow_mod(to, &drop.cookie(entry.rule))?;
+                Ok(None)
+            }
+            Change::Delete(seen) => {
+                let delete = FlowMod::new(FlowModCommand::DeleteStrict, seen.match_.clone());
+                let delete = delete.priority(seen.priority).table(seen.table);
+                network.flow_mod(to, &delete)?;
+                Ok(None)
+            }
+            Change::Look => {
+                let all = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
+                network.request(to, &all).map(Some)
+            }
+        }
+    }
+
+    /// A rule cannot be told to a switch: said once for each.
+    fn unfit(
+        &mut self,
+        switch: Switch,
+        change: &Change,
+        error: &SendError,
+        network: &mut Network<'_>,
+    ) {
+        let Some(post) = self.posts.get_mut(&switch.dpid) else { return };
+        if std::mem::replace(&mut post.said_unfit, true) {
+            return;
+        }
+        let entry = match change {
+            Change::Add(place) => self.rules.entries.get(*place),
+            Change::Delete(_) | Change::Look => None,
+        };
+        let rule = entry.map_or(String::new(), |entry| format!("rule {} ", entry.rule));
+        network.error(&format!(
+            "{rule}cannot be put into {}, which speaks OpenFlow {}: {error}; it holds only for packets \
+             that reach the controller, as may others",
+            switch.dpid, switch.version
+        ));
+    }
+
+    /// A switch tells of its flows: what is missing is put back, what is too much is deleted.
+    fn on_reply(&mut self, reply: &Reply<'_>, network: &mut Network<'_>) {
+        let dpid = reply.switch.dpid;
+        let Some(post) = self.posts.get_mut(&dpid).filter(|post| post.switch == reply.switch)
+        else {
+            return;
+        };
+        let Some((_, seen)) = post.asked.as_mut().filter(|(xid, _)| *xid == reply.xid) else {
+            return;
+        };
+        let Ok(part) = reply.multipart() else {
+            post.asked = None;
+            return;
+        };
+        if let ReplyBody::Flow(flows) = part.body {
+            let own = flows.into_iter().filter_map(|flow| {
+                let priority = network.own_priority(flow.priority)?;
+                let (rule, table) = (flow.cookie, flow.table_id);
+                Some(Seen { match_: flow.match_, priority, rule, table })
+            });
+            seen.extend(own.take(MOST_SEEN.saturating_sub(seen.len())));
+        }
+        if part.more {
+            return;
+        }
+        let seen = std::mem::take(seen);
+        let unfit = post.said_unfit;
+        post.asked = None;
+        self.reconcile(reply.switch, seen, unfit, network);
+    }
+
+    fn reconcile(
+        &mut self,
+        switch: Switch,
+        seen: Vec<Seen>,
+        unfit: bool,
+        network: &mut Network<'_>,
+    ) {
+        let mut missing: HashMap<&Match, (usize, u64)> =
+            self.here(switch.dpid).map(|(place, it)| (&it.match_, (place, it.rule))).collect();
+        let mut changes: Vec<Change> = Vec::new();
+        for flow in seen {
+            match missing.get(&flow.match_) {
+                Some((_, rule)) if flow.priority == PRIORITY && flow.table == 0 => {
+                    if *rule == flow.rule {
+                        missing.remove(&flow.match_);
+                    } // else it is added, which replaces it: the rules were put into another order
+                }
+                _ => changes.push(Change::Delete(flow)),
+            }
+        }
+        let deleted = changes.len();
+        changes.extend(missing.into_values().map(|(place, _)| Change::Add(place)));
+        let added = changes.len() - deleted;
+        if deleted > 0 || added > 0 && !unfit {
+            network.info(&format!(
+                "put {added} flows into {} that were missing, and deleted {deleted} that no rule wants",
+                switch.dpid
+            ));
+        }
+        self.to_send.extend(changes.into_iter().map(|change| (switch, change)));
+    }
+
+    fn on_refused(
+        &mut self,
+        switch: Switch,
+        why: Option<Refusal>,
+        message: &[u8],
+        network: &mut Network<'_>,
+    ) {
+        let post = self.posts.get(&switch.dpid);
+        let look = post.and_then(|post| post.asked.as_ref()).map(|(xid, _)| *xid);
+        if look.is_none() || look != Xid::of(message) {
+            return; // a flow: it will be missing at the next look
+        }
+        if why == Some(Refusal::Capability) && !std::mem::replace(&mut self.said_blind, true) {
+            network.warn(
+                "cannot see what is in the switches: flows of rules that are gone stay, and flows that \
+                 go are not put back; add \"stats.read\" to its capabilities",
+            );
+        }
+    }
+}
+
+export_app!(Firewall, name = "firewall");
+
+#[cfg(test)]
+#[path = "firewall/tests.rs"]
+mod tests;

@@ -1,0 +1,184 @@
+use openflow::{FlowStats, Instructions, MultipartReply, Version, append};
+use rosemary_sdk::PortNo;
+use rosemary_sdk::abi::{Record, RecordKind};
+use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
+
+use super::*;
+
+const RULES: &str = "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nin-port = 7\nswitch = \"2\"\n";
+
+const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+fn bench() -> Bench {
+    Bench::configured::<Firewall>(RULES).unwrap()
+}
+
+fn up(bench: &mut Bench, at: Switch) -> Vec<Sent> {
+    bench.event(AlignedRecord::about(RecordKind::SwitchUp, at))
+}
+
+fn flow_mods(sent: &[Sent]) -> Vec<FlowMod<'_>> {
+    sent.iter().filter_map(|sent| FlowMod::decode(&sent.message).ok()).collect()
+}
+
+fn texts(sent: &[Sent]) -> Vec<(FlowModCommand, String)> {
+    flow_mods(sent).iter().map(|it| (it.command, it.match_.to_string())).collect()
+}
+
+/// The reply to the look that is in `sent`, with these flows.
+fn reply(at: Switch, sent: &[Sent], flows: Vec<FlowStats<'_>>) -> AlignedRecord {
+    let xid = sent.iter().find_map(|sent| {
+        MultipartRequest::decode(&sent.message).ok()?;
+        Xid::of(&sent.message)
+    });
+    let reply = MultipartReply { more: false, body: ReplyBody::Flow(flows) };
+    let mut message = Vec::new();
+    let xid = xid.expect("it looked").0;
+    append(&mut message, |out| reply.encode(at.version, xid, out)).unwrap();
+    AlignedRecord::answer(RecordKind::Reply, at, &message)
+}
+
+fn flow(match_: Match, rule: u64) -> FlowStats<'static> {
+    FlowStats {
+        table_id: 0,
+        duration: Duration::ZERO,
+        priority: 1, // on the switch; the bench's band begins there
+        idle_timeout: 0,
+        hard_timeout: 0,
+        flags: openflow::FlowModFlags::default(),
+        cookie: rule,
+        packet_count: 0,
+        byte_count: 0,
+        match_,
+        instructions: Instructions::default(),
+    }
+}
+
+fn to_h2() -> Match {
+    Match::new().eth_type(0x0800).ipv4_dst([10, 0, 0, 2].into())
+}
+
+#[test]
+fn switch_that_comes_gets_the_flows_of_its_rules_and_they_drop() {
+    for version in VERSIONS {
+        let mut bench = bench();
+        let sent = up(&mut bench, Bench::switch(1, version));
+        let flows = flow_mods(&sent);
+        assert_eq!((flows.len(), sent.len()), (1, 2), "a flow, and a look");
+        assert_eq!((&flows[0].match_, flows[0].cookie), (&to_h2(), 1));
+        assert!(flows[0].instructions.apply.iter().next().is_none());
+        assert_eq!(flow_mods(&up(&mut bench, Bench::switch(2, version))).len(), 2);
+    }
+}
+
+#[test]
+fn packet_that_a_rule_denies_is_stopped_and_others_go_on() {
+    let mut bench = bench();
+    let at = Bench::switch(1, Version::V1_3);
+    for (last, stopped) in [(2, vec![0]), (3, vec![])] {
+        let mut ip = [0_u8; 20];
+        (ip[0], ip[19], ip[16]) = (0x45, last, 10);
+        let frame = [&[2; 12][..], &[8, 0], &ip].concat();
+        bench.event(AlignedRecord::packet_in(at, PortNo(1), &frame));
+        assert_eq!(bench.stopped(), stopped);
+    }
+    bench.event(AlignedRecord::packet_in(at, PortNo(1), &[1; 13]));
+    assert!(bench.stopped().is_empty(), "no frame");
+}
+
+#[test]
+fn flow_that_is_missing_is_put_back_and_one_that_no_rule_wants_is_deleted() {
+    for version in VERSIONS {
+        let (mut bench, at) = (bench(), Bench::switch(1, version));
+        let sent = up(&mut bench, at);
+        let old = Match::new().eth_type(0x0800).ipv4_dst([10, 0, 0, 9].into());
+        let sent = bench.event(reply(at, &sent, vec![flow(old.clone(), 1)]));
+        assert_eq!(
+            texts(&sent),
+            [
+                (FlowModCommand::DeleteStrict, old.to_string()),
+                (FlowModCommand::Add, to_h2().to_string())
+            ]
+        );
+        assert!(bench.log().iter().any(|line| line.contains("put 1 flows into")));
+    }
+}
+
+#[test]
+fn flow_that_is_there_is_left_alone_unless_its_rule_has_another_place() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    let sent = up(&mut bench, at);
+    assert_eq!(bench.event(reply(at, &sent, vec![flow(to_h2(), 1)])), []);
+    let sent = up(&mut bench, at);
+    let sent = bench.event(reply(at, &sent, vec![flow(to_h2(), 5)]));
+    assert_eq!(texts(&sent), [(FlowModCommand::Add, to_h2().to_string())]);
+}
+
+#[test]
+fn reply_to_what_was_not_asked_and_one_of_a_past_connection_change_nothing() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    let sent = up(&mut bench, at);
+    let later = Switch { epoch: 2, ..at };
+    let again = up(&mut bench, later);
+    assert_eq!(bench.event(reply(at, &sent, vec![])), []);
+    let answer = bench.event(reply(later, &again, vec![]));
+    assert_eq!(answer.len(), 1);
+    assert_eq!(bench.event(reply(later, &again, vec![])), []);
+}
+
+#[test]
+fn switches_are_looked_at_again_after_a_while() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    up(&mut bench, at);
+    let (answer, _) = bench.batch(&[]).unwrap();
+    assert!(answer.wake_at_ns.is_some(), "it wants to be called");
+    let mut looks = 0;
+    for _ in 0..6_000 {
+        looks += bench.batch(&[]).unwrap().1.len(); // a millisecond each
+    }
+    assert_eq!(looks, 1);
+}
+
+#[test]
+fn flows_that_find_no_room_are_sent_when_there_is_some() {
+    let ports: Vec<String> = (0..100).map(|port| port.to_string()).collect();
+    let rules = format!("[[deny]]\nprotocol = \"tcp\"\nto-port = [{}]", ports.join(", "));
+    let mut bench = Bench::configured::<Firewall>(&rules).unwrap();
+    bench.room = 2_400;
+    let mut sent = up(&mut bench, Bench::switch(1, Version::V1_3));
+    assert!(sent.len() < 100);
+    while sent.len() < 201 {
+        let (answer, more) = bench.batch(&[]).unwrap();
+        assert!(answer.wake_at_ns.is_some() && !more.is_empty());
+        sent.extend(more);
+    }
+    assert_eq!(flow_mods(&sent).len(), 200, "for both versions of IP, none twice");
+}
+
+#[test]
+fn rule_that_a_switch_cannot_be_told_is_reported_once_and_holds_for_packet_ins() {
+    let mut bench =
+        Bench::configured::<Firewall>("[[deny]]\nfrom = \"::1\"\n[[deny]]\nfrom = \"::2\"")
+            .unwrap();
+    let at = Bench::switch(1, Version::V1_0);
+    assert_eq!(flow_mods(&up(&mut bench, at)).len(), 0);
+    let log = bench.log();
+    assert_eq!(log.len(), 1, "{log:?}");
+    assert!(log[0].starts_with("Error: rule 1 cannot be put into 00:00:00:00:00:00:00:01"));
+}
+
+#[test]
+fn firewall_that_may_not_see_flows_says_what_it_needs_once() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    let sent = up(&mut bench, at);
+    let look = sent.last().expect("a look");
+    for _ in 0..2 {
+        let head = Record {
+            reason: Refusal::Capability as u8,
+            ..Record::new(RecordKind::Refused, at.version.wire(), at.dpid.0, at.epoch)
+        };
+        bench.event(AlignedRecord::new(head, &look.message));
+    }
+    let log = bench.log();
+    assert_eq!(log.iter().filter(|line| line.contains("\"stats.read\"")).count(), 1, "{log:?}");
+}

@@ -1,0 +1,161 @@
+//! The firewall that ships: what its rules deny does not come through, whatever the learning switch would
+//! do with it, and its rules are looked after.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use cli::lab::{Host, Lab, Of};
+use monitor::supervise::State;
+use rosemary_tests::apps::configure;
+use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, kill};
+
+/// What stands in rosemary.toml. Its band is above the learning switch's: 63488 to 65535.
+const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
+                    capabilities = [\"flow.write\", \"stats.read\"]\n\
+                    [[app]]\nname = \"learning-switch\"\n";
+
+/// The lowest priority of its flows on the switch.
+const LOWEST: &str = "priority=63488";
+
+fn rules_file() -> PathBuf {
+    "/etc/rosemary/firewall.toml".into()
+}
+
+fn start<'lab>(lab: &'lab Lab, of: Of, rules: &str) -> anyhow::Result<Net<'lab>> {
+    configure(&[APPS])?;
+    fs::write(rules_file(), rules)?;
+    Ok(Net::start(lab, of)?)
+}
+
+fn deny_h2(net: &Net<'_>) -> String {
+    format!("[[deny]]\nto = \"{}\"\nboth-ways = true\n", net.h2.address())
+}
+
+/// Flows of the switch that drop.
+fn drops(net: &Net<'_>) -> anyhow::Result<Vec<String>> {
+    let mut flows = net.s1.dump_flows()?;
+    flows.retain(|flow| flow.ends_with("actions=drop"));
+    Ok(flows)
+}
+
+/// Waits until the switch drops packets to just these addresses.
+fn wait_for_drops(net: &Net<'_>, to: [&str; 2]) -> anyhow::Result<()> {
+    net.lab.wait_for("the rules' flows, and no others, are in the switch", SOON, |_| {
+        let flows = drops(net).unwrap_or_default();
+        let is_there = |rule: &str| flows.iter().any(|flow| flow.contains(rule));
+        Ok((flows.len() == to.len() && to.into_iter().all(is_there)).then_some(()))
+    })?;
+    Ok(())
+}
+
+/// Whether the host hears of the other's port in the moment that a connection to a port where nobody
+/// listens takes.
+fn reaches(from: &Host<'_>, to: &Host<'_>, port: u16) -> anyhow::Result<bool> {
+    let connect = format!("exec 3<>/dev/tcp/{}/{port}", to.address());
+    let output = from.command("timeout").args(["2", "bash", "-c", &connect]).output()?;
+    Ok(match output.status.code() {
+        Some(124) => false,
+        _ => String::from_utf8_lossy(&output.stderr).contains("refused"),
+    })
+}
+
+fn blocks(of: Of) {
+    in_a_lab(move |lab| {
+        let rules = "[[deny]]\nto = \"10.0.0.2\"\nboth-ways = true\n\
+                     [[deny]]\nto = \"10.0.0.0/28\"\nprotocol = \"tcp\"\nto-port = [80, 443]\n";
+        let mut net = start(lab, of, rules)?;
+        assert_eq!(net.h2.address(), "10.0.0.2");
+        net.rosemary.wait_for_log(&["2 rules in force, 4 flows at each switch"], SOON)?;
+        lab.wait_for("the flows are there", SOON, |_| {
+            Ok(drops(&net).is_ok_and(|flows| flows.len() == 4).then_some(()))
+        })?;
+        let flows = drops(&net)?;
+        ensure!(flows.iter().all(|flow| flow.contains(LOWEST)), "{flows:#?}");
+        let denied = net.h1.ping(&net.h2, 20, INTERVAL)?;
+        assert_eq!((denied.sent, denied.received), (20, 0));
+        assert_eq!(net.h2.ping(&net.h3, 10, INTERVAL)?.received, 0, "both ways");
+        let allowed = net.h1.ping(&net.h3, 50, INTERVAL)?;
+        ensure!(allowed.received >= 49, "{allowed:?}"); // the first may be flooded twice
+        // There are flows of the learning switch for all between these two by now.
+        ensure!(net.flows_to(&net.h3)?.len() == 1);
+        for (port, open) in [(80, false), (81, true), (443, false)] {
+            assert_eq!(reaches(&net.h1, &net.h3, port)?, open, "port {port}");
+        }
+        assert_eq!(net.switch_status()?.errors, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn firewall_blocks_addresses_and_ports_and_lets_the_rest_pass_in_1_3() {
+    blocks(Of::V1_3);
+}
+
+#[test]
+fn firewall_blocks_addresses_and_ports_and_lets_the_rest_pass_in_1_0() {
+    blocks(Of::V1_0);
+}
+
+#[test]
+fn firewall_whose_rules_have_a_mistake_is_held_with_line_and_rule_until_they_are_corrected() {
+    in_a_lab(|lab| {
+        let mut net = start(lab, Of::V1_3, "")?;
+        fs::write(rules_file(), "[[deny]]\nto = \"10.0.0.2\"\n\n[[deny]]\nform = \"x\"\n")?;
+        let pid = net.rosemary.wait_for("it runs", SOON, |status| status.app("firewall")?.pid)?;
+        kill(pid)?;
+        let why = net.rosemary.wait_for("it is held", SOON, |status| {
+            status.app("firewall").filter(|app| app.state == State::Held)?.last_exit.clone()
+        })?;
+        println!("{why}");
+        ensure!(
+            why.contains("line 5: rule 2: unknown field `form`, expected one of `from`"),
+            "{why}"
+        );
+        net.rosemary.wait_for_log(&["app was held", "firewall.toml", "line 5: rule 2"], SOON)?;
+        assert_eq!(net.h1.ping(&net.h3, 10, INTERVAL)?.received, 0, "it fails closed");
+        lab.pause(std::time::Duration::from_secs(2))?;
+        let status = net.status()?;
+        assert_eq!(status.app("firewall").map(|app| app.restarts), Some(1), "it is left alone");
+        fs::write(rules_file(), deny_h2(&net))?;
+        net.rosemary.wait_for("it runs", SOON, |status| {
+            (status.app("firewall")?.state == State::Running).then_some(())
+        })?;
+        lab.wait_for("what is not denied passes", SOON, |_| {
+            Ok(net.h1.ping(&net.h3, 5, INTERVAL).is_ok_and(|it| it.received > 0).then_some(()))
+        })?;
+        assert_eq!(net.h1.ping(&net.h2, 10, INTERVAL)?.received, 0);
+        Ok(())
+    });
+}
+
+fn looks_after_its_flows(of: Of) {
+    in_a_lab(move |lab| {
+        let mut net = start(lab, of, "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nto = \"10.0.0.9\"\n")?;
+        wait_for_drops(&net, ["nw_dst=10.0.0.2 ", "nw_dst=10.0.0.9 "])?;
+        net.s1.ofctl(&["del-flows", "ip,nw_dst=10.0.0.2"])?;
+        wait_for_drops(&net, ["nw_dst=10.0.0.2 ", "nw_dst=10.0.0.9 "])?;
+        net.rosemary.wait_for_log(&["put 1 flows into", "and deleted 0"], SOON)?;
+
+        // The operator changes the rules, and ends the app, so that it reads them.
+        fs::write(rules_file(), "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nto = \"10.0.0.8\"\n")?;
+        let pid = net.rosemary.wait_for("it runs", SOON, |status| status.app("firewall")?.pid)?;
+        kill(pid)?;
+        wait_for_drops(&net, ["nw_dst=10.0.0.2 ", "nw_dst=10.0.0.8 "])?;
+        net.rosemary.wait_for_log(&["and deleted 1 that no rule wants"], SOON)?;
+        assert_eq!(net.h1.ping(&net.h2, 10, INTERVAL)?.received, 0);
+        ensure!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn flows_that_go_are_put_back_and_those_of_old_rules_deleted_in_1_3() {
+    looks_after_its_flows(Of::V1_3);
+}
+
+#[test]
+fn flows_that_go_are_put_back_and_those_of_old_rules_deleted_in_1_0() {
+    looks_after_its_flows(Of::V1_0);
+}
