@@ -151,3 +151,43 @@ fn state_is_the_services_alone() {
         Ok(())
     });
 }
+
+#[test]
+fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
+    in_a_lab(|lab| {
+        let state = lab.files().join("small");
+        fs::create_dir(&state)?;
+        let dir = state.display().to_string();
+        lab.run("mount", &["-t", "tmpfs", "-o", "size=4m", "tmpfs", &dir])?;
+        let ballast = state.join("ballast");
+        fs::write(&ballast, vec![7; 1 << 20])?;
+        configure(&[FULL, &in_rust("filler", STORAGE)])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--state-dir", &dir])?;
+        let line = rosemary.wait_for_log(&["filler", "refused DiskFull after"], SOON)?;
+        println!("{line}");
+        rosemary.wait_for_log(&["could not write to the disk", "make room"], SOON)?;
+        let full = rosemary.wait_for_log(&["filler", "values are there"], SOON)?;
+        println!("{full}");
+        let service = |status: &Report| service(status, "storage");
+        let before = rosemary.status()?.context("it answers")?;
+        fs::remove_file(&ballast)?;
+        lab.wait_for("it goes on, to the end of the larger room", SOON, |evidence| {
+            let log = rosemary.log();
+            let counts = log.lines().filter_map(count);
+            let (least, most) = (counts.clone().min(), counts.max());
+            evidence.0 = format!("{least:?} {most:?}");
+            Ok((most > least.map(|least| least + 40)).then_some(()))
+        })?;
+        let log = rosemary.log();
+        ensure!(!log.contains("ERROR app: filler"), "{log}");
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(service(&before) == service(&after) && service(&after).is_some(), "it lives on");
+        Ok(())
+    });
+}
+
+/// How many values the app found there, if the line says it.
+fn count(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once("filler: all ")?;
+    rest.split_once(" values are there")?.0.parse().ok()
+}
