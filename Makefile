@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test soak miri man
+.PHONY: help build demo check loom test hostile soak miri man
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -71,6 +71,15 @@ test: check build ## all of it: check, then the whole system against Open vSwitc
 	@echo
 	@echo "Passed: format, lints, unit tests, and system tests:"
 	@sed -n 's/^test result: ok. \([1-9][0-9]* passed\).*finished in \(.*\)/  \1 in \2/p' $(SYSTEM_LOG)
+
+HOSTILE_LOG := target/hostile.log
+
+hostile: build ## every hostile app beside others, alone and together; UNCONFINED=1 lets them loose: minutes
+	@.ci/need $(LAB)
+	@status=0; $(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_HOSTILE=all ROSEMARY_UNCONFINED=$(UNCONFINED)" \
+	  cargo test --package rosemary-tests --test system -- --nocapture hostile::all:: 2>&1 \
+	  | tee $(HOSTILE_LOG) || status=$$?; \
+	sed -n '/^[0-9]* contained, [0-9]* escaped$$/p' $(HOSTILE_LOG); exit $$status
 
 # What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))

@@ -1,6 +1,6 @@
 /*
- * What every hostile app needs: an app whose attack runs once, at its first call, and a word for each
- * attempt. An app says in the log, line by line, `GOT what` or `REFUSED what: why`, and at the end `DONE`.
+ * What every hostile app needs: an app whose attack runs once, and a word for each attempt. It runs at the
+ * app's first call, or, where BEGIN_PORT is defined, with the first packet that comes in by that port. An app says in the log, line by line, `GOT what` or `REFUSED what: why`, and at the end `DONE`.
  *
  * An attempt is harmless where it succeeds: signals are 0, what is written is what was there, what
  * is made is removed. It has to be: without the wall it does succeed.
@@ -27,9 +27,9 @@
 #include "rosemary_app.h"
 
 static const struct rosemary_host *host;
-static const struct rosemary_batch *first_batch;
+__attribute__((unused)) static const struct rosemary_batch *first_batch;
 
-static void attack(void);
+__attribute__((unused)) static void attack(void);
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     char text[256];
@@ -81,12 +81,28 @@ static void *create(const struct rosemary_host *its) {
     return &host;
 }
 
+/* Whether it is time. */
+__attribute__((unused)) static const struct rosemary_record *
+beginning(const struct rosemary_batch *batch) {
+    uint32_t i;
+    for (i = 0; i < batch->count; i++) {
+        const struct rosemary_record *record = batch->records[i];
+#ifdef BEGIN_PORT
+        if (record->kind != ROSEMARY_PACKET_IN || record->in_port != BEGIN_PORT)
+            continue;
+#endif
+        return record;
+    }
+    return 0;
+}
+
+#ifndef HEARS_ANSWERS
 static int32_t on_batch(void *app, const struct rosemary_batch *batch,
                         struct rosemary_answer *answer) {
     static int done;
     (void)app;
     (void)answer;
-    if (!done) {
+    if (!done && beginning(batch)) {
         done = 1;
         first_batch = batch;
         attack();
@@ -94,6 +110,10 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch,
     }
     return 0;
 }
+#else
+static int32_t on_batch(void *app, const struct rosemary_batch *batch,
+                        struct rosemary_answer *answer);
+#endif
 
 static void destroy(void *app) {
     (void)app;

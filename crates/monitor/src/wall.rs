@@ -35,6 +35,9 @@ impl Require {
 /// Calls of one app that are answered in a [`PERIOD`].
 const ANSWERS: u32 = 1_000;
 
+/// The C library of the kernel asks for it when it gives memory back, and does without: no attack.
+const ASKED_BY_C: &str = "/proc/sys/vm/overcommit_memory";
+
 /// Lines of the log about them in a [`PERIOD`].
 const LINES: u32 = 10;
 
@@ -147,6 +150,8 @@ impl Refusals {
                 return;
             };
             match listener.answer_next() {
+                Ok(Some(Told::Refused(refused)))
+                    if refused.about.as_deref() == Some(ASKED_BY_C) => {}
                 Ok(Some(Told::Refused(refused))) if self.lines < LINES => {
                     self.lines += 1;
                     let arguments = refused.arguments_in_hex();

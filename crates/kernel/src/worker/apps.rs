@@ -18,6 +18,7 @@ use crate::link::part::Part;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
+use crate::rate::Rate;
 use crate::rewrite;
 
 /// Messages taken from one app per turn, so that a talkative app delays nobody else.
@@ -143,7 +144,8 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
-        if let Some(suppressed) = self.rates.refused.admit(now) {
+        let rate = self.rates.refused.entry(link.app).or_insert_with(|| Rate::new(now));
+        if let Some(suppressed) = rate.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
             warn!(app, %dpid, epoch, %why, suppressed, "refused a message of an app");
         }

@@ -33,7 +33,7 @@ use sys::flight::Seat;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input};
-use crate::control::App;
+use crate::control::{App, AppId};
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
@@ -137,7 +137,8 @@ struct Rates {
     ports: Rate,
     closed: Rate,
     disconnected: Rate,
-    refused: Rate,
+    /// For each app: none can hide another's offences behind a flood of its own.
+    refused: HashMap<AppId, Rate>,
     errors: Rate,
     malformed: Rate,
 }
@@ -192,7 +193,7 @@ impl Worker {
                 ports: rate(),
                 closed: rate(),
                 disconnected: rate(),
-                refused: rate(),
+                refused: HashMap::new(),
                 errors: rate(),
                 malformed: rate(),
             },

@@ -4,6 +4,10 @@
 //! attempt of every app must be refused, and the monitor must have told of the system calls. The same
 //! apps without a wall must get what they want: otherwise they would prove nothing.
 
+mod all;
+mod list;
+mod trial;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;

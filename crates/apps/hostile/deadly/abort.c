@@ -1,0 +1,6 @@
+/* Breaks off. */
+#include "../hostile.h"
+
+static void attack(void) {
+    abort();
+}

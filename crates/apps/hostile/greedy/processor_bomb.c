@@ -1,0 +1,22 @@
+/* Takes all the processor time there is, for some seconds, and answers in time meanwhile: by threads. */
+#include "../hostile.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static void *spin(void *nothing) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec - begin.tv_sec < 4);
+    return nothing;
+}
+
+static void attack(void) {
+    pthread_t thread;
+    int made = 0;
+    while (made < 16 && pthread_create(&thread, 0, spin, 0) == 0)
+        made++;
+    say("spins in %d threads", made);
+}

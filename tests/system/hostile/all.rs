@@ -1,0 +1,120 @@
+//! All hostile apps beside the firewall and the learning switch, one after the other and then together; and
+//! let loose, so that the test is known to see.
+//!
+//! `make hostile` runs all, `make hostile UNCONFINED=1` lets all loose; `make test` runs some of each.
+
+use std::env;
+use std::time::Duration;
+
+use rosemary_tests::in_a_lab_for;
+
+use super::list::{Attacker, Free, QUICK, attackers};
+use super::trial::{Stage, Verdict};
+
+/// More than all of it takes on a busy machine, and than what is part of `make test` does.
+const ALL: Duration = Duration::from_secs(45 * 60);
+const SOME: Duration = Duration::from_secs(10 * 60);
+
+/// As many as there may be apps, but for the two that they run beside.
+const TOGETHER: usize = 62;
+
+#[test]
+fn hostile_apps_beside_others_get_nothing_and_harm_nobody() {
+    if !let_loose() {
+        run(false);
+    }
+}
+
+#[test]
+fn same_apps_let_loose_are_seen_to_get_out() {
+    if let_loose() || !is_all() {
+        run(true);
+    }
+}
+
+fn is_all() -> bool {
+    env::var_os("ROSEMARY_HOSTILE").is_some_and(|which| which == "all")
+}
+
+fn let_loose() -> bool {
+    env::var_os("ROSEMARY_UNCONFINED").is_some_and(|word| !word.is_empty())
+}
+
+fn run(let_loose: bool) {
+    let only = env::var("ROSEMARY_ATTACKERS").unwrap_or_default();
+    in_a_lab_for(if is_all() { ALL } else { SOME }, move |lab| {
+        let attackers = attackers(lab, |name| match &*only {
+            "" => is_all() || QUICK.contains(&name),
+            only => only.split(',').any(|one| one == name),
+        })?;
+        let stage = Stage::set(lab)?;
+        let quiet = stage.quiet()?;
+        println!("quiet: the first packet of a new flow takes {:.2} ms", ms(quiet));
+        let mut wrong = Vec::new();
+        let mut tally = Tally::default();
+        for attacker in &attackers {
+            for verdict in stage.run(std::slice::from_ref(attacker), let_loose)? {
+                tally.count(&verdict, Some(quiet));
+                wrong.extend(surprise(attacker, &verdict, let_loose));
+            }
+        }
+        if !let_loose {
+            let halves = attackers.len().div_ceil(TOGETHER).max(1);
+            for half in attackers.chunks(attackers.len().div_ceil(halves).max(1)) {
+                println!("together: {}", half.len());
+                for (attacker, verdict) in half.iter().zip(stage.run(half, false)?) {
+                    tally.count(&verdict, None);
+                    wrong.extend(surprise(attacker, &verdict, false));
+                }
+            }
+        }
+        println!("{} contained, {} escaped", tally.contained, tally.escaped);
+        anyhow::ensure!(wrong.is_empty(), "{wrong:#?}");
+        Ok(())
+    });
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    contained: u32,
+    escaped: u32,
+}
+
+impl Tally {
+    /// Counts one, and says it.
+    fn count(&mut self, verdict: &Verdict, quiet: Option<Duration>) {
+        let Verdict { name, escapes, record, refused, first_packet } = verdict;
+        let first = first_packet.zip(quiet).map_or_else(String::new, |(time, quiet)| {
+            let ratio = time.as_secs_f64() / quiet.as_secs_f64();
+            format!("; first packets {:.2} ms, {ratio:.1} times the quiet median", ms(time))
+        });
+        if escapes.is_empty() {
+            self.contained += 1;
+            println!("contained {name}: {refused} refusals{first}");
+        } else {
+            self.escaped += 1;
+            println!("ESCAPED   {name}: {}{first}", escapes.join("; "));
+        }
+        if let Some(record) = record {
+            println!("          {record}");
+        }
+    }
+}
+
+/// What should not be.
+fn surprise(attacker: &Attacker, verdict: &Verdict, let_loose: bool) -> Option<String> {
+    let name = &attacker.name;
+    let gets_out = let_loose && attacker.free != Free::Never;
+    if gets_out == verdict.escapes.is_empty() {
+        let why =
+            if gets_out { "it was not seen to get out".into() } else { verdict.escapes.join("; ") };
+        return Some(format!("{name}: {why}"));
+    }
+    // Who looks for files that are not there is told so by the system, and nobody else.
+    let needs_record = !let_loose && (attacker.ends() || attacker.folder == "network");
+    (needs_record && verdict.record.is_none()).then(|| format!("{name}: there is no record of it"))
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,161 @@
+//! The hostile apps, as they are run beside others: what each folder of `crates/apps/hostile` is given,
+//! how its apps are let loose where they are to succeed, and what is known to be done.
+//!
+//! | folder | attacks | let loose by |
+//! | --- | --- | --- |
+//! | the folder itself | the system and other processes | running it without a wall |
+//! | `deadly` | whoever shares a process with it | running it in the kernel, as other controllers do |
+//! | `greedy` | memory, processor, the system's tables | running it without a wall |
+//! | `network` | others' flows and packets | granting it what it takes |
+//! | `rings`, `flood` | kernel and monitor, by what it holds | nothing: they believe nobody |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use cli::lab::Lab;
+
+/// The port whose first packet is the word to begin.
+pub(super) const BEGIN_PORT: u16 = 5;
+
+/// What takes away that which keeps an app from what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Free {
+    /// No wall around it.
+    NoWall,
+    /// It runs in the kernel.
+    InKernel,
+    /// It is granted this.
+    Granted(&'static str),
+    /// Nothing does.
+    Never,
+}
+
+/// A hostile app, ready to run.
+#[derive(Debug, Clone)]
+pub(super) struct Attacker {
+    /// Its name as an app.
+    pub(super) name: String,
+    /// The folder, as in the table above.
+    pub(super) folder: &'static str,
+    object: PathBuf,
+    pub(super) free: Free,
+}
+
+/// The lies of `rings/lies.c`.
+const LIES: u32 = 9;
+
+const FOLDERS: [&str; 6] = ["", "deadly", "greedy", "network", "rings", "flood"];
+
+/// What is part of `make test`: one at least of each kind, those that take no time.
+pub(super) const QUICK: [&str; 16] = [
+    "exit",
+    "segfault",
+    "endless-loop",
+    "fork-bomb",
+    "thread-bomb",
+    "storm",
+    "delete-all",
+    "lldp",
+    "learn",
+    "outrank",
+    "lie-1",
+    "lie-9",
+    "control-flood",
+    "processes",
+    "files",
+    "mount",
+];
+
+/// Builds those that are `wanted`.
+pub(super) fn attackers(lab: &Lab, wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Attacker>> {
+    let mut attackers = Vec::new();
+    for folder in FOLDERS {
+        let folder_path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/apps/hostile").join(folder);
+        let mut sources: Vec<PathBuf> =
+            fs::read_dir(&folder_path)?.flatten().map(|entry| entry.path()).collect();
+        sources.retain(|path| path.extension().is_some_and(|it| it == "c"));
+        sources.sort();
+        for source in sources {
+            let stem = source.file_stem().context("a file has a name")?.to_string_lossy();
+            let lies = if folder == "rings" { LIES } else { 0 };
+            for lie in lies.min(1)..=lies {
+                let name = if lie > 0 { format!("lie-{lie}") } else { stem.replace('_', "-") };
+                if !wanted(&name) {
+                    continue;
+                }
+                let object = lab.files().join(format!("attacker-{name}.so"));
+                compile(lab, &source, &object, lie)?;
+                let free = free(folder, &name);
+                attackers.push(Attacker { name, folder, object, free });
+            }
+        }
+    }
+    Ok(attackers)
+}
+
+fn compile(lab: &Lab, source: &Path, object: &Path, lie: u32) -> anyhow::Result<()> {
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sdk/c");
+    let [source, object, headers] = [source, object, &headers].map(|it| it.display().to_string());
+    let (port, lie) = (format!("-DBEGIN_PORT={BEGIN_PORT}"), format!("-DLIE={lie}"));
+    let flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", &port, &lie];
+    lab.run("cc", &[&flags[..], &["-I", &headers, "-o", &object, &source]].concat())?;
+    Ok(())
+}
+
+fn free(folder: &str, name: &str) -> Free {
+    match (folder, name) {
+        // A kernel does not die of these, nor is a slow or talkative app anybody's matter.
+        ("deadly", "failure") | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader") => {
+            Free::Never
+        }
+        ("deadly", _) => Free::InKernel,
+        ("network", "delete-all") => Free::Granted("flow.write.any"),
+        ("network", "lldp") => Free::Granted("topology.probe"),
+        ("network", "learn") => Free::Granted("experimenter:0x00002320"),
+        ("network", "kinds") => Free::Granted("switch.config"),
+        // There is no grant for others' bands, numbers, buffers and connections.
+        ("network", "outrank" | "buffers" | "groups" | "other-switches")
+        | ("rings" | "flood", _) => Free::Never,
+        // These two are kept by numbers: without them they do what they want.
+        ("network", "storm" | "flow-flood") => Free::Granted(""),
+        _ => Free::NoWall,
+    }
+}
+
+impl Attacker {
+    /// Its part of a configuration.
+    pub(super) fn config(&self, let_loose: bool) -> String {
+        let (name, object) = (&self.name, self.object.display());
+        let mut lines = vec![
+            "[[app]]".to_owned(),
+            format!("name = \"{name}\"\nobject = \"{object}\""),
+            "stage = \"observe\"\nhang-seconds = 1".to_owned(),
+        ];
+        if self.folder == "network" {
+            let more = match self.free {
+                Free::Granted(more) if let_loose && !more.is_empty() => format!(", \"{more}\""),
+                _ => String::new(),
+            };
+            lines.push(format!("capabilities = [\"packet-out\", \"flow.write\"{more}]"));
+            if !(let_loose && self.free == Free::Granted("")) {
+                lines.push("flow-mods-per-second = 500\npacket-outs-per-second = 500".to_owned());
+            }
+        }
+        if let_loose && self.free == Free::InKernel {
+            lines.push("host = \"kernel\"".to_owned());
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Whether its end is what is waited for, rather than its word.
+    pub(super) fn ends(&self) -> bool {
+        ["deadly", "rings", "flood"].contains(&self.folder)
+    }
+
+    /// Whether it keeps the machine busy, so that how long others take is worth measuring.
+    pub(super) fn is_a_bomb(&self) -> bool {
+        self.folder == "greedy" || ["storm", "flow-flood"].contains(&&*self.name)
+    }
+}
