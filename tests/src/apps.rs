@@ -26,12 +26,26 @@ pub fn in_rust(name: &str, keys: &str) -> String {
 /// # Errors
 /// What the compiler said.
 pub fn in_c(lab: &Lab, name: &str, source: &str, keys: &str) -> Result<String, LabError> {
+    in_c_with(lab, name, source, keys, &[])
+}
+
+/// As [`in_c`], with more arguments for the compiler.
+///
+/// # Errors
+/// What the compiler said.
+pub fn in_c_with(
+    lab: &Lab,
+    name: &str,
+    source: &str,
+    keys: &str,
+    more: &[&str],
+) -> Result<String, LabError> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let object = lab.files().join(format!("{name}.so"));
     let headers = here.join("../crates/sdk/c").display().to_string();
     let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", &headers];
     let (to, from) = (object.display().to_string(), here.join(source).display().to_string());
-    lab.run("cc", &[&flags[..], &["-o", &to, &from]].concat())?;
+    lab.run("cc", &[&flags[..], more, &["-o", &to, &from]].concat())?;
     Ok(entry(name, &object, keys))
 }
 

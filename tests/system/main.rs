@@ -12,6 +12,7 @@ mod deaths;
 mod demo;
 mod firewall;
 mod garbage;
+mod granted;
 mod guards;
 mod hangs;
 mod hostile;

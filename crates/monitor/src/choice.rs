@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
-
 use sdk::services::Service;
 
 use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS, ServiceRight};
@@ -27,6 +26,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// What it may read of the machine's files.
+    pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
     /// The services that it reaches.
@@ -56,8 +57,9 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, services, service_rights, .. } = app;
-            Ok(App { name, object, config: file, policy, host, services, service_rights, hang })
+            let AppConfig { name, config: file, host, read, services, service_rights, .. } = app;
+            let config = file;
+            Ok(App { name, object, config, policy, host, read, hang, services, service_rights })
         })
         .collect()
 }
@@ -75,7 +77,7 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
-        if app.host == Host::Kernel && !app.services.is_empty() {
+        if app.host == Host::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
         }
         Ok(app)

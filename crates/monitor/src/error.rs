@@ -52,6 +52,14 @@ pub enum StartError {
         /// Why not, and what to do.
         why: &'static str,
     },
+    /// An app is granted what it must not have.
+    #[error("app {app}: {why}")]
+    Granted {
+        /// Its name.
+        app: String,
+        /// What, and what to do.
+        why: String,
+    },
     /// `--app` is given too often.
     #[error("--app is given {count} times; {most} is the most")]
     TooManyApps {

@@ -56,11 +56,12 @@ mod users;
 pub mod wall;
 mod zone;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel::control::Plain;
 use tracing::{info, warn};
 
+use crate::choice::App;
 use crate::config::Config;
 use crate::error::StartError;
 use crate::house::{Entrance, House};
@@ -94,6 +95,16 @@ fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), St
     Ok(())
 }
 
+/// Says, before anything is started, that an app would see what is Rosemary's `own`.
+fn check_reads(apps: &[App], own: &[PathBuf]) -> Result<(), StartError> {
+    for app in apps {
+        if let Some(why) = app.read.iter().find_map(|path| config::fs_read::why_not(path, own)) {
+            return Err(StartError::Granted { app: app.name.clone(), why });
+        }
+    }
+    Ok(())
+}
+
 /// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
 ///
 /// # Errors
@@ -108,6 +119,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let dir = options.place.resolve(&config)?;
     let state_dir = options.state_dir(&config)?;
+    let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
+    check_reads(&apps, &own.into_iter().flatten().collect::<Vec<_>>())?;
     let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");

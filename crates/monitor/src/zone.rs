@@ -43,6 +43,8 @@ pub(crate) struct Zone {
     /// What could not be made an app of.
     unfit: Option<Unfit>,
     run_as: Option<u32>,
+    /// What its app may read of the machine's files.
+    read: Vec<PathBuf>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
     pub(crate) refusals: Refusals,
@@ -103,6 +105,7 @@ impl Zone {
             object: ObjectFile::new(of.object),
             config: ConfigFile::new(of.config),
             unfit: None,
+            read: of.read,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
@@ -137,7 +140,7 @@ impl Zone {
         let wall = self.wall.map(|require| Wall {
             run_as: self.run_as,
             full: require == Require::Full,
-            read: Vec::new(),
+            read: self.read.clone(),
         });
         let (name, numbers) = (self.name.clone(), self.numbers());
         let services = self.services.iter().map(|it| it.name().to_owned()).collect();

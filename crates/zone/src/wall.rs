@@ -6,11 +6,13 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 use sys::channel::Channel;
 use sys::jail::seccomp::Kind;
 use sys::jail::{Confined, Jail, Limits, Tmp};
 use sys::object::Object;
+use tracing::warn;
 
 use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
@@ -40,6 +42,12 @@ pub fn confine_and_load(
     drop(confined.listener); // it is the monitor's alone
     if wall.full && !gaps.is_empty() {
         return Err(ZoneError::Gaps(gaps));
+    }
+    for path in &wall.read {
+        if let Err(error) = rustix::fs::access(path, Access::READ_OK) {
+            let path = path.display();
+            warn!(%path, %error, "fs.read grants what the app's user may not read; let others read it (chmod o+r)");
+        }
     }
     // With a root directory of its own from the copy there, which is read-only by now; else from
     // memory that is sealed.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
-
 use sdk::services::Service;
 
-use super::rights::{self, Right, ServiceRight};
+use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
@@ -72,6 +71,8 @@ pub struct AppConfig {
     pub band: Option<Band>,
     /// What it may send.
     pub capabilities: Vec<Capability>,
+    /// What it may read of the machine's files.
+    pub read: Vec<PathBuf>,
     /// The services that it reaches.
     pub services: Vec<Service>,
     /// What it may with them, beyond what is its own there.
@@ -98,6 +99,7 @@ impl AppConfig {
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control),
+            read: Vec::new(),
             services: Vec::new(),
             service_rights: Vec::new(),
             quota: Quota::NONE,
@@ -112,12 +114,15 @@ impl AppConfig {
         self.capabilities.iter().any(|capability| writes.contains(capability))
     }
 
+    /// Whether it is granted what only a zone can be given.
+    pub(crate) fn needs_a_zone(&self) -> bool {
+        !self.read.is_empty() || !self.services.is_empty()
+    }
+
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        self.filter.ethertypes.len()
-            + self.filter.dpids.len()
-            + self.capabilities.len()
-            + self.service_rights.len()
+        let rights = self.capabilities.len() + self.read.len() + self.service_rights.len();
+        self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
     pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
@@ -135,16 +140,8 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let rights = table.list("capabilities", &known_capabilities(), right)?;
-        let (capabilities, service_rights) = match rights {
-            None => (None, Vec::new()),
-            Some(rights) => {
-                let (capabilities, service_rights) = apart(rights);
-                (Some(capabilities), service_rights)
-            }
-        };
-        let in_kernel = host == Some(Host::Kernel);
-        let services = rights::services(table, in_kernel, &service_rights)?;
+        let granted = rights::read(table, host.unwrap_or_default())?;
+        let Granted { capabilities, read, services, service_rights } = granted;
         let default = Self::named(name);
         let per_second = |key| {
             let most = format!("messages per second, 0 to {}", u32::MAX);
@@ -159,6 +156,7 @@ impl AppConfig {
             filter: filter(table)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            read,
             services,
             service_rights,
             quota: Quota {
@@ -259,25 +257,7 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
-/// An element of `capabilities`.
-fn right(value: &Value<'_>) -> Option<Right> {
-    let service = || ServiceRight::named(value.text()?).map(Right::Service);
-    capability(value).map(Right::Kernel).or_else(service)
-}
-
-/// Those that the kernel enforces, and those that services do.
-fn apart(rights: Vec<Right>) -> (Vec<Capability>, Vec<ServiceRight>) {
-    let (mut capabilities, mut service_rights) = (Vec::new(), Vec::new());
-    for right in rights {
-        match right {
-            Right::Kernel(capability) => capabilities.push(capability),
-            Right::Service(right) => service_rights.push(right),
-        }
-    }
-    (capabilities, service_rights)
-}
-
-fn capability(value: &Value<'_>) -> Option<Capability> {
+pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
         let id = id.strip_prefix("0x")?;
@@ -286,9 +266,9 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
     CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
-fn known_capabilities() -> String {
+pub(super) fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), rights::FORMS)
+    format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
 /// What runs an app, by its name in the configuration.

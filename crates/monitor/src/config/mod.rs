@@ -9,6 +9,7 @@
 
 mod app;
 mod band;
+pub(crate) mod fs_read;
 mod rights;
 mod value;
 

@@ -1,18 +1,24 @@
-//! Services that an app may use, and rights with them, which services enforce and not the kernel.
+//! What an app is granted: capabilities that the kernel enforces, files that its wall shows, services that
+//! it may use and rights with them, which the services enforce.
+
+use std::path::PathBuf;
 
 use kernel::policy::Capability;
 use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 use services::control::Host;
 
-use super::app::is_name;
-use super::value::{Mistake, Table};
+use super::app::{capability, is_name, known_capabilities};
+use super::fs_read;
+use super::value::{Mistake, Table, Value};
 
 /// An element of `capabilities`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Right {
     /// The kernel enforces it.
     Kernel(Capability),
+    /// The wall has a window there.
+    Read(PathBuf),
     /// A service enforces it.
     Service(ServiceRight),
 }
@@ -70,35 +76,66 @@ impl std::fmt::Display for ServiceRight {
     }
 }
 
-/// The services that `table` names; that they go together with its host and its rights.
-pub(super) fn services(
-    table: Table<'_>,
-    in_kernel: bool,
-    rights: &[ServiceRight],
-) -> Result<Vec<Service>, Mistake> {
-    let named =
-        table.list("services", "\"storage\" or \"broker\"", |it| Service::named(it.text()?))?;
-    let mut services = named.unwrap_or_default();
+/// What an app is granted.
+#[derive(Debug)]
+pub(super) struct Granted {
+    /// What the kernel enforces; `None` if nothing is said of capabilities.
+    pub(super) capabilities: Option<Vec<Capability>>,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) services: Vec<Service>,
+    pub(super) service_rights: Vec<ServiceRight>,
+}
+
+/// What `table` grants to an app that is run by `host`.
+pub(super) fn read(table: Table<'_>, host: kernel::control::Host) -> Result<Granted, Mistake> {
+    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
+    let rights = table.list("capabilities", &forms, right)?;
+    let (mut read, mut service_rights) = (Vec::new(), Vec::new());
+    let capabilities = rights.map(|rights| {
+        let mut capabilities = Vec::new();
+        for right in rights {
+            match right {
+                Right::Kernel(capability) => capabilities.push(capability),
+                Right::Read(path) => read.push(path),
+                Right::Service(right) => service_rights.push(right),
+            }
+        }
+        capabilities
+    });
+    let named = "\"storage\" or \"broker\"";
+    let services = table.list("services", named, |it| Service::named(it.text()?))?;
+    let mut services = services.unwrap_or_default();
     services.sort_unstable();
     services.dedup();
-    if in_kernel && !services.is_empty() {
-        let at = table.get("services").map_or(table.at, |it| it.at);
-        return Err(Mistake::new(at, IN_KERNEL));
+    let at = |key| table.get(key).map_or(table.at, |it| it.at);
+    if host == kernel::control::Host::Kernel {
+        if !read.is_empty() {
+            return Err(Mistake::new(at("capabilities"), IN_KERNEL));
+        }
+        if !services.is_empty() {
+            return Err(Mistake::new(at("services"), IN_KERNEL));
+        }
     }
-    if let Some(right) = rights.iter().find(|right| !services.contains(&right.service())) {
-        let at = table.get("capabilities").map_or(table.at, |it| it.at);
+    if let Some(right) = service_rights.iter().find(|it| !services.contains(&it.service())) {
         let service = right.service();
         let what = format!(
             "{right} is a right with the service {service}; add services = [\"{service}\"]"
         );
-        return Err(Mistake::new(at, what));
+        return Err(Mistake::new(at("capabilities"), what));
     }
-    Ok(services)
+    Ok(Granted { capabilities, read, services, service_rights })
 }
 
-/// Why an app in the kernel has none.
-pub(crate) const IN_KERNEL: &str = "apps in the kernel reach no services; run it with host = \"user\", or leave \
-                                    `services` out";
+fn right(value: &Value<'_>) -> Option<Right> {
+    let text = value.text()?;
+    let read = || fs_read::path_of(text).map(Right::Read);
+    let service = || ServiceRight::named(text).map(Right::Service);
+    capability(value).map(Right::Kernel).or_else(read).or_else(service)
+}
+
+/// Why an app in the kernel has neither.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
+                                    nothing; run it with host = \"user\", or leave fs.read and services out";
 
 #[cfg(test)]
 mod tests {

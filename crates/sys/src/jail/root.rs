@@ -196,6 +196,9 @@ fn show(root: &OwnedFd, path: &Path, libraries: bool) -> io::Result<()> {
         }
         _ => std::fs::metadata(&outside)?,
     };
+    if !metadata.is_dir() && !metadata.is_file() {
+        return Err(io::Error::other("it is neither a file nor a directory"));
+    }
     if metadata.is_dir() {
         make_dirs(root, path)?;
     } else {

@@ -1,0 +1,44 @@
+//! `fs.read`: an app sees the files that it was granted, and does nothing to them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use anyhow::ensure;
+use cli::lab::Rosemary;
+use rosemary_tests::apps::{configure, in_c_with};
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+#[test]
+fn app_reads_what_it_was_granted_and_changes_nothing_of_it() {
+    in_a_lab(|lab| {
+        let dir = lab.files().join("granted");
+        fs::create_dir(&dir)?;
+        fs::write(dir.join("data"), "rosmarinus")?;
+        fs::write(lab.files().join("secret"), "secret")?;
+        symlink("/etc/passwd", dir.join("link"))?;
+        let define = format!("-DGRANTED=\"{}\"", dir.display());
+        let keys = format!("capabilities = [\"packet-out\", \"fs.read:{}\"]", dir.display());
+        let reader = in_c_with(lab, "reader", "apps/reader.c", &keys, &["-std=gnu11", &define])?;
+        configure(&[&reader])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["app: reader: DONE"], SOON)?;
+        let log = rosemary.log();
+        ensure!(log.contains("app: reader: READ rosmarinus"), "{log}");
+        ensure!(!log.contains("app: reader: GOT"), "{log}");
+        assert_eq!(log.lines().filter(|line| line.contains("app: reader: REFUSED")).count(), 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_was_granted_rosemarys_own_directories_does_not_start_and_why_is_said() {
+    in_a_lab(|lab| {
+        fs::create_dir_all("/etc/rosemary/pki")?;
+        configure(&["[[app]]\nname = \"learning-switch\"\ncapabilities = [\"fs.read:/etc\"]\n"])?;
+        let refused = lab.run(&rosemary_binary().display().to_string(), &["up"]);
+        let refused = refused.expect_err("it does not start").to_string();
+        ensure!(refused.contains("app learning-switch: fs.read:/etc would show it"), "{refused}");
+        Ok(())
+    });
+}
