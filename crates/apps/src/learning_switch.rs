@@ -9,16 +9,18 @@
 
 #[path = "learning_switch/hosts.rs"]
 mod hosts;
+#[path = "learning_switch/switches.rs"]
+mod switches;
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use rosemary_sdk::{
-    Action, App, Batch, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port, PortChange,
+    Action, App, Batch, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port, PortChange,
     PortNo, SendError, Switch, export_app,
 };
 
 use self::hosts::{Hosts, Secret};
+use self::switches::Switches;
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
@@ -29,21 +31,20 @@ const PRIORITY: u16 = 1;
 /// See the description above.
 #[derive(Debug)]
 struct LearningSwitch {
-    tables: HashMap<Dpid, Hosts>,
+    switches: Switches,
     secret: Rc<Secret>,
 }
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self { tables: HashMap::new(), secret: Secret::new() }
+        Self { switches: Switches::default(), secret: Secret::new() }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
         // One batch's look-ups wait for memory together, not one after the other.
         let mut touched = 0;
-        for event in batch.iter().flatten() {
-            if let Event::PacketIn(packet_in) = event
-                && let Some(hosts) = self.tables.get(&packet_in.switch.dpid)
+        for packet_in in batch.packet_ins() {
+            if let Some(hosts) = self.switches.get(packet_in.switch.dpid)
                 && let Some((eth_dst, eth_src)) = packet_in.addresses()
             {
                 touched ^= hosts.touch(eth_dst) ^ hosts.touch(eth_src);
@@ -55,13 +56,13 @@ impl App for LearningSwitch {
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
         let result = match event {
             Event::SnapshotBegin => {
-                self.tables.clear();
+                self.switches.clear();
                 Ok(())
             }
             // A switch that comes may be known: it was connected anew, or is told again because
             // events were lost. Then ports may have gone without our being told.
             Event::SwitchUp(switch) | Event::SwitchDown(switch) => {
-                self.tables.remove(&switch.dpid);
+                self.switches.remove(switch.dpid);
                 Ok(())
             }
             Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
@@ -85,17 +86,18 @@ impl LearningSwitch {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-        let hosts = self.tables.entry(switch.dpid);
-        let hosts = hosts.or_insert_with(|| Hosts::new(Rc::clone(&self.secret)));
+        let new = || Hosts::new(Rc::clone(&self.secret));
+        let hosts = self.switches.get_or_insert(switch.dpid, new);
         if !is_group(eth_src) && hosts.learn(eth_src, in_port).is_some() {
             // It moved: flows towards it lead to where it was.
             network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
         }
-        match hosts.port_of(eth_dst) {
+        let known = if is_group(eth_dst) { None } else { hosts.port_of(eth_dst) };
+        match known {
             Some(port) if port == in_port => Ok(()), // it has heard it already
             Some(port) => {
                 let forward = [Action::output(port)];
-                let pair = Match::new().in_port(in_port).eth_src(eth_src).eth_dst(eth_dst);
+                let pair = Match::new().in_port(in_port).eth_dst(eth_dst).eth_src(eth_src);
                 let flow_mod = FlowMod::add(pair)
                     .priority(PRIORITY)
                     .idle_timeout(IDLE_TIMEOUT)
@@ -121,7 +123,7 @@ impl LearningSwitch {
         if change != PortChange::Deleted && port.is_up() {
             return Ok(());
         }
-        let Some(hosts) = self.tables.get_mut(&switch.dpid) else { return Ok(()) };
+        let Some(hosts) = self.switches.get(switch.dpid) else { return Ok(()) };
         hosts.forget(port.port_no);
         network.flow_mod(switch, &FlowMod::delete(Match::new()).out_port(port.port_no))
     }

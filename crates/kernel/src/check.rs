@@ -85,6 +85,15 @@ pub(crate) struct Rights {
     pub(crate) alone: bool,
 }
 
+/// What is still to be known of a flow-mod that may go out.
+struct Stamped {
+    adds: bool,
+    cookie: u64,
+    cookie_mask: u64,
+    /// As in [`Allowed::FlowMod`].
+    sweeps: bool,
+}
+
 impl Rights {
     /// Of an app with this policy.
     pub(crate) fn of(app: AppId, policy: &Policy) -> Self {
@@ -153,7 +162,34 @@ impl Rights {
         message: &mut [u8],
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
-        let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
+        // Looked at where it was made: it is large, and moving it would take longer than making it.
+        let stamped = if let Some(usual) = FlowModView::usual(message) {
+            self.flow_mod_of(version, message, &usual, was_given)?
+        } else {
+            let any = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
+            self.flow_mod_of(version, message, &any, was_given)?
+        };
+        let (cookie, mask) = (stamped.cookie | self.mark(), stamped.cookie_mask | !OWN_BITS);
+        if version == Version::V1_0 {
+            put(message, COOKIE_1_0, cookie);
+        } else if stamped.adds {
+            put(message, COOKIE_1_3, cookie);
+        } else if !self.flow_write_any {
+            put(message, COOKIE_1_3, cookie);
+            put(message, MASK_1_3, mask);
+        }
+        Ok(Allowed::FlowMod { sweeps: stamped.sweeps })
+    }
+
+    /// Whether a flow-mod may go out, and what the app's mark is to be put upon.
+    #[inline]
+    fn flow_mod_of(
+        &self,
+        version: Version,
+        message: &[u8],
+        flow_mod: &FlowModView<'_>,
+        was_given: impl Fn(u32) -> bool,
+    ) -> Result<Stamped, Refusal> {
         allow(self.flow_write, Refusal::Capability)?;
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let (adds, by_priority) = match flow_mod.command {
@@ -188,16 +224,12 @@ impl Rights {
         }
         let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
-        let (cookie, mask) = (flow_mod.cookie | self.mark(), flow_mod.cookie_mask | !OWN_BITS);
-        if version == Version::V1_0 {
-            put(message, COOKIE_1_0, cookie);
-        } else if flow_mod.command == Command::Add {
-            put(message, COOKIE_1_3, cookie);
-        } else if !self.flow_write_any {
-            put(message, COOKIE_1_3, cookie);
-            put(message, MASK_1_3, mask);
-        }
-        Ok(Allowed::FlowMod { sweeps })
+        Ok(Stamped {
+            adds: flow_mod.command == Command::Add,
+            cookie: flow_mod.cookie,
+            cookie_mask: flow_mod.cookie_mask,
+            sweeps,
+        })
     }
 
     fn packet_out(
@@ -227,7 +259,11 @@ impl Rights {
         Ok(Allowed::GroupMod)
     }
 
+    #[inline]
     fn actions(&self, actions: Actions<'_>) -> Result<(), Refusal> {
+        if actions.only_output() {
+            return Ok(()); // which everybody may
+        }
         actions.iter().try_for_each(|action| self.action(&action))
     }
 

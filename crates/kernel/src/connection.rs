@@ -70,6 +70,30 @@ enum Wire {
     Tls(Box<tls::Session>),
 }
 
+/// Whether the worker is to read a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// When epoll tells of something new.
+    #[default]
+    Drained,
+    /// Something may be there.
+    Ready,
+    /// Something is there, and apps are to have room first.
+    Paused,
+}
+
+/// What epoll has told of the other side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    /// It may say more.
+    #[default]
+    Talks,
+    /// It says nothing more than what is there: that is read to its end.
+    HasEnded,
+    /// It is gone: the same, whoever is full.
+    Gone,
+}
+
 /// A connection, whose handshake may not be complete.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -81,6 +105,8 @@ pub(crate) struct Connection {
     /// Who waits for its answers.
     pub(crate) asked: Asked,
     pub(crate) pause: Pause,
+    pub(crate) reading: Reading,
+    pub(crate) peer: Peer,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
     /// Its place with the worker that has it.
@@ -111,8 +137,13 @@ pub(crate) struct Connection {
 /// What reading brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// So many bytes in the buffer, a message cut short before included.
-    Bytes(usize),
+    /// Bytes in the buffer.
+    Bytes {
+        /// How many, a message cut short before included.
+        size: usize,
+        /// The socket had no more.
+        all: bool,
+    },
     /// Nothing now.
     Nothing,
     /// The switch closed the connection.
@@ -135,6 +166,8 @@ impl Connection {
             switch: None,
             asked: Asked::default(),
             pause: Pause::default(),
+            reading: Reading::default(),
+            peer: Peer::default(),
             ticket: None,
             seat: None,
             home: None,
@@ -157,12 +190,12 @@ impl Connection {
             return Ok(input);
         }
         let start = self.partial.len();
-        let read = match &mut self.wire {
+        let (read, all) = match &mut self.wire {
             Wire::Tls(tls) => {
                 let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
                 let most = most.min(scratch.len());
                 match tls.take_in(&mut self.socket, &mut scratch[..most], &mut plain[start..])? {
-                    Taken::Plaintext(size) => size,
+                    Taken::Plaintext { size, all } => (size, all),
                     Taken::Nothing => return Ok(Input::Nothing),
                     Taken::End => return Ok(Input::End),
                 }
@@ -172,14 +205,14 @@ impl Connection {
                 match self.read_plain(&mut buffer[start..end])? {
                     None => return Ok(Input::Nothing),
                     Some(0) => return Ok(Input::End),
-                    Some(size) => size,
+                    Some(size) => (size, size < end - start),
                 }
             }
         };
         self.spoke = true;
         buffer[..start].copy_from_slice(&self.partial);
         self.partial.clear();
-        Ok(Input::Bytes(start + read))
+        Ok(Input::Bytes { size: start + read, all })
     }
 
     fn read_plain(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
@@ -288,6 +321,7 @@ impl Connection {
     /// is to be decided there, and what was read and not handled.
     pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
         (self.dirty, self.blocked) = (false, None);
+        self.reading = Reading::Drained; // epoll tells anew there
         (self.claim.take(), std::mem::take(&mut self.partial))
     }
 
@@ -417,11 +451,11 @@ mod tests {
         let (mut connection, mut peer) = pair();
         let mut buffer = [0; 64];
         peer.write_all(&[4, 2, 0, 10, 0]).unwrap();
-        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(5));
+        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 5, all: true });
         assert_eq!(cut(&buffer[..5]), Ok(None));
         connection.keep(&buffer[..5]);
         peer.write_all(&[0, 0, 1, 8, 9]).unwrap();
-        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes(10));
+        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 10, all: true });
         assert_eq!(buffer[..10], [4, 2, 0, 10, 0, 0, 0, 1, 8, 9]);
         drop(peer);
         assert_eq!(read(&mut connection, &mut buffer), Input::End);

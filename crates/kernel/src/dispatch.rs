@@ -121,6 +121,12 @@ impl Dispatch {
         std::mem::take(&mut self.room_came)
     }
 
+    /// Whether some app in this process is to be called before more is written for it.
+    #[inline]
+    pub(crate) fn batch_waits(&self) -> bool {
+        self.links.iter().any(Link::batch_waits)
+    }
+
     /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch
     /// is; `message` is the whole OpenFlow message that `packet_in` is a view of.
     pub(crate) fn packet_in(

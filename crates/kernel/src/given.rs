@@ -11,7 +11,8 @@ use crate::plan::Set;
 pub(crate) struct Given {
     /// Empty before the first.
     places: Vec<(u32, Set)>,
-    most: usize,
+    /// One less than how many there may be, a power of two.
+    mask: usize,
 }
 
 /// Places of a switch, at least and at most.
@@ -22,13 +23,13 @@ impl Given {
     /// Of a switch that says it has so many buffers.
     pub(crate) fn new(n_buffers: u32) -> Self {
         let most = usize::try_from(n_buffers).unwrap_or(MOST).clamp(LEAST, MOST);
-        Self { places: Vec::new(), most: most.next_power_of_two() }
+        Self { places: Vec::new(), mask: most.next_power_of_two() - 1 }
     }
 
     /// A packet has come that the switch keeps under this number; nobody was given it yet.
     pub(crate) fn kept(&mut self, buffer: u32) {
         if self.places.is_empty() {
-            self.places = vec![(buffer, Set::EMPTY); self.most];
+            self.places = vec![(buffer, Set::EMPTY); self.mask + 1];
         }
         let place = self.place(buffer);
         self.places[place] = (buffer, Set::EMPTY);
@@ -49,7 +50,7 @@ impl Given {
     }
 
     fn place(&self, buffer: u32) -> usize {
-        buffer as usize % self.most
+        buffer as usize & self.mask
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! While a switch is not read, what it sends waits in its socket and soon in the switch itself: nothing
 //! is lost. The buffer in between lets echo requests and port events through. Bookkeeping only: time is
-//! passed in, and who is full is asked of the rings by the worker (`worker/pausing.rs`).
+//! passed in, and who is full is asked of the rings by the worker (`worker/reading.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,6 @@ pub(crate) enum Full {
 /// A switch's waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    /// Whether the worker has it among the paused: nothing tells it of input.
-    pub(crate) listed: bool,
     /// Since when it could have been read and was not.
     since: Option<Instant>,
     /// When it was last made to wait for some apps only: the beginning of a period in which it may

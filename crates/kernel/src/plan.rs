@@ -64,6 +64,8 @@ pub(crate) struct Plan {
     observers: Set,
     /// Whether some filter asks for ethertypes.
     ethertypes_matter: bool,
+    /// Whether some filter asks for anything.
+    filters_matter: bool,
 }
 
 /// Who wants a packet.
@@ -93,6 +95,7 @@ impl Plan {
                 }
                 Stage::Observe => plan.observers = plan.observers.with(set),
             }
+            plan.filters_matter |= policy.filter != Filter::default();
             plan.ethertypes_matter |= !policy.filter.ethertypes.is_empty();
             plan.filters.push(policy.filter.clone());
         }
@@ -101,7 +104,16 @@ impl Plan {
     }
 
     /// Who wants a packet of this switch with this frame.
+    #[inline]
     pub(crate) fn wanted(&self, dpid: u64, frame: &[u8]) -> Wanted {
+        if !self.filters_matter {
+            let Self { guards, controls, observers, .. } = *self;
+            return Wanted { guards, controls, observers };
+        }
+        self.filtered(dpid, frame)
+    }
+
+    fn filtered(&self, dpid: u64, frame: &[u8]) -> Wanted {
         let ethertype = if self.ethertypes_matter { ethertype(frame) } else { None };
         let mut wants = Set::EMPTY;
         for (place, filter) in self.filters.iter().enumerate() {

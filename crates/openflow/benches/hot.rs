@@ -1,53 +1,14 @@
 //! The messages of the packet path, and the worst ones: `cargo bench -p rosemary-openflow`.
-//!
-//! What is measured is processor time of the thread, not time on the wall: the machines that run
-//! this are shared, and only caches and sibling threads should be seen of the others.
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+mod thread_time;
+
 use criterion::{Criterion, criterion_main};
 use rosemary_openflow::{
     Action, FlowMod, FlowModView, Header, MacAddr, Match, MultipartReply, PacketIn, PacketOut,
     PortNo, Version, echo_reply,
 };
-use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::time::Duration;
-
-/// Processor time of this thread.
-struct ThreadTime;
-
-/// Processor time that this thread has had so far.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().expect("it counts up from 0"),
-        time.tv_nsec.try_into().expect("it is less than a second"),
-    )
-}
-
-impl Measurement for ThreadTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        now()
-    }
-    fn end(&self, start: Duration) -> Duration {
-        now().saturating_sub(start)
-    }
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
+use thread_time::ThreadTime;
 
 /// A packet-in of 128 bytes of packet, as a switch sends it.
 fn packet_in(version: Version) -> Vec<u8> {

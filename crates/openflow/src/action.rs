@@ -123,18 +123,21 @@ enum Repr<'a> {
 }
 
 impl Default for Actions<'_> {
+    #[inline]
     fn default() -> Self {
         Self { repr: Repr::Slice(&[]) }
     }
 }
 
 impl<'a> From<&'a [Action]> for Actions<'a> {
+    #[inline]
     fn from(actions: &'a [Action]) -> Self {
         Self { repr: Repr::Slice(actions) }
     }
 }
 
 impl<'a, const N: usize> From<&'a [Action; N]> for Actions<'a> {
+    #[inline]
     fn from(actions: &'a [Action; N]) -> Self {
         Self { repr: Repr::Slice(actions) }
     }
@@ -173,12 +176,48 @@ impl<'a> Actions<'a> {
             .chain(new.iter().map(|action| v1_3::convert::read_action(&action)))
     }
 
+    /// The actions that these bytes of a message are, if they are whole outputs and nothing else.
+    #[inline]
+    pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
+        let repr = match version {
+            Version::V1_0 => Repr::V1_0(List::checked(bytes)),
+            Version::V1_3 => Repr::V1_3(List::checked(bytes)),
+        };
+        let actions = Self { repr };
+        actions.only_output().then_some(actions)
+    }
+
+    /// Whether they do nothing but output.
+    #[inline]
+    pub fn only_output(&self) -> bool {
+        // Type and length of `ofp_action_output` (OpenFlow 1.0.2 §5.2.4, OpenFlow 1.3.5 §7.2.5).
+        let wire = match self.repr {
+            Repr::Slice(slice) => {
+                return slice.iter().all(|action| matches!(action, Action::Output { .. }));
+            }
+            Repr::V1_0(list) => list.received().map(are_outputs::<8>),
+            Repr::V1_3(list) => list.received().map(are_outputs::<16>),
+        };
+        wire.unwrap_or_else(|| self.iter().all(|action| matches!(action, Action::Output { .. })))
+    }
+
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
             Repr::Slice(slice) => slice.is_empty(),
             Repr::V1_0(list) => list.is_empty(),
             Repr::V1_3(list) => list.is_empty(),
+        }
+    }
+
+    /// Whether one of them names a group.
+    #[inline]
+    pub fn name_a_group(&self) -> bool {
+        match self.repr {
+            Repr::Slice(slice) => slice.iter().any(|action| matches!(action, Action::Group(_))),
+            Repr::V1_0(_) => false, // it has no groups
+            Repr::V1_3(list) => list.iter().any(|action| matches!(action, v1_3::Action::Group(_))),
         }
     }
 
@@ -190,6 +229,14 @@ impl<'a> Actions<'a> {
         }
         self.iter().try_for_each(|action| action.write(version, to))
     }
+}
+
+/// Whether these are elements of type 0 and `SIZE` bytes, and nothing else.
+#[inline]
+fn are_outputs<const SIZE: usize>(bytes: &[u8]) -> bool {
+    let (outputs, rest) = bytes.as_chunks::<SIZE>();
+    let is_output = |output: &[u8; SIZE]| output[..3] == [0; 3] && usize::from(output[3]) == SIZE;
+    rest.is_empty() && outputs.iter().all(is_output)
 }
 
 impl PartialEq for Actions<'_> {

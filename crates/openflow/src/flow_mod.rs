@@ -12,6 +12,7 @@ use crate::header::{begin, open};
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::wire::Wire;
+use crate::write::put;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
 /// `buffer_id` of no buffer (`OFP_NO_BUFFER`).
@@ -335,39 +336,57 @@ impl<'a> FlowMod<'a> {
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
     /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
+    #[inline]
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        self.encode_with_priority(self.priority, version, xid, out)
+    }
+
+    /// As [`FlowMod::encode`], as if its priority were another.
+    ///
+    /// # Errors
+    /// As `encode`.
+    pub fn encode_with_priority(
+        &self,
+        priority: u16,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::FlowMod, version, xid, out)?;
         match version {
-            Version::V1_0 => self.write_v1_0(&mut to)?,
-            Version::V1_3 => self.write_v1_3(&mut to)?,
+            Version::V1_0 => self.write_v1_0(priority, &mut to)?,
+            Version::V1_3 => self.write_v1_3(priority, &mut to)?,
         }
         to.finish()
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    #[inline]
+    fn write_v1_3(&self, priority: u16, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         if self.flags.0 & !FlowModFlags::V1_3 != 0 {
             return Err(EncodeError::Unsupported {
                 field: "flow_mod.flags",
                 version: Version::V1_3,
             });
         }
-        to.u64(self.cookie);
-        to.u64(self.cookie_mask);
-        to.u8(self.table_id);
-        to.u8(self.command.wire());
-        to.u16(self.idle_timeout);
-        to.u16(self.hard_timeout);
-        to.u16(self.priority);
-        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
-        to.u32(self.out_port.0);
-        to.u32(self.out_group);
-        to.u16(self.flags.0);
-        to.zeros(2);
-        v1_3::matching::write_fields(self.match_.as_oxm_bytes(), to);
+        if let Some(room) = to.array::<40>() {
+            put(room, 0, self.cookie.to_be_bytes());
+            put(room, 8, self.cookie_mask.to_be_bytes());
+            put(room, 16, [self.table_id, self.command.wire()]);
+            put(room, 18, self.idle_timeout.to_be_bytes());
+            put(room, 20, self.hard_timeout.to_be_bytes());
+            put(room, 22, priority.to_be_bytes());
+            put(room, 24, self.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
+            put(room, 28, self.out_port.0.to_be_bytes());
+            put(room, 32, self.out_group.to_be_bytes());
+            put(room, 36, self.flags.0.to_be_bytes());
+            put(room, 38, [0; 2]);
+        }
+        v1_3::matching::write_with(to, |to| self.match_.write_oxms(to));
         self.instructions.write_v1_3(to)
     }
 
-    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    #[inline]
+    fn write_v1_0(&self, priority: u16, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
         if self.table_id != 0 && !(self.command.is_delete() && self.table_id == Self::ALL_TABLES) {
             return unsupported("flow_mod.table_id");
@@ -378,15 +397,22 @@ impl<'a> FlowMod<'a> {
         if self.out_group != Self::ANY_GROUP {
             return unsupported("flow_mod.out_group");
         }
-        v1_0::convert::match_to_wire(&self.match_)?.write(to);
-        to.u64(self.cookie);
-        to.u16(self.command.wire().into());
-        to.u16(self.idle_timeout);
-        to.u16(self.hard_timeout);
-        to.u16(self.priority);
-        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
-        to.u16(v1_0::convert::port(self.out_port, "flow_mod.out_port")?);
-        to.u16(self.flags.to_v1_0()?);
+        let match_ = v1_0::convert::match_to_wire(&self.match_)?;
+        let out_port = v1_0::convert::port(self.out_port, "flow_mod.out_port")?;
+        let flags = self.flags.to_v1_0()?;
+        if let Some(room) = to.array::<40>() {
+            match_.put(room);
+        }
+        if let Some(room) = to.array::<24>() {
+            put(room, 0, self.cookie.to_be_bytes());
+            put(room, 8, [0, self.command.wire()]);
+            put(room, 10, self.idle_timeout.to_be_bytes());
+            put(room, 12, self.hard_timeout.to_be_bytes());
+            put(room, 14, priority.to_be_bytes());
+            put(room, 16, self.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
+            put(room, 20, out_port.to_be_bytes());
+            put(room, 22, flags.to_be_bytes());
+        }
         self.instructions.write_v1_0(to)
     }
 

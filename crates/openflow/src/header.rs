@@ -159,7 +159,7 @@ macro_rules! kinds {
 
             /// The type byte of this kind, if the version has such a message.
             #[inline]
-            pub fn to_wire(self, version: Version) -> Option<u8> {
+            pub const fn to_wire(self, version: Version) -> Option<u8> {
                 match version {
                     Version::V1_0 => match self { $(Kind::$kind => $v1_0,)* },
                     Version::V1_3 => match self { $(Kind::$kind => $v1_3,)* },
@@ -245,11 +245,28 @@ impl Kind {
     /// [`DecodeError::UnknownKind`] if the version has no such type.
     #[inline]
     pub fn from_wire(version: Version, found: u8) -> Result<Self, DecodeError> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.to_wire(version) == Some(found))
-            .ok_or(DecodeError::UnknownKind { version, found })
+        const V1_0: [Option<Kind>; 32] = Kind::by_wire(Version::V1_0);
+        const V1_3: [Option<Kind>; 32] = Kind::by_wire(Version::V1_3);
+        let kinds = match version {
+            Version::V1_0 => &V1_0,
+            Version::V1_3 => &V1_3,
+        };
+        let kind = kinds.get(usize::from(found)).copied().flatten();
+        kind.ok_or(DecodeError::UnknownKind { version, found })
+    }
+
+    /// The kinds of a version, each at the place of its number.
+    #[expect(clippy::indexing_slicing, reason = "while it is compiled")]
+    const fn by_wire<const N: usize>(version: Version) -> [Option<Kind>; N] {
+        let mut kinds = [None; N];
+        let mut at = 0;
+        while at < Self::ALL.len() {
+            if let Some(wire) = Self::ALL[at].to_wire(version) {
+                kinds[wire as usize] = Some(Self::ALL[at]);
+            }
+            at += 1;
+        }
+        kinds
     }
 
     /// Encodes a message that is a header only, such as a features request; returns its size.

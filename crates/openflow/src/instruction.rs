@@ -4,6 +4,7 @@
 
 use crate::action::Actions;
 use crate::wire::{List, Pad, Wire};
+use crate::write::put;
 use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
 
 /// What an entry does with its packets: one instruction of each kind at most, as OpenFlow 1.3.5
@@ -55,8 +56,9 @@ impl<'a> OtherInstructions<'a> {
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
+        self.all.is_empty() || self.iter().next().is_none()
     }
 }
 
@@ -115,6 +117,7 @@ impl<'a> Instructions<'a> {
         Ok(found)
     }
 
+    #[inline]
     pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         use v1_3::Instruction as Wired;
         use v1_3::instruction;
@@ -138,10 +141,13 @@ impl<'a> Instructions<'a> {
         if let Some(table_id) = self.goto_table {
             Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
         }
-        self.others.iter().for_each(|instruction| instruction.write(to));
+        if !self.others.is_empty() {
+            self.others.iter().for_each(|instruction| instruction.write(to));
+        }
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
         if self.meter.is_some() {
@@ -170,8 +176,10 @@ impl<'a> Instructions<'a> {
 #[inline]
 fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let start = to.position();
-    to.u16(kind);
-    to.zeros(6); // len, and the padding
+    if let Some(room) = to.array::<8>() {
+        put(room, 0, kind.to_be_bytes());
+        put(room, 2, [0; 6]); // len, and the padding
+    }
     actions.write(Version::V1_3, to)?;
     to.patch_size(start + 2, start);
     Ok(())

@@ -6,6 +6,7 @@ use crate::action::{Action, Actions};
 use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
 use crate::wire::Wire;
+use crate::write::put;
 use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// A packet-out.
@@ -55,16 +56,23 @@ impl<'a> PacketOut<'a> {
     /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::PacketOut, version, xid, out)?;
-        to.u32(self.buffer_id.unwrap_or(NO_BUFFER));
+        let buffer_id = self.buffer_id.unwrap_or(NO_BUFFER);
         let actions_len_at = match version {
             Version::V1_0 => {
-                to.u16(v1_0::convert::port(self.in_port, "packet_out.in_port")?);
-                to.zeros(2);
+                let in_port = v1_0::convert::port(self.in_port, "packet_out.in_port")?;
+                if let Some(room) = to.array::<8>() {
+                    put(room, 0, buffer_id.to_be_bytes());
+                    put(room, 4, in_port.to_be_bytes());
+                    put(room, 6, [0; 2]);
+                }
                 to.position() - 2
             }
             Version::V1_3 => {
-                to.u32(self.in_port.0);
-                to.zeros(8);
+                if let Some(room) = to.array::<16>() {
+                    put(room, 0, buffer_id.to_be_bytes());
+                    put(room, 4, self.in_port.0.to_be_bytes());
+                    put(room, 8, [0; 8]);
+                }
                 to.position() - 8
             }
         };

@@ -212,6 +212,7 @@ impl<T> Clone for Repr<'_, T> {
 impl<T> Copy for Repr<'_, T> {}
 
 impl<T> Default for List<'_, T> {
+    #[inline]
     fn default() -> Self {
         Self { repr: Repr::Items(&[]) }
     }
@@ -256,6 +257,7 @@ impl<'a, T: Wire<'a>> List<'a, T> {
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
             Repr::Wire(bytes) => bytes.is_empty(),

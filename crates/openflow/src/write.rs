@@ -48,6 +48,31 @@ impl<'b> Writer<'b> {
         self.position = end;
     }
 
+    /// The next `N` bytes, all of which are to be [`put`]; `None` if there is no room: they are counted
+    /// only.
+    ///
+    /// Where the places of several things are known, room for them is looked for once.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let start = self.position;
+        self.position = start.saturating_add(N);
+        self.out.get_mut(start..)?.first_chunk_mut()
+    }
+
+    /// Writes the first `size` bytes of `bytes`. What stands behind them in the buffer may change, too: a
+    /// copy whose length is known beforehand is several times faster.
+    #[inline]
+    pub(crate) fn beginning_of<const N: usize>(&mut self, bytes: &[u8; N], size: usize) {
+        let room = self.out.get_mut(self.position..).and_then(<[u8]>::first_chunk_mut::<N>);
+        match room {
+            Some(room) if size <= N => {
+                *room = *bytes;
+                self.position = self.position.saturating_add(size);
+            }
+            _ => self.bytes(bytes.get(..size).unwrap_or(bytes)),
+        }
+    }
+
     /// Writes `n` zero bytes.
     #[inline]
     pub fn zeros(&mut self, n: usize) {
@@ -114,6 +139,16 @@ impl<'b> Writer<'b> {
         }
         self.patch_size(2, 0);
         Ok(need)
+    }
+}
+
+/// Puts `bytes` into an array, at a constant place.
+#[inline]
+pub(crate) fn put<const N: usize, const M: usize>(room: &mut [u8; N], at: usize, bytes: [u8; M]) {
+    let place = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
+    debug_assert!(place.is_some(), "{M} bytes at {at} of {N}");
+    if let Some(place) = place {
+        *place = bytes;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an application implements.
 
-use crate::abi::Record;
-use crate::event::Event;
+use crate::abi::guest::Records;
+use crate::event::{Event, PacketIn};
 use crate::network::Network;
 
 /// Bytes that the answers to one event may need beyond twice the event's own size.
@@ -79,12 +79,15 @@ pub trait App: Sized + 'static {
             self.on_wake(network);
         }
         self.look_ahead(batch);
-        for (number, event) in batch.iter().enumerate() {
-            if network.room() < 2 * batch.size_of(number) + ANSWER_ROOM {
+        for number in 0..batch.len() {
+            if !network.has_room(2 * batch.size_of(number) + ANSWER_ROOM) {
                 return number;
             }
             network.now_handling(number);
-            if let Some(event) = event {
+            // Apart from the others, so that the compiler can keep a packet-in in registers.
+            if let Some(packet_in) = batch.packet_in(number) {
+                self.on_event(Event::PacketIn(packet_in), network);
+            } else if let Some(event) = batch.get(number) {
                 self.on_event(event, network);
             }
         }
@@ -95,38 +98,56 @@ pub trait App: Sized + 'static {
 /// Events to be handled together, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
-    records: &'a [(Option<&'a Record>, &'a [u8])],
+    records: Records<'a>,
 }
 
 impl<'a> Batch<'a> {
     /// Of the records that a host gave.
-    pub(crate) fn new(records: &'a [(Option<&'a Record>, &'a [u8])]) -> Self {
+    pub(crate) fn new(records: Records<'a>) -> Self {
         Self { records }
     }
 
     /// How many events there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
     /// Whether it is a wake-up.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records.len() == 0
     }
 
     /// Event `number`; `None` if it is of a kind that this SDK does not know, or there is none.
+    #[inline]
     pub fn get(&self, number: usize) -> Option<Event<'a>> {
         let (record, body) = self.records.get(number)?;
-        Event::of((*record)?, body)
+        Event::of(record, body)
+    }
+
+    /// Event `number`, if it is a packet-in.
+    #[inline]
+    pub fn packet_in(&self, number: usize) -> Option<PacketIn<'a>> {
+        let (record, body) = self.records.get(number)?;
+        PacketIn::of(record, body)
+    }
+
+    /// The packet-ins among the events.
+    #[inline]
+    pub fn packet_ins(&self) -> impl Iterator<Item = PacketIn<'a>> {
+        (0..self.len()).filter_map(|number| self.packet_in(number))
     }
 
     /// All events; `None` for those of a kind that this SDK does not know.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Option<Event<'a>>> {
         (0..self.len()).map(|number| self.get(number))
     }
 
     /// Bytes of an event's record.
+    #[inline]
     fn size_of(&self, number: usize) -> usize {
-        self.records.get(number).map_or(0, |(_, body)| body.len() + size_of::<Record>())
+        self.records.get(number).map_or(0, |(record, _)| record.size as usize)
     }
 }

@@ -20,6 +20,15 @@ pub struct Switch {
     pub version: Version,
 }
 
+impl Switch {
+    /// Of whom a record tells; `None` if its version is not known here.
+    #[inline]
+    fn of(record: &Record) -> Option<Self> {
+        let version = Version::from_wire(record.version).ok()?;
+        Some(Self { dpid: Dpid(record.dpid), epoch: record.epoch, version })
+    }
+}
+
 /// What the network tells an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -144,13 +153,35 @@ pub struct PacketIn<'a> {
     pub repeated: bool,
 }
 
-impl PacketIn<'_> {
+impl<'a> PacketIn<'a> {
+    /// From its record; `None` if that is another's, or broken.
+    #[inline]
+    pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
+        if record.kind != RecordKind::PacketIn as u16 {
+            return None;
+        }
+        let start = usize::from(record.data_offset);
+        Some(Self {
+            switch: Switch::of(record)?,
+            in_port: PortNo(record.in_port),
+            buffer_id: (record.buffer_id != u32::MAX).then_some(record.buffer_id),
+            reason: record.reason,
+            table_id: record.table_id,
+            cookie: record.cookie,
+            data: body.get(start..start + usize::from(record.data_size))?,
+            total_len: record.total_len,
+            message: body,
+            repeated: record.flags & abi::REPEATED != 0,
+        })
+    }
+
     /// Whether `data` is the whole packet.
     pub fn is_whole(&self) -> bool {
         self.data.len() >= usize::from(self.total_len)
     }
 
     /// Destination and source of the Ethernet frame; `None` if it is too short to have them.
+    #[inline]
     pub fn addresses(&self) -> Option<(MacAddr, MacAddr)> {
         let (eth_dst, rest) = self.data.split_first_chunk::<6>()?;
         let (eth_src, _) = rest.split_first_chunk::<6>()?;
@@ -264,6 +295,9 @@ impl<'a> Event<'a> {
     /// From a record; `None` if it is of a kind that is not known here, or broken.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         let is = |kind: RecordKind| record.kind == kind as u16;
+        if is(RecordKind::PacketIn) {
+            return PacketIn::of(record, body).map(Self::PacketIn);
+        }
         if is(RecordKind::SnapshotBegin) {
             return Some(Self::SnapshotBegin);
         }
@@ -276,27 +310,7 @@ impl<'a> Event<'a> {
         if is(RecordKind::Service) {
             return Self::of_service(record, body);
         }
-        let switch = Switch {
-            dpid: Dpid(record.dpid),
-            epoch: record.epoch,
-            version: Version::from_wire(record.version).ok()?,
-        };
-        if is(RecordKind::PacketIn) {
-            let start = usize::from(record.data_offset);
-            let data = body.get(start..start + usize::from(record.data_size))?;
-            return Some(Self::PacketIn(PacketIn {
-                switch,
-                in_port: PortNo(record.in_port),
-                buffer_id: (record.buffer_id != u32::MAX).then_some(record.buffer_id),
-                reason: record.reason,
-                table_id: record.table_id,
-                cookie: record.cookie,
-                data,
-                total_len: record.total_len,
-                message: body,
-                repeated: record.flags & abi::REPEATED != 0,
-            }));
-        }
+        let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {
             return Some(Self::SwitchUp(switch));
         }

@@ -11,9 +11,13 @@ use thiserror::Error;
 use crate::abi::Level;
 use crate::abi::guest::Host;
 use crate::event::{PacketIn, Switch};
+use crate::own::Own;
 
 /// Room first asked for a message whose size is not known; most flow-mods need less.
 const USUAL_MESSAGE: usize = 1024;
+
+/// What a message needs beyond its own size. And as much as both again, where it would cross a ring's end.
+const MESSAGE_HEAD: usize = 32;
 
 /// The longest OpenFlow message.
 const LONGEST_MESSAGE: usize = u16::MAX as usize;
@@ -76,12 +80,14 @@ pub struct Network<'h> {
     now_ns: u64,
     wake_at_ns: u64,
     handling: usize,
+    /// Bytes for which there is room, or more; see [`has_room`](Self::has_room).
+    room: usize,
 }
 
 impl<'h> Network<'h> {
     /// Of a host, for one batch.
     pub(crate) fn new(host: &'h mut Host, now_ns: u64) -> Self {
-        Self { host, now_ns, wake_at_ns: u64::MAX, handling: 0 }
+        Self { host, now_ns, wake_at_ns: u64::MAX, handling: 0, room: 0 }
     }
 
     /// The time of this batch, since an arbitrary moment; it never goes back.
@@ -104,9 +110,18 @@ impl<'h> Network<'h> {
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn flow_mod(&mut self, to: Switch, flow_mod: &FlowMod<'_>) -> Result<(), SendError> {
-        self.host.own().flow_mod(flow_mod, |flow_mod| {
-            self.send(to, USUAL_MESSAGE, |xid, room| flow_mod.encode(to.version, xid, room))
-        })?;
+        let own = self.host.own();
+        let priority = own.priority(flow_mod.priority)?;
+        let mut send = |flow_mod: &FlowMod<'_>| {
+            self.send(to, USUAL_MESSAGE, |xid, room| {
+                flow_mod.encode_with_priority(priority, to.version, xid, room)
+            })
+        };
+        if Own::has_other_numbers(flow_mod) {
+            own.flow_mod(flow_mod, send)?;
+        } else {
+            send(flow_mod)?;
+        }
         Ok(())
     }
 
@@ -306,6 +321,7 @@ impl<'h> Network<'h> {
         let xid = self.host.last_xid().wrapping_add(1);
         let mut size = size.min(LONGEST_MESSAGE);
         loop {
+            self.room = self.room.saturating_sub(2 * (size + MESSAGE_HEAD));
             let room = self.host.reserve(size).ok_or(SendError::Full)?;
             match encode(xid, room) {
                 Ok(written) => {
@@ -326,6 +342,15 @@ impl<'h> Network<'h> {
     /// What takes this application's calls.
     pub(crate) fn host(&mut self) -> &mut Host {
         self.host
+    }
+
+    /// Whether there is room for so many bytes. Asks the host only if that may have changed.
+    #[inline]
+    pub(crate) fn has_room(&mut self, size: usize) -> bool {
+        if self.room < size {
+            self.room = self.host.room();
+        }
+        self.room >= size
     }
 
     /// Which event of the batch is in hand.

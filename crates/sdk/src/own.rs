@@ -22,6 +22,7 @@ pub(crate) struct Own {
 impl Own {
     /// What the application's priority is on the switch. That of a flow-mod which does not say one
     /// is the middle of a range that ends below it.
+    #[inline]
     pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
         let (lowest, highest) = self.priorities;
         let most = highest.saturating_sub(lowest);
@@ -54,7 +55,7 @@ impl Own {
 
     /// The actions with the groups of the switch; `None` if they name none.
     pub(crate) fn actions(&self, actions: Actions<'_>) -> Result<Option<Vec<Action>>, SendError> {
-        if !actions.iter().any(|action| matches!(action, Action::Group(_))) {
+        if !actions.name_a_group() {
             return Ok(None);
         }
         actions.iter().map(|action| self.action(action)).collect::<Result<_, _>>().map(Some)
@@ -67,7 +68,18 @@ impl Own {
         }
     }
 
-    /// Lets `send` have the flow-mod with the numbers of the switch.
+    /// Whether a flow-mod has other numbers on the switch than here, beside its priority.
+    #[inline]
+    pub(crate) fn has_other_numbers(flow_mod: &FlowMod<'_>) -> bool {
+        let instructions = &flow_mod.instructions;
+        flow_mod.out_group != FlowMod::ANY_GROUP
+            || instructions.meter.is_some()
+            || instructions.apply.name_a_group()
+            || instructions.write.name_a_group()
+    }
+
+    /// Lets `send` have the flow-mod with the numbers of the switch, its priority aside.
+    #[cold]
     pub(crate) fn flow_mod<T>(
         &self,
         flow_mod: &FlowMod<'_>,
@@ -75,11 +87,8 @@ impl Own {
     ) -> Result<T, SendError> {
         let apply = self.actions(flow_mod.instructions.apply)?;
         let write = self.actions(flow_mod.instructions.write)?;
-        let mut on_switch = FlowMod {
-            priority: self.priority(flow_mod.priority)?,
-            out_group: self.group(flow_mod.out_group)?,
-            ..flow_mod.clone()
-        };
+        let out_group = self.group(flow_mod.out_group)?;
+        let mut on_switch = FlowMod { out_group, ..flow_mod.clone() };
         let instructions = &mut on_switch.instructions;
         instructions.meter = instructions.meter.map(|meter| self.meter(meter)).transpose()?;
         if let Some(apply) = &apply {
@@ -164,9 +173,11 @@ mod tests {
         let to = [Action::Group(1)];
         let mut flow_mod = FlowMod::add(Match::new()).priority(1).apply(&to).meter(2);
         flow_mod.instructions.write = (&to).into();
+        assert!(Own::has_other_numbers(&flow_mod));
         let message = OWN.flow_mod(&flow_mod, |flow_mod| {
             let mut out = vec![0; 256];
-            let size = flow_mod.encode(Version::V1_3, 0, &mut out)?;
+            let priority = OWN.priority(flow_mod.priority)?;
+            let size = flow_mod.encode_with_priority(priority, Version::V1_3, 0, &mut out)?;
             out.truncate(size);
             Ok(out)
         });

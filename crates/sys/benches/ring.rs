@@ -3,56 +3,20 @@
 //! Per iteration: the kernel's end pushes a batch of records of 128 bytes each and publishes them; the
 //! zone's end looks at the batch, writes a message of 128 bytes for each record, and is done; the
 //! kernel's end takes them all and gives their room back. No doorbell, no second core: what is measured
-//! is the code, not the way of a cache line from one core to another. And it is processor time of the
-//! thread, not time on the wall: the machines that run this are shared.
+//! is the code, not the way of a cache line from one core to another.
+
+#[path = "../../openflow/benches/thread_time/mod.rs"]
+mod thread_time;
 
 use std::hint::black_box;
-use std::time::Duration;
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_main};
 use rosemary_sys::ring::{DEFAULT_CAPACITY, KernelEnd, MAX_BATCH, Room, ZoneEnd};
 use rosemary_sys::shm::on_heap;
-use rustix::time::{ClockId, clock_gettime};
+use thread_time::ThreadTime;
 
 const BODY: [u8; 128] = [7; 128];
 const HEADER: usize = 4096;
-
-/// Processor time of this thread.
-struct ThreadTime;
-
-/// Processor time that this thread has had so far.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().expect("it counts up from 0"),
-        time.tv_nsec.try_into().expect("it is less than a second"),
-    )
-}
-
-impl Measurement for ThreadTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        now()
-    }
-    fn end(&self, start: Duration) -> Duration {
-        now().saturating_sub(start)
-    }
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
 
 fn mapped() -> (KernelEnd, ZoneEnd) {
     let (kernel, fds) = KernelEnd::create(DEFAULT_CAPACITY).expect("memory");

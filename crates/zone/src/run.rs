@@ -42,6 +42,13 @@ use crate::wall;
 /// Batches after which a busy zone looks at its control socket.
 const LOOK_EVERY: u32 = 256;
 
+/// Batches after which a kernel that sleeps is woken, while more records wait. Woken for each it would
+/// do little else than wake up; and of what an app needs no time for, a few together are no later.
+const FEW: u32 = 8;
+
+/// What an app needs no time for, in nanoseconds per batch.
+const QUICK_NS: u64 = 50_000;
+
 /// Why a zone ends by itself.
 #[derive(Debug, Error)]
 pub enum ZoneError {
@@ -126,6 +133,8 @@ struct Zone {
 struct Ring {
     records: UpReader,
     down_bell: Ringer,
+    /// Batches that the kernel sleeps over and is still to be woken for.
+    unrung: u32,
     /// What its last turn came to.
     turn: Turn,
 }
@@ -220,6 +229,7 @@ impl Zone {
         // Before the application looks: room that comes while it runs is more than it had.
         let had = self.app.host().room();
         if had == 0 {
+            ring.settle();
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(MAX_BATCH)?;
@@ -235,14 +245,19 @@ impl Zone {
         if count == 0 {
             return Ok(Turn::Idle);
         }
-        let handled = call(&mut self.app, &mut self.wake_at_ns, records)?;
+        let began_ns = now_ns();
+        let handled = call(&mut self.app, &mut self.wake_at_ns, began_ns, records)?;
+        let quick = now_ns() - began_ns < QUICK_NS;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
+            ring.settle();
             return Ok(Turn::NeedsRoom { had });
         }
-        if messages.done(&mut ring.records, handled) {
-            ring.down_bell.ring();
+        ring.unrung += u32::from(messages.done(&mut ring.records, handled));
+        let more = ring.records.is_waiting() && handled == count && self.telling.is_none();
+        if !(quick && more && ring.unrung < FEW) {
+            ring.settle();
         }
         if part_is_over && handled == count {
             self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
@@ -293,7 +308,7 @@ impl Zone {
             ring.turn = Turn::NeedsRoom { had: 0 };
             return Ok(false);
         }
-        call(&mut self.app, &mut self.wake_at_ns, &[])?;
+        call(&mut self.app, &mut self.wake_at_ns, now_ns(), &[])?;
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
         {
@@ -383,7 +398,7 @@ impl Zone {
             let ZoneEnd { records, messages } =
                 ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
             let down_bell = Ringer::from_fd(down_bell);
-            rings.push(Ring { records, down_bell, turn: Turn::Idle });
+            rings.push(Ring { records, down_bell, unrung: 0, turn: Turn::Idle });
             writers.push(messages);
         }
         if rings.is_empty() {
@@ -395,16 +410,26 @@ impl Zone {
     }
 }
 
+impl Ring {
+    /// Wakes the kernel, if that is still to be done.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.unrung) > 0 {
+            self.down_bell.ring();
+        }
+    }
+}
+
 /// Calls the application with records of one ring, or with none because it is time; returns how
 /// many it handled. If it fails, what it has sent is void.
 fn call(
     app: &mut HostedApp<ZoneHost>,
     wake_at_ns: &mut Option<u64>,
+    now_ns: u64,
     records: &[&[u8]],
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
-    let answered = app.on_batch(now_ns(), records);
+    let answered = app.on_batch(now_ns, records);
     drop(noted);
     app.host().seat = seat;
     match answered {

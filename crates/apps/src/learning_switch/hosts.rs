@@ -55,6 +55,7 @@ impl Secret {
         Rc::new(Self(std::array::from_fn(|byte| std::array::from_fn(|value| number(byte, value)))))
     }
 
+    #[inline]
     fn hash(&self, host: MacAddr) -> u32 {
         let numbers = self.0.iter().zip(host.0).map(|(numbers, byte)| numbers[usize::from(byte)]);
         numbers.fold(0, |hash, number| hash ^ number)
@@ -78,15 +79,15 @@ impl Hosts {
     }
 
     /// Remembers a host; the port that it was behind before, if that was another.
+    #[inline]
     pub(crate) fn learn(&mut self, host: MacAddr, port: PortNo) -> Option<PortNo> {
         let place = self.place_of(port)?;
         let entry = bits(host) << ADDRESS_SHIFT | RECENT | place;
-        let first = self.line_of(host);
-        let mut known = self.lines[first..first + NEAR].iter_mut().flatten();
-        let Some(known) = known.find(|known| is_of(**known, host)) else {
+        let Some((line, way)) = self.find(host) else {
             self.insert(entry);
             return None;
         };
+        let known = &mut self.lines[line][way];
         let before = *known;
         if before != entry {
             *known = entry; // and if not, the line stays clean
@@ -95,10 +96,25 @@ impl Hosts {
     }
 
     /// The port that a host is behind.
+    #[inline]
     pub(crate) fn port_of(&self, host: MacAddr) -> Option<PortNo> {
+        let (line, way) = self.find(host)?;
+        Some(self.port(self.lines[line][way]))
+    }
+
+    /// In which line a host is, and where in it.
+    #[inline]
+    fn find(&self, host: MacAddr) -> Option<(usize, usize)> {
         let first = self.line_of(host);
-        let mut known = self.lines[first..first + NEAR].iter().flatten();
-        known.find(|known| is_of(**known, host)).map(|known| self.port(*known))
+        let in_line = |line| way_of(&self.lines[line], host).map(|way| (line, way));
+        // Nearly all are in their own.
+        in_line(first).or_else(|| self.find_near(first, host))
+    }
+
+    #[inline(never)]
+    fn find_near(&self, first: usize, host: MacAddr) -> Option<(usize, usize)> {
+        let in_line = |line| way_of(&self.lines[line], host).map(|way| (line, way));
+        (first + 1..first + NEAR).find_map(in_line)
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look
@@ -187,8 +203,17 @@ fn address(entry: u64) -> MacAddr {
     MacAddr(host)
 }
 
-fn is_of(entry: u64, host: MacAddr) -> bool {
-    entry != 0 && entry >> ADDRESS_SHIFT == bits(host)
+/// Where in a line a host is.
+///
+/// All entries are compared whichever it is: a jump that nobody can foresee costs more.
+#[inline]
+fn way_of(line: &Line, host: MacAddr) -> Option<usize> {
+    // Its entry has a place, whose lowest number is 1.
+    let lowest = (bits(host) << ADDRESS_SHIFT) + 1;
+    let is_of = |entry: u64| entry.wrapping_sub(lowest) < RECENT | PLACE;
+    let bit = |way: usize| u32::from(is_of(line[way])) << way;
+    let found = (0..WAYS).fold(0, |found, way| found | bit(way));
+    (found != 0).then(|| found.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use sdk::abi::Words;
 use sys::ring::Room;
 
 use super::tracked::Tracked;
@@ -35,7 +36,7 @@ impl Backlog {
     /// class.
     pub(super) fn push(
         &mut self,
-        head: &[u64],
+        head: &Words,
         body: &[u8],
         room: Room,
         ticket: Ticket,

@@ -7,11 +7,10 @@
 //! The app's code is trusted with this process, not with the network: its messages pass the same
 //! checks as everybody's.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use sdk::abi::host::{Gathered, Host, HostedApp, LoadError};
-use sdk::abi::{Level, MAX_BATCH};
+use sdk::abi::{Level, MAX_BATCH, Words};
 use sys::object::Object;
 use sys::ring::Room;
 use tracing::{debug, error, info, warn};
@@ -134,9 +133,7 @@ impl Host for KernelHost {
 #[derive(Debug)]
 pub(super) struct Hosted {
     app: HostedApp<KernelHost>,
-    records: Gathered,
-    /// One for each record.
-    tickets: VecDeque<Ticket>,
+    records: Gathered<Ticket>,
     capacity: u32,
     wake_at_ns: Option<u64>,
 }
@@ -159,13 +156,7 @@ impl Hosted {
             stopped: Vec::new(),
             lines: Rate::new(Instant::now()),
         };
-        Ok(Self {
-            app: create(host)?,
-            records: Gathered::default(),
-            tickets: VecDeque::new(),
-            capacity,
-            wake_at_ns: None,
-        })
+        Ok(Self { app: create(host)?, records: Gathered::default(), capacity, wake_at_ns: None })
     }
 
     /// The version that the object states.
@@ -174,14 +165,14 @@ impl Hosted {
     }
 
     /// As [`Tracked::push`].
-    pub(super) fn push(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+    #[inline]
+    pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let size = size_of_val(head) + body.len().next_multiple_of(8);
         let most = self.capacity as usize - room.keep(self.capacity);
         if self.records.size() + size > most {
             return false;
         }
-        self.records.push(head, body);
-        self.tickets.push_back(ticket);
+        self.records.push(head, body, ticket);
         true
     }
 
@@ -224,24 +215,23 @@ impl Hosted {
             return Err(format!("the app handled none of {count} records, though it had room"));
         }
         self.wake_at_ns = answer.wake_at_ns;
-        for (number, ticket) in self.tickets.drain(..handled).enumerate() {
-            if ticket != Ticket::NONE {
-                verdicts.push((ticket, stopped.contains(&number)));
+        self.records.drop_oldest(handled, |number, ticket| {
+            if *ticket != Ticket::NONE {
+                verdicts.push((*ticket, stopped.contains(&number)));
             }
-        }
+        });
         stopped.clear();
         std::mem::swap(messages, said);
         if said.bytes.is_empty() {
             said.bytes = vec![0; MESSAGES];
         }
         said.clear();
-        self.records.drop_oldest(handled);
         Ok(handled)
     }
 
     /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
     pub(super) fn disable(self) -> Option<Tracked> {
-        let Self { app, mut records, mut tickets, capacity, .. } = self;
+        let Self { app, mut records, capacity, .. } = self;
         // It has failed: nothing of its code is to run again, not even what would free it.
         std::mem::forget(app);
         let (mut ring, _) = Tracked::create(capacity).ok()?;
@@ -251,12 +241,12 @@ impl Hosted {
             if count == 0 {
                 return Some(ring);
             }
-            for (record, ticket) in batch[..count].iter().zip(tickets.drain(..count)) {
+            for (number, record) in batch[..count].iter().enumerate() {
                 if let Some((words, body)) = super::split(record) {
-                    ring.push(&words, body, Room::All, ticket);
+                    ring.push(&words, body, Room::All, *records.with(number));
                 }
             }
-            records.drop_oldest(count);
+            records.drop_oldest(count, |_, _| {});
         }
     }
 }

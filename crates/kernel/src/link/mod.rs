@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sdk::Refusal;
-use sdk::abi::{self, Record, RecordKind};
+use sdk::abi::{self, Record, RecordKind, Words};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{Down, PeerFault, Room};
 
@@ -418,11 +418,12 @@ impl Link {
         }
     }
 
-    fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
+    fn push(&mut self, head: &Words, body: &[u8], room: Room) -> bool {
         self.push_ticket(head, body, room, Ticket::NONE)
     }
 
-    fn push_ticket(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+    #[inline]
+    fn push_ticket(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         match &mut self.place {
             Place::Nowhere => false,
             Place::Zone(rings) => rings.ring.push(head, body, room, ticket),
@@ -432,12 +433,12 @@ impl Link {
 }
 
 /// The head of a record that is about no switch.
-fn bare(kind: RecordKind) -> [u64; abi::RECORD_HEAD / 8] {
+fn bare(kind: RecordKind) -> Words {
     Record::new(kind, 0, 0, 0).words()
 }
 
 /// The words of the head and the body of a whole record of ours; `None` if it has no head.
-fn split(record: &[u8]) -> Option<([u64; abi::RECORD_HEAD / 8], &[u8])> {
+fn split(record: &[u8]) -> Option<(Words, &[u8])> {
     let (head, body) = record.split_first_chunk::<{ abi::RECORD_HEAD }>()?;
     let (words, _) = head.as_chunks::<8>();
     let mut out = [0; abi::RECORD_HEAD / 8];

@@ -1,6 +1,6 @@
 //! Packet-ins on their way to an app.
 
-use sdk::abi::Record;
+use sdk::abi::{COOKIE_WORD, Record, Words};
 use sys::ring::Room;
 
 use super::{Link, Phase};
@@ -16,6 +16,7 @@ impl Link {
     ///
     /// What the app says of it will come with `ticket`. The cookie in `record` is that of the flow,
     /// the one in `body` that of no flow: whose flow it is, is nobody else's business.
+    #[inline]
     pub(crate) fn packet_in(
         &mut self,
         switch: &mut Switch,
@@ -26,41 +27,45 @@ impl Link {
         if record.buffer_id != u32::MAX {
             switch.given.note(record.buffer_id, self.slot);
         }
+        let mut words = record.words();
         if owner(record.cookie) != self.app {
-            let record = Record { cookie: u64::MAX, ..*record };
-            return self.packet(switch, &record, body, ticket);
+            words[COOKIE_WORD] = u64::MAX;
+            return self.packet(switch, &words, record.data_offset, body, ticket);
         }
         let cookie = record.cookie & OWN_BITS;
+        words[COOKIE_WORD] = cookie;
         let mut own = std::mem::take(&mut self.own_packet);
         own.clear();
         own.extend_from_slice(body);
         put_cookie(&mut own, cookie);
-        let taken = self.packet(switch, &Record { cookie, ..*record }, &own, ticket);
+        let taken = self.packet(switch, &words, record.data_offset, &own, ticket);
         self.own_packet = own;
         taken
     }
 
+    #[inline]
     fn packet(
         &mut self,
         switch: &mut Switch,
-        record: &Record,
+        words: &Words,
+        data_offset: u16,
         body: &[u8],
         ticket: Ticket,
     ) -> bool {
-        let words = record.words();
-        let frame = body.get(record.data_offset.into()..).unwrap_or_default();
+        let frame = body.get(data_offset.into()..).unwrap_or_default();
         let told = self.phase != Phase::Live || self.announce(switch);
         let taken = told
-            && (!self.is_full() && self.put(&words, body, Room::Ordinary, ticket)
+            && (!self.is_full() && self.put(words, body, Room::Ordinary, ticket)
                 || is_vital(frame)
                     && switch.vital.spend()
-                    && self.put(&words, body, Room::AllButReserve, ticket));
+                    && self.put(words, body, Room::AllButReserve, ticket));
         self.counts.packet_in(taken);
         taken
     }
 
     /// Writes a packet-in where it belongs now.
-    fn put(&mut self, words: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+    #[inline]
+    fn put(&mut self, words: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         if self.phase == Phase::Live {
             self.push_ticket(words, body, room, ticket)
         } else {

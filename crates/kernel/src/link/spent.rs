@@ -11,6 +11,8 @@ use crate::policy::Quota;
 #[derive(Debug)]
 pub(crate) struct Spent {
     purse: Arc<Purse>,
+    /// When something was last spent, and in which second that was.
+    last: Option<Instant>,
     second: u32,
     /// Of each kind.
     left: [u32; KINDS],
@@ -18,14 +20,17 @@ pub(crate) struct Spent {
 
 impl Spent {
     pub(super) fn new(purse: Arc<Purse>) -> Self {
-        Self { purse, second: 0, left: [0; KINDS] }
+        Self { purse, last: None, second: 0, left: [0; KINDS] }
     }
 
     /// Counts a message. `false` if it is above the quota.
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota, now: Instant) -> bool {
-        let second = self.purse.second(now);
-        if second != self.second {
-            (self.second, self.left) = (second, [0; KINDS]);
+        if self.last != Some(now) {
+            self.last = Some(now);
+            let second = self.purse.second(now);
+            if second != self.second {
+                (self.second, self.left) = (second, [0; KINDS]);
+            }
         }
         let (kind, most) = match what {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
@@ -35,7 +40,7 @@ impl Spent {
             Allowed::Request(_) | Allowed::Experimenter => (2, quota.requests),
         };
         if self.left[kind] == 0 {
-            self.left[kind] = self.purse.take(kind, most, second);
+            self.left[kind] = self.purse.take(kind, most, self.second);
         }
         let Some(left) = self.left[kind].checked_sub(1) else { return false };
         self.left[kind] = left;

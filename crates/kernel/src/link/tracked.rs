@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use sdk::abi::Words;
 use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
 
 use crate::held::Ticket;
@@ -31,7 +32,7 @@ impl Tracked {
     }
 
     /// As [`KernelEnd::push`].
-    pub(super) fn push(&mut self, head: &[u64], body: &[u8], room: Room, ticket: Ticket) -> bool {
+    pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let pushed = self.ring.push(head, body, room);
         if pushed {
             self.tickets.push_back((ticket, false));

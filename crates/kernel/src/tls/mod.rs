@@ -95,8 +95,13 @@ pub(crate) const CLIENT_HELLO: u8 = 0x16;
 /// What came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// So many bytes of plaintext; perhaps none.
-    Plaintext(usize),
+    /// Plaintext.
+    Plaintext {
+        /// So many bytes; perhaps none.
+        size: usize,
+        /// The socket had no more.
+        all: bool,
+    },
     /// The socket has nothing now.
     Nothing,
     /// There will be no more.
@@ -181,10 +186,14 @@ impl Session {
             }
             self.progress(before - rest.len())?;
             if state.peer_has_closed() || before == rest.len() {
-                return Ok(if size == 0 { Taken::End } else { Taken::Plaintext(size) });
+                return Ok(if size == 0 {
+                    Taken::End
+                } else {
+                    Taken::Plaintext { size, all: false }
+                });
             }
         }
-        Ok(Taken::Plaintext(size))
+        Ok(Taken::Plaintext { size, all: read < room })
     }
 
     /// Keeps the handshake within its bounds, and looks at the certificate when it is complete.

@@ -126,7 +126,7 @@ fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fa
     let mut all = Vec::new();
     while socket.position() < bytes.len() as u64 {
         match session.take_in(&mut socket, &mut scratch, &mut plain)? {
-            Taken::Plaintext(size) => all.extend_from_slice(&plain[..size]),
+            Taken::Plaintext { size, .. } => all.extend_from_slice(&plain[..size]),
             Taken::Nothing | Taken::End => break,
         }
     }

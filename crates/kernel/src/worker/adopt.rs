@@ -12,10 +12,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{self, EventData};
 use sdk::Refusal;
 use tracing::{debug, warn};
 
+use super::reading::INTEREST;
 use super::wires::Moved;
 use super::{CONNECTION, Command, Worker};
 use crate::connection::Connection;
@@ -69,7 +70,7 @@ impl Worker {
         let entry = self.connections.vacant_entry();
         let key = entry.key();
         let data = EventData::new_u64(CONNECTION | key as u64);
-        epoll::add(&self.epoll, &connection.socket, data, EventFlags::IN | EventFlags::RDHUP)?;
+        epoll::add(&self.epoll, &connection.socket, data, INTEREST)?;
         let mut ticket = self.door.enter(source, key);
         self.door.advance(&mut ticket, connection.progress());
         connection.ticket = Some(ticket);

@@ -8,6 +8,7 @@ use sdk::Refusal;
 use sys::ring::{DEFAULT_CAPACITY, Down, PeerFault};
 use tracing::{debug, warn};
 
+use super::roster::Entry;
 use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
 use crate::asked::Sender;
@@ -71,7 +72,7 @@ impl Worker {
         message: &mut [u8],
         now: Instant,
     ) -> Result<(), Refusal> {
-        let Some((key, _)) = self.by_dpid.get(&dpid).copied() else {
+        let Some(Entry { key, .. }) = self.roster.find(dpid) else {
             return self.forward(index, dpid, epoch, message);
         };
         let connection = &mut self.connections[key];
@@ -137,7 +138,8 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
-        let switch = self.by_dpid.get(&dpid).and_then(|(key, _)| self.connections.get_mut(*key));
+        let place = self.roster.get(dpid);
+        let switch = place.and_then(|entry| self.connections.get_mut(entry.key));
         if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
             switch.counters.refused += 1;
         }
@@ -189,11 +191,11 @@ impl Worker {
         for index in 0..self.dispatch.links.len() {
             let link = &mut self.dispatch.links[index];
             if link.has_work() {
-                let by_dpid = &self.by_dpid;
+                let roster = &self.roster;
                 let switches = self.connections.iter_mut();
                 link.pump(
                     switches.filter_map(|(_, connection)| connection.switch.as_mut()),
-                    |dpid, epoch| by_dpid.get(&dpid).is_some_and(|(_, current)| *current == epoch),
+                    |dpid, epoch| roster.get(dpid).is_some_and(|entry| entry.epoch == epoch),
                 );
             }
             link.publish();

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use openflow::{FlowStatsRequest, Match, MultipartRequest};
 
+use super::roster::Entry;
 use super::{Notice, Worker};
 use crate::asked::Answers;
 use crate::check::Expects;
@@ -14,7 +15,7 @@ use crate::flows::Part;
 impl Worker {
     /// Asks a switch for all its flows; what comes of it is told by [`Notice::Flows`].
     pub(super) fn ask_flows(&mut self, dpid: u64, question: u64, now: Instant) {
-        let Some((key, _)) = self.by_dpid.get(&dpid).copied() else {
+        let Some(Entry { key, .. }) = self.roster.get(dpid) else {
             return self.tell_part(question, Part::NoSwitch);
         };
         let connection = &mut self.connections[key];

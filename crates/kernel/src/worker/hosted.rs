@@ -43,6 +43,9 @@ impl Worker {
 
     /// Calls the apps for which a batch waits, in the middle of a turn.
     pub(super) fn call_full(&mut self, now: Instant) {
+        if !self.dispatch.batch_waits() {
+            return;
+        }
         for index in 0..self.dispatch.links.len() {
             if self.dispatch.links[index].batch_waits() {
                 self.call_once(index, now);

@@ -14,7 +14,8 @@ mod answers;
 mod apps;
 mod flows;
 mod hosted;
-mod pausing;
+mod reading;
+mod roster;
 mod switches;
 mod wires;
 
@@ -32,7 +33,7 @@ use slab::Slab;
 use sys::flight::Seat;
 use tracing::{info, warn};
 
-use crate::connection::{Connection, DOES_NOT_READ, Input};
+use crate::connection::{Connection, DOES_NOT_READ, Input, Peer};
 use crate::control::{App, AppId};
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
@@ -42,7 +43,8 @@ use crate::rate::Rate;
 use crate::tls::Entrance;
 
 use self::adopt::most_connections;
-use self::pausing::Paused;
+use self::reading::Ready;
+use self::roster::Roster;
 
 pub use crate::flows::Part;
 pub use hosted::Loaded;
@@ -51,6 +53,10 @@ pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
 const BUFFER: usize = 256 * 1024;
+
+/// What is read of one switch at once, in bytes: some hundred packet-ins, which are still in the
+/// core's first cache when apps look at them. The whole buffer is for what was cut before, and for TLS.
+const READ: usize = 32 * 1024;
 
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
@@ -106,8 +112,7 @@ pub struct Worker {
     door: Door,
     /// How many more handshakes may be gone on with in this turn.
     handshakes: u32,
-    /// Where the switch with a DPID is, and its epoch. Keys come from switches; the hash is keyed.
-    by_dpid: HashMap<u64, (usize, u32)>,
+    roster: Roster,
     /// Of the next connection that becomes a switch.
     epoch: u32,
     dispatch: Dispatch,
@@ -116,7 +121,7 @@ pub struct Worker {
     /// A bit for each worker for whom something was posted.
     posted: u32,
     mail: Mail,
-    paused: Paused,
+    ready: Ready,
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
@@ -173,13 +178,13 @@ impl Worker {
             connections: Slab::new(),
             door: Door::new(wires.crew.workers()),
             handshakes: HANDSHAKES,
-            by_dpid: HashMap::new(),
+            roster: Roster::default(),
             epoch: wires.crew.first_epoch(wires.me),
             dispatch: Dispatch::default(),
             most_connections: most_connections(wires.crew.workers()),
             posted: 0,
             mail: Mail::default(),
-            paused: Paused::default(),
+            ready: Ready::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
@@ -223,7 +228,6 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            let crowded = ready.len() == EVENTS;
             for link in &mut self.dispatch.links {
                 link.awake();
             }
@@ -239,13 +243,14 @@ impl Worker {
                             bell.silence();
                         }
                     }
-                    CONNECTION => self.serve(which, event.flags, &mut buffer, now),
+                    CONNECTION => self.told(which, event.flags),
                     _ => commands = true,
                 }
             }
             if commands && !self.obey(now) {
                 return Ok(());
             }
+            let crowded = self.read_ready(&mut buffer, now);
             self.hear_apps(now);
             self.move_on(now); // also to apps that are now called
             self.call_apps(now);
@@ -264,6 +269,9 @@ impl Worker {
 
     /// How long epoll may wait.
     fn prepare_to_sleep(&mut self) -> Timespec {
+        if self.ready.any() {
+            return Timespec { tv_sec: 0, tv_nsec: 0 };
+        }
         let mut work = false;
         for index in 0..self.dispatch.links.len() {
             match self.dispatch.links[index].prepare_to_sleep() {
@@ -272,7 +280,7 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.paused.until()];
+        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.ready.until()];
         let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
         let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
@@ -313,29 +321,18 @@ impl Worker {
         }
     }
 
-    /// A connection is readable or writable.
-    fn serve(&mut self, key: usize, flags: EventFlags, buffer: &mut [u8], now: Instant) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return; // closed earlier in this turn
-        };
-        if flags.contains(EventFlags::OUT) && !connection.dirty {
-            connection.dirty = true;
-            self.dirty.push(key);
-        }
-        if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
-        {
-            return;
-        }
+    /// Reads a connection once. `true` if there may be more.
+    fn serve(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
         if connection.is_laborious() {
             if self.handshakes == 0 {
-                return; // it is still readable in the next turn
+                return true;
             }
             self.handshakes -= 1;
         }
-        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        let Some(most) = self.may_read(key, broken, now) else { return };
+        let Some(most) = self.may_read(key, now) else { return false };
         let connection = &mut self.connections[key];
-        let input = connection.read(buffer, most);
+        let input = connection.read(buffer, most.min(READ));
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);
@@ -345,18 +342,22 @@ impl Worker {
             self.dirty.push(key);
         }
         match input {
-            Ok(Input::Bytes(size)) => {
+            Ok(Input::Bytes { size, all }) => {
                 connection.session.heard(now);
+                let more = !all || connection.peer != Peer::Talks;
                 if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
                 } else if let Some(home) = self.leads_away(key) {
                     self.hand_over(key, home);
+                } else {
+                    return more;
                 }
             }
             Ok(Input::Nothing) => {}
             Ok(Input::End) => self.close(key, "the switch closed the connection", now),
             Err(error) => self.close(key, &error.to_string(), now),
         }
+        false
     }
 
     /// Notes that there may be something to write to a connection.
@@ -372,9 +373,7 @@ impl Worker {
     /// Ends a connection; apps hear of it if it was a switch.
     fn close(&mut self, key: usize, why: &str, now: Instant) {
         let mut connection = self.connections.remove(key);
-        if connection.pause.listed {
-            self.paused.forget(key);
-        }
+        self.ready.forget(key, connection.reading);
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
             self.door.leave(ticket);
@@ -390,7 +389,7 @@ impl Worker {
             return;
         };
         let dpid = switch.dpid;
-        self.by_dpid.remove(&dpid.0);
+        self.roster.remove(dpid.0);
         self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
@@ -407,8 +406,8 @@ impl Worker {
                 Ok(all) => {
                     if connection.is_hopeless() {
                         self.close(key, DOES_NOT_READ, now);
-                    } else if connection.note_blocked(!all, now) {
-                        self.watch(key);
+                    } else {
+                        connection.note_blocked(!all, now);
                     }
                 }
                 Err(error) => self.close(key, &error.to_string(), now),

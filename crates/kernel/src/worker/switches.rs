@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
-use openflow::{Action, FlowMod, Match, PortNo, PortStatus, Version};
+use openflow::{Action, FlowMod, Kind, Match, PacketIn, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
+use super::roster::Entry;
 use crate::check::APP_SHIFT;
 use crate::query::{PAGE, SwitchStatus};
 use crate::rewrite::{self, KERNEL};
@@ -31,6 +32,8 @@ impl Worker {
             recognise(bytes)?;
         }
         loop {
+            let done = self.packet_ins(key, bytes, now);
+            bytes = &mut bytes[done..];
             let cut = framing::cut(bytes).inspect_err(|_| {
                 let connection = &mut self.connections[key];
                 connection.session.bad_length(bytes, &mut connection.out);
@@ -46,6 +49,30 @@ impl Worker {
         }
         self.connections[key].keep(bytes);
         Ok(())
+    }
+
+    /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
+    /// sends; returns how many bytes they are.
+    fn packet_ins(&mut self, key: usize, bytes: &mut [u8], now: Instant) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(switch) = &mut self.connections[key].switch else { return at };
+            loop {
+                // Any other message, and one that is wrong, is for `message`.
+                let Some(message) = whole_packet_in(switch.version, &mut bytes[at..]) else {
+                    return at;
+                };
+                let cookie = rewrite::take_cookie(switch.version, message);
+                let Ok(mut view) = PacketIn::decode(message) else { return at };
+                view.cookie = cookie.unwrap_or(view.cookie);
+                self.dispatch.packet_in(key, switch, &view, message, now);
+                at += message.len();
+                if self.dispatch.batch_waits() {
+                    break;
+                }
+            }
+            self.call_full(now);
+        }
     }
 
     /// Handles one message.
@@ -131,7 +158,7 @@ impl Worker {
                 return Ok(());
             }
         }
-        if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
+        if let Some(Entry { key: other, .. }) = self.roster.get(dpid.0) {
             // Either two switches have one name, or the connection that we know is dead and nobody
             // has noticed: ask it.
             let known = &mut self.connections[other];
@@ -160,7 +187,7 @@ impl Worker {
         for status in std::mem::take(&mut connection.ports_meanwhile) {
             self.dispatch.port_status(key, switch, status, now);
         }
-        self.by_dpid.insert(dpid.0, (key, epoch));
+        self.roster.insert(dpid.0, key, epoch);
         Ok(())
     }
 
@@ -176,7 +203,7 @@ impl Worker {
         for key in claims {
             let Some((info, since)) = self.connections[key].claim.take() else { continue };
             let dpid = info.dpid;
-            if let Some((other, _)) = self.by_dpid.get(&dpid.0).copied() {
+            if let Some(Entry { key: other, .. }) = self.roster.get(dpid.0) {
                 let known = &self.connections[other];
                 if known.session.last_heard() > since {
                     let address = known.address.to_string();
@@ -200,9 +227,9 @@ impl Worker {
     /// The switches with a greater DPID, and whether there are more.
     pub(super) fn status(&self, after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
         let mut dpids: Vec<(u64, usize)> = self
-            .by_dpid
+            .roster
             .iter()
-            .map(|(dpid, (key, _))| (*dpid, *key))
+            .map(|(dpid, entry)| (dpid, entry.key))
             .filter(|(dpid, _)| after.is_none_or(|after| *dpid > after))
             .collect();
         dpids.sort_unstable();
@@ -216,6 +243,16 @@ impl Worker {
         });
         (page.collect(), more)
     }
+}
+
+/// The packet-in that `bytes` begins with; `None` if they begin with something else, or it is not
+/// whole.
+#[inline]
+fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
+    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
+    let is = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
+    let size = usize::from(u16::from_be_bytes([high, low]));
+    if is { bytes.get_mut(..size) } else { None }
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole

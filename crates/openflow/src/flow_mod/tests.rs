@@ -1,7 +1,7 @@
 //! Flow-mods against bytes written by hand from the specification's figures.
 
 use super::*;
-use crate::MacAddr;
+use crate::{Field, MacAddr};
 
 /// Add, table 2, priority 100, in-port 1 and IPv4: output to port 2.
 #[rustfmt::skip]
@@ -94,6 +94,41 @@ fn buffer_too_small_says_how_much_it_takes() {
     let actions = [Action::output(PortNo(2))];
     let error = example(&actions).encode(Version::V1_3, 7, &mut [0; 10]).unwrap_err();
     assert_eq!(error, EncodeError::NoRoom { need: 96, size: 10 });
+}
+
+#[test]
+fn bytes_are_the_same_whatever_room_there_is_and_no_room_is_told() {
+    let actions =
+        [Action::SetField(Field::EthSrc(MacAddr([6; 6]).into())), Action::output(PortNo(2))];
+    let web = Match::new().in_port(PortNo(1)).eth_type(0x800).ip_proto(6).tcp_dst(80);
+    for match_ in [Match::new(), Match::new().eth_src(MacAddr([2; 6])), web.vlan_vid(7)] {
+        let flow_mod = FlowMod::add(match_).idle_timeout(60).apply(&actions);
+        for version in [Version::V1_0, Version::V1_3] {
+            let mut wide = [0xaa; 512];
+            let need = flow_mod.encode(version, 7, &mut wide).unwrap();
+            assert_eq!(FlowMod::decode(&wide[..need]).as_ref(), Ok(&flow_mod));
+            for size in 0..need + 100 {
+                let mut out = vec![0xaa; size];
+                let encoded = flow_mod.encode(version, 7, &mut out);
+                if size < need {
+                    assert_eq!(encoded, Err(EncodeError::NoRoom { need, size }));
+                } else {
+                    assert_eq!((encoded, &out[..need]), (Ok(need), &wide[..need]));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn flow_mod_with_another_priority_is_the_one_that_has_it() {
+    for version in [Version::V1_0, Version::V1_3] {
+        let flow_mod = FlowMod::add(Match::new().in_port(PortNo(1))).priority(1);
+        let (mut with, mut has) = ([0; 128], [0; 128]);
+        let size = flow_mod.encode_with_priority(0x1234, version, 7, &mut with).unwrap();
+        assert_eq!(flow_mod.priority(0x1234).encode(version, 7, &mut has), Ok(size));
+        assert_eq!(with[..size], has[..size]);
+    }
 }
 
 #[test]

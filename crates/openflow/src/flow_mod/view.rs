@@ -2,12 +2,16 @@
 //! its match.
 
 use super::{FlowModCommand, FlowModFlags, NO_BUFFER};
+use crate::action::Actions;
 use crate::header::open;
 use crate::instruction::Instructions;
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, basic_size};
 use crate::wire::Wire;
-use crate::{DecodeError, Header, Kind, Version, v1_0, v1_3};
+use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
+
+/// What errors that nobody sees name.
+const FIELDS: &str = "flow_mod";
 
 /// What a flow-mod says, as far as a proxy or a guard asks; see [`FlowMod`](super::FlowMod) for
 /// the meaning of each.
@@ -47,6 +51,97 @@ impl<'a> FlowModView<'a> {
         Ok(decoded)
     }
 
+    /// What [`decode`](Self::decode) reads of a flow-mod as nearly all are, by the places where
+    /// things stand in it: no masks in its match, and nothing done but outputs, which are applied.
+    /// `None` is no error: `decode` says what it is.
+    #[expect(
+        clippy::inline_always,
+        reason = "to be made where it is looked at, and not copied there"
+    )]
+    #[inline(always)]
+    pub fn usual(message: &'a [u8]) -> Option<Self> {
+        let (version, body) = match message.split_first_chunk::<4>()? {
+            ([1, 14, high, low], body) => (Version::V1_0, (high, low, body)),
+            ([4, 14, high, low], body) => (Version::V1_3, (high, low, body)),
+            _ => return None,
+        };
+        let (high, low, body) = body;
+        if usize::from(u16::from_be_bytes([*high, *low])) != message.len() {
+            return None;
+        }
+        match version {
+            Version::V1_0 => Self::usual_v1_0(body),
+            Version::V1_3 => Self::usual_v1_3(body),
+        }
+    }
+
+    /// `body` begins behind the length.
+    #[expect(clippy::inline_always, reason = "as in `usual`")]
+    #[inline(always)]
+    fn usual_v1_0(body: &'a [u8]) -> Option<Self> {
+        let (head, actions) = body.split_first_chunk::<68>()?;
+        let apply = Actions::outputs(Version::V1_0, actions)?;
+        let mut head = Reader::new(head, 0);
+        head.take(FIELDS, 44).ok()?; // transaction id, match
+        let cookie = head.u64(FIELDS).ok()?;
+        let command = FlowModCommand::from_wire(head.u16(FIELDS).ok()?, 0).ok()?;
+        head.u32(FIELDS).ok()?; // timeouts
+        let priority = head.u16(FIELDS).ok()?;
+        let buffer_id = Some(head.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
+        head.u16(FIELDS).ok()?; // port of a delete
+        FlowModFlags::from_v1_0(head.u16(FIELDS).ok()?, 0).ok()?;
+        Some(Self {
+            command,
+            cookie,
+            cookie_mask: 0,
+            priority,
+            buffer_id,
+            has_opaque_field: false,
+            instructions: Instructions { apply, ..Instructions::default() },
+        })
+    }
+
+    /// `body` begins behind the length.
+    #[expect(clippy::inline_always, reason = "as in `usual`")]
+    #[inline(always)]
+    fn usual_v1_3(body: &'a [u8]) -> Option<Self> {
+        let (head, rest) = body.split_first_chunk::<44>()?;
+        // OFPMT_OXM, OpenFlow 1.3.5 §7.2.3.1.
+        let ([0, 1, high, low], _) = rest.split_first_chunk::<4>()? else { return None };
+        let match_size = usize::from(u16::from_be_bytes([*high, *low]));
+        let oxms = rest.get(4..match_size).filter(|oxms| are_usual(oxms))?;
+        let instructions = rest.get((4 + oxms.len()).next_multiple_of(8)..)?;
+        let apply = match instructions.split_first_chunk::<8>() {
+            None if instructions.is_empty() => Actions::default(),
+            // OFPIT_APPLY_ACTIONS, OpenFlow 1.3.5 §7.2.4, and nothing behind it.
+            Some(([0, 4, high, low, ..], actions))
+                if usize::from(u16::from_be_bytes([*high, *low])) == instructions.len() =>
+            {
+                Actions::outputs(Version::V1_3, actions)?
+            }
+            _ => return None,
+        };
+        let mut head = Reader::new(head, 0);
+        head.u32(FIELDS).ok()?; // transaction id
+        let (cookie, cookie_mask) = (head.u64(FIELDS).ok()?, head.u64(FIELDS).ok()?);
+        head.u8(FIELDS).ok()?; // table
+        let command = FlowModCommand::from_wire(head.u8(FIELDS).ok()?.into(), 0).ok()?;
+        head.u32(FIELDS).ok()?; // timeouts
+        let priority = head.u16(FIELDS).ok()?;
+        let buffer_id = Some(head.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
+        head.u64(FIELDS).ok()?; // port and group of a delete
+        FlowModFlags::from_v1_3(head.u16(FIELDS).ok()?, 0).ok()?;
+        Some(Self {
+            command,
+            cookie,
+            cookie_mask,
+            priority,
+            buffer_id,
+            has_opaque_field: false,
+            instructions: Instructions { apply, ..Instructions::default() },
+        })
+    }
+
     fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
         FlowModFlags::from_v1_0(wire.flags, Header::SIZE + 62)?;
         Ok(Self {
@@ -84,19 +179,59 @@ fn has_opaque_field(match_: &v1_3::Match<'_>, at: usize) -> Result<bool, DecodeE
     Ok(match_.fields().any(|field| matches!(field, Field::Opaque(_))))
 }
 
-/// Whether these OXMs, whose lengths were checked, are fields of the specification without masks,
-/// in ascending order, and so none comes twice.
+/// Whether these are OXMs of fields of the specification without masks, in ascending order, and so
+/// none comes twice.
+#[inline]
 fn are_usual(mut oxms: &[u8]) -> bool {
     const BASIC: [u8; 2] = OPENFLOW_BASIC.to_be_bytes();
     let mut least = 0;
     while let Some(([a, b, field, length], rest)) = oxms.split_first_chunk() {
         let (number, has_mask) = (field >> 1, field & 1 != 0);
+        let length = usize::from(*length);
         let usual = [*a, *b] == BASIC && !has_mask && number >= least;
-        let Some(rest) = rest.get(usize::from(*length)..) else { return false };
-        if !usual || basic_size(number).is_none() {
+        let Some(rest) = rest.get(length..) else { return false };
+        if !usual || basic_size(number) != Some(length) {
             return false;
         }
         (least, oxms) = (number + 1, rest);
     }
     oxms.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, Field, FlowMod, MacAddr, PortNo};
+
+    /// Encoded, and whether it is looked at by the places where things stand in it.
+    fn is_usual(flow_mod: &FlowMod<'_>, version: Version) -> bool {
+        let mut bytes = [0; 512];
+        let size = flow_mod.encode(version, 7, &mut bytes).unwrap();
+        let bytes = &bytes[..size];
+        let usual = FlowModView::usual(bytes);
+        assert!(
+            usual.as_ref().is_none_or(|usual| Ok(usual) == FlowModView::decode(bytes).as_ref())
+        );
+        usual.is_some()
+    }
+
+    #[test]
+    fn flow_mods_of_a_switch_that_learns_are_usual_and_read_the_same() {
+        for version in [Version::V1_0, Version::V1_3] {
+            let pair = Match::new()
+                .in_port(PortNo(3))
+                .eth_src(MacAddr([2, 0, 0, 0, 0, 1]))
+                .eth_dst(MacAddr([2, 0, 0, 0, 0, 2]));
+            let out = [Action::output(PortNo(2)), Action::output(PortNo::CONTROLLER)];
+            let add = FlowMod::add(pair.clone()).priority(9).cookie(0x1234_5678_9abc);
+            assert!(is_usual(&add.clone().buffer_id(Some(77)).apply(&out), version));
+            assert!(is_usual(&add, version), "drops");
+            assert!(is_usual(&FlowMod::delete(pair).flags(FlowModFlags::SEND_FLOW_REM), version));
+            let strip = [Action::PopVlan];
+            assert!(!is_usual(&add.apply(&strip), version));
+        }
+        let masked = Match::new().with(&Field::Metadata(crate::Masked { value: 1, mask: Some(3) }));
+        assert!(!is_usual(&FlowMod::add(masked), Version::V1_3));
+        assert!(!is_usual(&FlowMod::add(Match::new()).goto_table(2), Version::V1_3));
+    }
 }

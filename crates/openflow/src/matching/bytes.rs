@@ -1,5 +1,6 @@
 //! Bytes that lie in the value itself as long as they are few.
 
+use crate::Writer;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
@@ -26,6 +27,34 @@ impl Bytes {
                 Self::Few(few, size)
             }
             _ => Self::Many(bytes.to_vec()),
+        }
+    }
+
+    /// Puts `head` and `tail` behind all others. `false`, and nothing is changed, if they are not few.
+    #[inline]
+    pub(super) fn append<const H: usize, const T: usize>(
+        &mut self,
+        head: [u8; H],
+        tail: [u8; T],
+    ) -> bool {
+        let Self::Few(few, size) = self else { return false };
+        let Some(room) = few.get_mut(usize::from(*size)..) else { return false };
+        let Some((first, room)) = room.split_first_chunk_mut() else { return false };
+        let Some(second) = room.first_chunk_mut() else { return false };
+        (*first, *second) = (head, tail);
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most FEW")]
+        {
+            *size += (H + T) as u8;
+        }
+        true
+    }
+
+    /// Writes them.
+    #[inline]
+    pub(super) fn write(&self, to: &mut Writer<'_>) {
+        match self {
+            Self::Few(few, size) => to.beginning_of(few, usize::from(*size)),
+            Self::Many(many) => to.bytes(many),
         }
     }
 

@@ -115,7 +115,7 @@ impl<'a> FlowStats<'a> {
         to.u64(self.cookie);
         to.u64(self.packet_count);
         to.u64(self.byte_count);
-        v1_3::matching::write_fields(self.match_.as_oxm_bytes(), to);
+        v1_3::matching::write_with(to, |to| self.match_.write_oxms(to));
         self.instructions.write_v1_3(to)?;
         to.patch_size(start, start);
         Ok(())

@@ -7,6 +7,7 @@ use crate::action::Action;
 use crate::matching::{Field, Masked, Match, VLAN_PRESENT};
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::Pad;
+use crate::write::put;
 use crate::{EncodeError, MacAddr, PortNo, Version, Writer};
 use std::net::Ipv4Addr;
 
@@ -19,6 +20,25 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// The match of all packets.
+const ALL: WiredMatch = WiredMatch {
+    wildcards: wildcard::ALL,
+    in_port: 0,
+    dl_src: MacAddr([0; 6]),
+    dl_dst: MacAddr([0; 6]),
+    dl_vlan: 0,
+    dl_vlan_pcp: 0,
+    pad: Pad([0]),
+    dl_type: 0,
+    nw_tos: 0,
+    nw_proto: 0,
+    pad2: Pad([0; 2]),
+    nw_src: 0,
+    nw_dst: 0,
+    tp_src: 0,
+    tp_dst: 0,
+};
+
 fn unsupported(field: &'static str) -> EncodeError {
     EncodeError::Unsupported { field, version: Version::V1_0 }
 }
@@ -27,6 +47,7 @@ fn unsupported(field: &'static str) -> EncodeError {
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`], naming `field`, if it has none.
+#[inline]
 pub(crate) fn port(port: PortNo, field: &'static str) -> Result<u16, EncodeError> {
     port_to_wire(port).ok_or_else(|| unsupported(field))
 }
@@ -35,24 +56,21 @@ pub(crate) fn port(port: PortNo, field: &'static str) -> Result<u16, EncodeError
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`], naming the field, if it cannot be said.
+#[inline]
 pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
-    let mut wire = WiredMatch {
-        wildcards: wildcard::ALL,
-        in_port: 0,
-        dl_src: MacAddr::default(),
-        dl_dst: MacAddr::default(),
-        dl_vlan: 0,
-        dl_vlan_pcp: 0,
-        pad: Pad::default(),
-        dl_type: 0,
-        nw_tos: 0,
-        nw_proto: 0,
-        pad2: Pad::default(),
-        nw_src: 0,
-        nw_dst: 0,
-        tp_src: 0,
-        tp_dst: 0,
-    };
+    let mut wire = ALL;
+    for oxm in match_.oxms() {
+        if !set_plain(&mut wire, &oxm) {
+            return every_match_to_wire(match_);
+        }
+    }
+    Ok(wire)
+}
+
+/// As [`match_to_wire`], of matches that are seldom. Apart from the others, so that a compiler can
+/// keep theirs in registers.
+fn every_match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
+    let mut wire = ALL;
     // In canonical order ethertype and IP protocol come before the fields that need them.
     for oxm in match_.oxms() {
         if !set_plain(&mut wire, &oxm) {
@@ -295,7 +313,22 @@ fn masked(address: u32, wild_bits: u32) -> Masked<Ipv4Addr> {
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`] for what OpenFlow 1.0 does not have.
+#[inline]
 pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    if let Action::Output { port: out, max_len } = *action {
+        let out = port(out, "action output")?;
+        if let Some(room) = to.array::<8>() {
+            put(room, 0, [0, 0, 0, 8]); // type and length
+            put(room, 4, out.to_be_bytes());
+            put(room, 6, max_len.to_be_bytes());
+        }
+        return Ok(());
+    }
+    write_other_action(action, to)
+}
+
+/// Writes an action that is seldom.
+fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let wired = match *action {
         Action::Output { port: out, max_len } => {
             Wired::Output(action::Output { port: port(out, "action output")?, max_len })

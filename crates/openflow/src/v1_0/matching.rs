@@ -14,6 +14,7 @@
 
 use crate::MacAddr;
 use crate::wire::{Pad, wire_struct};
+use crate::write::put;
 
 /// A wildcard bit for each field that has one (`ofp_flow_wildcards`).
 pub mod wildcard {
@@ -89,5 +90,24 @@ wire_struct! {
         tp_src: u16,
         /// The TCP or UDP destination, or the ICMP code.
         tp_dst: u16,
+    }
+}
+
+impl Match {
+    /// Puts the bytes that [`Wire::write`](crate::wire::Wire) writes, all at once.
+    #[inline]
+    pub(crate) fn put(&self, room: &mut [u8; 40]) {
+        put(room, 0, self.wildcards.to_be_bytes());
+        put(room, 4, self.in_port.to_be_bytes());
+        put(room, 6, self.dl_src.0);
+        put(room, 12, self.dl_dst.0);
+        put(room, 18, self.dl_vlan.to_be_bytes());
+        put(room, 20, [self.dl_vlan_pcp, 0]);
+        put(room, 22, self.dl_type.to_be_bytes());
+        put(room, 24, [self.nw_tos, self.nw_proto, 0, 0]);
+        put(room, 28, self.nw_src.to_be_bytes());
+        put(room, 32, self.nw_dst.to_be_bytes());
+        put(room, 36, self.tp_src.to_be_bytes());
+        put(room, 38, self.tp_dst.to_be_bytes());
     }
 }

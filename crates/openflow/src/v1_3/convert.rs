@@ -5,6 +5,7 @@ use crate::action::Action;
 use crate::matching::Field;
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::{Align8, Pad, Wire};
+use crate::write::put;
 use crate::{EncodeError, Version, Writer};
 
 /// Writes an action.
@@ -13,6 +14,20 @@ use crate::{EncodeError, Version, Writer};
 /// [`EncodeError::Unsupported`] for what only OpenFlow 1.0 has, and for a masked set-field.
 #[inline]
 pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    if let Action::Output { port, max_len } = *action {
+        if let Some(room) = to.array::<16>() {
+            put(room, 0, [0, 0, 0, 16]); // type and length
+            put(room, 4, port.0.to_be_bytes());
+            put(room, 8, max_len.to_be_bytes());
+            put(room, 10, [0; 6]);
+        }
+        return Ok(());
+    }
+    write_other_action(action, to)
+}
+
+/// Writes an action that is seldom.
+fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let unsupported = |field| EncodeError::Unsupported { field, version: Version::V1_3 };
     let none = action::NoArgument { pad: Pad::default() };
     let ttl = |ttl| action::Ttl { ttl, pad: Pad::default() };

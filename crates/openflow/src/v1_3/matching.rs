@@ -10,6 +10,7 @@
 
 use crate::oxm::Oxm;
 use crate::wire::{Align8, List, Wire};
+use crate::write::put;
 use crate::{DecodeError, Reader, Writer};
 
 /// `OFPMT_OXM`, the only match type in use.
@@ -76,14 +77,15 @@ fn read_parts<'a>(from: &mut Reader<'a>) -> Result<(Reader<'a>, Align8), DecodeE
     Ok((fields, pad))
 }
 
-/// Writes a match whose fields stand encoded in `oxm_fields`.
+/// Writes a match whose fields `fields` writes.
 #[inline]
-pub(crate) fn write_fields(oxm_fields: &[u8], to: &mut Writer<'_>) {
+pub(crate) fn write_with(to: &mut Writer<'_>, fields: impl FnOnce(&mut Writer<'_>)) {
     let start = to.position();
-    to.u16(OXM);
-    to.u16(0);
-    to.bytes(oxm_fields);
+    if let Some(room) = to.array::<HEAD_SIZE>() {
+        put(room, 0, OXM.to_be_bytes());
+        put(room, 2, [0; 2]);
+    }
+    fields(to);
     to.patch_size(start + 2, start);
-    let size = to.position() - start;
-    to.zeros(size.next_multiple_of(8) - size);
+    to.beginning_of(&[0; 8], (to.position() - start).wrapping_neg() % 8);
 }

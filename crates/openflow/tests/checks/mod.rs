@@ -153,5 +153,9 @@ fn viewed_as_decoded(bytes: &[u8]) {
         has_opaque_field: decoded.match_.fields().any(|field| matches!(field, Field::Opaque(_))),
         instructions: decoded.instructions,
     });
-    assert_eq!(FlowModView::decode(bytes).ok(), decoded.ok());
+    let decoded = decoded.ok();
+    assert_eq!(FlowModView::decode(bytes).ok(), decoded);
+    if let Some(usual) = FlowModView::usual(bytes) {
+        assert_eq!(Some(usual), decoded);
+    }
 }

@@ -1,44 +1,62 @@
 //! Records for an application in the caller's own process, from when they are written until the
 //! application has handled them.
 
-use std::collections::VecDeque;
-
-use super::{MAX_BATCH, Record};
+use super::{MAX_BATCH, Record, Words};
 
 const WORD: usize = size_of::<u64>();
 
 const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may lie at any word");
 
-/// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first.
-#[derive(Debug, Default)]
-pub struct Gathered {
+/// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first. Each goes
+/// with a `T` that the application does not see.
+#[derive(Debug)]
+pub struct Gathered<T> {
     words: Vec<u64>,
-    /// Where each begins in `words`, and how many bytes it has.
-    places: VecDeque<(usize, usize)>,
+    places: Vec<Place<T>>,
 }
 
-impl Gathered {
+/// Where a record is, and what goes with it.
+#[derive(Debug)]
+struct Place<T> {
+    /// Its first word.
+    start: usize,
+    /// How many bytes it has.
+    size: usize,
+    with: T,
+}
+
+impl<T> Default for Gathered<T> {
+    fn default() -> Self {
+        Self { words: Vec::new(), places: Vec::new() }
+    }
+}
+
+impl<T> Gathered<T> {
     /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`.
     ///
     /// # Panics
-    /// If `head` is empty, or the record has more than `u32::MAX` bytes.
-    pub fn push(&mut self, head: &[u64], body: &[u8]) {
-        let size = head.len() * WORD + body.len();
+    /// If the record has more than `u32::MAX` bytes.
+    #[inline]
+    pub fn push(&mut self, head: &Words, body: &[u8], with: T) {
+        let size = size_of_val(head) + body.len();
         let start = self.words.len();
         let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
-        self.words.push(head[0] >> 32 << 32 | size_in_head);
-        self.words.extend_from_slice(&head[1..]);
         let (words, tail) = body.as_chunks::<WORD>();
+        self.words.reserve(head.len() + words.len() + 1);
+        let [first, others @ ..] = *head;
+        self.words.push(first >> 32 << 32 | size_in_head);
+        self.words.extend(others);
         self.words.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
         if !tail.is_empty() {
             let mut last = [0; WORD];
             last[..tail.len()].copy_from_slice(tail);
             self.words.push(u64::from_ne_bytes(last));
         }
-        self.places.push_back((start, size));
+        self.places.push(Place { start, size, with });
     }
 
     /// How many records there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -49,6 +67,7 @@ impl Gathered {
     }
 
     /// Bytes that they take.
+    #[inline]
     pub fn size(&self) -> usize {
         self.words.len() * WORD
     }
@@ -60,26 +79,40 @@ impl Gathered {
         // are borrowed.
         let bytes = unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), bytes) };
         let mut count = 0;
-        for (place, (start, size)) in batch.iter_mut().zip(&self.places) {
-            *place = &bytes[start * WORD..start * WORD + size];
+        for (slot, place) in batch.iter_mut().zip(&self.places) {
+            let start = place.start * WORD;
+            *slot = &bytes[start..start + place.size];
             count += 1;
         }
         count
     }
 
-    /// Forgets the oldest `count`.
+    /// What goes with record `number`, counted from the oldest.
     ///
     /// # Panics
     /// If there are not as many.
-    pub fn drop_oldest(&mut self, count: usize) {
-        self.places.drain(..count);
-        match self.places.front() {
-            None => self.words.clear(),
-            // What was left over is little, and seldom: an application takes whole batches.
-            Some((first, _)) if count > 0 => {
-                let first = *first;
+    pub fn with(&self, number: usize) -> &T {
+        &self.places[number].with
+    }
+
+    /// Forgets the oldest `count`, and hands what went with each to `each`, with its number.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn drop_oldest(&mut self, count: usize, mut each: impl FnMut(usize, &T)) {
+        let dropped = &self.places[..count];
+        dropped.iter().enumerate().for_each(|(number, place)| each(number, &place.with));
+        match self.places.get(count) {
+            None => {
+                self.words.clear();
+                self.places.clear();
+            }
+            // What is left over is little, and seldom: an application takes whole batches.
+            Some(first) if count > 0 => {
+                let first = first.start;
                 self.words.drain(..first);
-                self.places.iter_mut().for_each(|(start, _)| *start -= first);
+                self.places.drain(..count);
+                self.places.iter_mut().for_each(|place| place.start -= first);
             }
             Some(_) => {}
         }
@@ -91,14 +124,14 @@ mod tests {
     use super::*;
     use crate::abi::{RECORD_HEAD, RecordKind};
 
-    fn push(gathered: &mut Gathered, number: u8, size: usize) {
+    fn push(gathered: &mut Gathered<u8>, number: u8, size: usize) {
         let head = Record::new(RecordKind::PacketIn, 4, u64::from(number), 1).words();
-        gathered.push(&head, &vec![number; size]);
+        gathered.push(&head, &vec![number; size], number);
     }
 
     #[test]
     fn records_come_out_as_they_went_in_whatever_their_size() {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::<u8>::default();
         let mut next = 0;
         for step in 0..50_usize {
             for _ in 0..step % 7 {
@@ -118,22 +151,24 @@ mod tests {
                 assert_eq!(record.as_ptr().align_offset(align_of::<Record>()), 0);
             }
             let handled = count.min(step % 5);
-            gathered.drop_oldest(handled);
+            let mut with = Vec::new();
+            gathered.drop_oldest(handled, |number, it| with.push((number, usize::from(*it))));
+            assert!(with.into_iter().eq((0..handled).map(|number| (number, next + number))));
             next += handled;
         }
-        gathered.drop_oldest(gathered.len());
+        gathered.drop_oldest(gathered.len(), |_, _| {});
         assert_eq!((gathered.size(), gathered.is_empty()), (0, true));
     }
 
     #[test]
     fn batch_holds_the_oldest_if_there_are_more() {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::<u8>::default();
         for number in 0..=u8::try_from(MAX_BATCH).unwrap() {
             push(&mut gathered, number, 8);
         }
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         assert_eq!(gathered.oldest(&mut batch), MAX_BATCH);
-        gathered.drop_oldest(MAX_BATCH);
+        gathered.drop_oldest(MAX_BATCH, |_, _| {});
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         assert_eq!(gathered.oldest(&mut batch), 1);
         assert_eq!(batch[0][8], u8::try_from(MAX_BATCH).unwrap());

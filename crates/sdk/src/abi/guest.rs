@@ -68,6 +68,7 @@ impl Host {
     }
 
     /// The numbers on switches that are the application's.
+    #[inline]
     pub(crate) fn own(self) -> Own {
         let table = self.table();
         Own {
@@ -95,16 +96,19 @@ impl Host {
     }
 
     /// The transaction id of the last message sent; 0 before the first.
+    #[inline]
     pub(crate) fn last_xid(self) -> u32 {
         self.xid
     }
 
     /// Notes that a message with this transaction id was sent.
+    #[inline]
     pub(crate) fn sent(&mut self, xid: u32) {
         self.xid = xid;
     }
 
     /// Room for a message, inside the ring; `None` if there is none now.
+    #[inline]
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         let size = u32::try_from(size).ok()?;
         // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
@@ -119,6 +123,7 @@ impl Host {
     }
 
     /// Sends the first `size` bytes of the room.
+    #[inline]
     pub(crate) fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
         // SAFETY: as in `reserve`.
@@ -169,6 +174,47 @@ impl Host {
     }
 }
 
+/// The records of a batch, where the host has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Records<'a> {
+    /// Each points to a whole, aligned record that nobody changes for `'a`.
+    starts: &'a [*const Record],
+}
+
+impl<'a> Records<'a> {
+    /// Those of a batch.
+    ///
+    /// # Safety
+    /// The batch has `count` pointers, each to a whole, aligned record, and nobody changes one of them
+    /// for `'a`.
+    unsafe fn of(batch: &'a BatchTable) -> Self {
+        let count = (batch.count as usize).min(MAX_BATCH);
+        if count == 0 {
+            return Self { starts: &[] }; // there may be no array, then
+        }
+        // SAFETY: the caller's promise.
+        Self { starts: unsafe { std::slice::from_raw_parts(batch.records, count) } }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.starts.len()
+    }
+
+    /// The head and the body of one.
+    #[inline]
+    pub(crate) fn get(self, number: usize) -> Option<(&'a Record, &'a [u8])> {
+        let start = *self.starts.get(number)?;
+        // SAFETY: as `starts` says.
+        let record = unsafe { &*start };
+        let body = start.wrapping_add(1).cast::<u8>();
+        let size = (record.size as usize).saturating_sub(RECORD_HEAD);
+        // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
+        Some((record, unsafe { std::slice::from_raw_parts(body, size) }))
+    }
+}
+
 /// Tells the operator why the application ends.
 fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
     let why = panic
@@ -205,23 +251,12 @@ unsafe extern "C" fn on_batch<A: App>(
     let batch = unsafe { &*batch };
     // SAFETY: as above.
     let answer = unsafe { &mut *answer };
-    let mut records: [(Option<&Record>, &[u8]); MAX_BATCH] = [(None, &[]); MAX_BATCH];
-    let count = (batch.count as usize).min(MAX_BATCH);
-    for (number, place) in records[..count].iter_mut().enumerate() {
-        let start = batch.records.wrapping_add(number);
-        // SAFETY: the ABI's contract: `count` pointers, valid during this call.
-        let start = unsafe { *start };
-        // SAFETY: as above: each to a whole, aligned record that nobody changes.
-        let record = unsafe { &*start };
-        let body = start.wrapping_add(1).cast::<u8>();
-        let size = (record.size as usize).saturating_sub(RECORD_HEAD);
-        // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
-        *place = (Some(record), unsafe { std::slice::from_raw_parts(body, size) });
-    }
+    // SAFETY: the ABI's contract: the batch is as it says during this call.
+    let records = unsafe { Records::of(batch) };
     let Instance { app, host } = instance;
     let mut network = Network::new(host, batch.now_ns);
     let called = catch_unwind(AssertUnwindSafe(|| {
-        let handled = app.on_batch(&Batch::new(&records[..count]), &mut network);
+        let handled = app.on_batch(&Batch::new(records), &mut network);
         (handled, network.wake_at_ns())
     }));
     match called {

@@ -171,6 +171,12 @@ pub struct Record {
     pub reserved: u16,
 }
 
+/// A record's head as the words that it has in memory.
+pub type Words = [u64; RECORD_HEAD / 8];
+
+/// Which of them is the cookie.
+pub const COOKIE_WORD: usize = std::mem::offset_of!(Record, cookie) / 8;
+
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = size_of::<Record>();
 
@@ -198,7 +204,7 @@ impl Record {
     }
 
     /// The head as the words of a ring.
-    pub fn words(&self) -> [u64; RECORD_HEAD / 8] {
+    pub fn words(&self) -> Words {
         let half = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let bytes = |bytes: [u8; 8]| u64::from_le_bytes(bytes);
         let [k0, k1] = self.kind.to_le_bytes();

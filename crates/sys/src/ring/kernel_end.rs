@@ -136,19 +136,19 @@ impl KernelEnd {
             self.store(self.written, First { size: to_u32(place.pad), kind: PAD }.word());
             self.written += place.pad as u64;
         }
-        let mut at = self.written;
-        let first = head[0] >> 32 << 32 | u64::from(to_u32(size));
-        for word in std::iter::once(&first).chain(&head[1..]) {
-            self.store(at, *word);
-            at += WORD as u64;
+        let start = self.index(self.written);
+        let to = &self.up.words()[start..start + place.size / WORD];
+        let (to_head, to_body) = to.split_at(head.len());
+        for (to, word) in to_head.iter().zip(head) {
+            to.store(*word, Ordering::Relaxed);
         }
-        let start = self.index(at);
+        let first = head[0] >> 32 << 32 | u64::from(to_u32(size));
+        to_head[0].store(first, Ordering::Relaxed);
         let (words, tail) = body.as_chunks::<WORD>();
-        let to = &self.up.words()[start..start + body.len().div_ceil(WORD)];
-        for (to, word) in to.iter().zip(words) {
+        for (to, word) in to_body.iter().zip(words) {
             to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-        if let (false, Some(to)) = (tail.is_empty(), to.last()) {
+        if let (false, Some(to)) = (tail.is_empty(), to_body.last()) {
             let mut last = [0; WORD];
             last[..tail.len()].copy_from_slice(tail);
             to.store(u64::from_ne_bytes(last), Ordering::Relaxed);

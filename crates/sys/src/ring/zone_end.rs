@@ -147,7 +147,7 @@ impl UpReader {
     }
 
     /// Whether the kernel has published more than was taken.
-    fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.up.load_acquire(PRODUCED) != self.next
     }
 }

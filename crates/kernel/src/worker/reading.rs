@@ -1,0 +1,181 @@
+//! Which connections are read, and back-pressure: switches are left unread while the apps that they
+//! feed are full (design §5).
+//!
+//! ```text
+//!             epoll tells once              apps are full
+//!   drained -----------------> ready -----------------------> paused
+//!      ^                       |   ^                            |
+//!      +-----------------------+   +----------------------------+
+//!             all was read            apps have room, or time is up
+//! ```
+//!
+//! Epoll tells of new bytes once, when they come (`EPOLLET`), so that neither a switch that waits nor
+//! one that has more to be read costs a system call. Those that are ready are read in turns, a little
+//! each. How long one is paused is decided by [`Pause`](crate::pause::Pause), by what
+//! [`Dispatch`](crate::dispatch) says of the apps.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+use tracing::{info, warn};
+
+use super::Worker;
+use crate::connection::{Peer, Reading};
+use crate::link::News;
+
+/// What epoll is to tell of a connection.
+pub(super) const INTEREST: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// Connections that are read in a turn, so that apps are heard soon.
+const READS: usize = 256;
+
+/// The connections that have something to be read.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    /// Those that may be read, in the order of their turns.
+    queue: VecDeque<usize>,
+    /// Those that are paused.
+    paused: Vec<usize>,
+    /// When the first of these has waited long enough.
+    until: Option<Instant>,
+}
+
+impl Ready {
+    /// Whether there is one that may be read.
+    pub(super) fn any(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// When [`Worker::resume`] has something to do, whatever else happens.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Forgets a connection that is read so.
+    pub(super) fn forget(&mut self, key: usize, reading: Reading) {
+        match reading {
+            Reading::Drained => {}
+            Reading::Ready => self.queue.retain(|other| *other != key),
+            Reading::Paused => self.paused.retain(|other| *other != key),
+        }
+    }
+
+    fn pause(&mut self, key: usize, until: Instant) {
+        self.paused.push(key);
+        self.until = Some(self.until.map_or(until, |other| other.min(until)));
+    }
+}
+
+impl Worker {
+    /// Epoll tells of a connection.
+    pub(super) fn told(&mut self, key: usize, flags: EventFlags) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if flags.contains(EventFlags::OUT) && connection.is_blocked() && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            connection.peer = Peer::Gone;
+        } else if flags.contains(EventFlags::RDHUP) {
+            connection.peer = connection.peer.max(Peer::HasEnded);
+        }
+        let input = EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP;
+        let listed = match connection.reading {
+            Reading::Drained => !flags.intersects(input),
+            Reading::Ready => true,
+            Reading::Paused => connection.peer != Peer::Gone,
+        };
+        if !listed {
+            self.ready.forget(key, connection.reading);
+            connection.reading = Reading::Ready;
+            self.ready.queue.push_back(key);
+        }
+    }
+
+    /// Reads those that are ready, each once. `true` if there were more than a turn can read.
+    pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
+        let turn = self.ready.queue.len().min(READS);
+        for _ in 0..turn {
+            let Some(key) = self.ready.queue.pop_front() else { break };
+            // Not in the queue: whoever closes it need not look for it there.
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.reading = Reading::Drained;
+            }
+            if self.serve(key, buffer, now)
+                && let Some(connection) = self.connections.get_mut(key)
+            {
+                connection.reading = Reading::Ready;
+                self.ready.queue.push_back(key);
+            }
+        }
+        turn == READS
+    }
+
+    /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.
+    ///
+    /// One whose other side is gone is read to its end.
+    pub(super) fn may_read(&mut self, key: usize, now: Instant) -> Option<usize> {
+        let connection = &mut self.connections[key];
+        let Some(switch) = &mut connection.switch else { return Some(usize::MAX) };
+        let pressure = self.dispatch.pressure(switch, now);
+        if connection.peer != Peer::Gone
+            && let Some(until) = connection.pause.wait(pressure.full, now)
+        {
+            // What it has sent is a sign of life, read or not.
+            connection.session.heard(now);
+            connection.reading = Reading::Paused;
+            switch.counters.pauses += 1;
+            self.ready.pause(key, until);
+            return None;
+        }
+        connection.pause.read();
+        switch.vital.refresh(now);
+        Some(pressure.room)
+    }
+
+    /// Lets those be read that have waited long enough, or whose apps have room.
+    pub(super) fn resume(&mut self, now: Instant) {
+        let room_came = self.dispatch.room_came(now);
+        let Some(until) = self.ready.until else { return };
+        if !room_came && now < until {
+            return;
+        }
+        self.ready.until = None;
+        for key in std::mem::take(&mut self.ready.paused) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            let Some(switch) = &connection.switch else { continue };
+            let full = self.dispatch.pressure(switch, now).full;
+            if let Some(until) = connection.pause.wait(full, now) {
+                self.ready.pause(key, until);
+            } else {
+                // Those that have waited longest come first.
+                connection.reading = Reading::Ready;
+                self.ready.queue.push_back(key);
+            }
+        }
+    }
+
+    /// Tells the operator which apps have begun to lose packet-ins, and which no longer do.
+    pub(super) fn tell_drops(&mut self, now: Instant) {
+        for link in &mut self.dispatch.links {
+            let app = &link.name;
+            match link.counts.news(now) {
+                Some(News::Began) if link.is_attached() => {
+                    warn!(app, "the app does not keep up; packet-ins for it are dropped");
+                }
+                Some(News::Began) => {
+                    warn!(
+                        app,
+                        "the app is away and too many wait for it; packet-ins for it are dropped"
+                    );
+                }
+                Some(News::Ended { dropped, took }) => {
+                    info!(app, dropped, ?took, "packet-ins for the app are no longer dropped");
+                }
+                None => {}
+            }
+        }
+    }
+}
