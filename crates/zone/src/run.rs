@@ -282,7 +282,7 @@ impl Zone {
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         let count = answers.oldest(&mut batch);
         self.app.host().aside = true;
-        let handled = call(&mut self.app, &mut self.wake_at_ns, &batch[..count]);
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), &batch[..count]);
         self.app.host().aside = false;
         let handled = handled?;
         self.app.host().services.give_back(answers, handled);
