@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak miri man
+.PHONY: help build demo check loom test hostile soak miri man bench bench-long peers
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -15,7 +15,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 OF ?= 1.3
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: ## compile the programs and the apps that ship, into target/debug
 	@.ci/need cargo cc
@@ -90,3 +90,21 @@ soak: build ## the long runs: apps die 100 times each way under traffic, the sto
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
+
+# Two cores: all of Rosemary on the one, ofbench on the other. What is compared with is built in a worktree
+# and a folder of its own, target/against.
+MEASURE := cargo cc python3 ss taskset
+
+bench: ## how fast it is, in tables: minutes (AGAINST=REV: this tree and another, in turn)
+	@.ci/need $(MEASURE)
+	@python3 experiments/speed/speed.py $(if $(AGAINST),--against $(AGAINST))
+
+bench-long: ## every figure of docs/performance.md: half an hour
+	@.ci/need $(MEASURE) $(LAB) ovs-testcontroller
+	@python3 experiments/speed/speed.py --long
+	cargo build --release --package rosemary-tests --example first_ping
+	@$(SUDO) target/release/examples/first_ping
+
+peers: ## Rosemary beside ovs-testcontroller and os-ken, by the same runs: minutes
+	@.ci/need $(MEASURE) ovs-testcontroller
+	@python3 experiments/peers/peers.py

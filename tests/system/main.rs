@@ -19,6 +19,7 @@ mod hostile;
 mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod limits;
 mod mininet;
 mod offences;
 mod pausing;

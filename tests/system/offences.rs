@@ -235,7 +235,7 @@ fn experimenter_that_was_not_granted_is_refused() {
 #[test]
 fn more_messages_than_the_operator_allows_are_refused() {
     in_a_lab(|lab| {
-        let keys = format!("{POLICY}\nflow-mods-per-second = 5");
+        let keys = format!("{POLICY}\nlimits = {{ flow-mods-per-second = 5 }}");
         let mut court = Court::open(lab, OF, &keys, "")?;
         let order = Order { count: 50, ..Order::flow_mod(&allowed()) };
         court.refuses(&order, 13, "more messages in a second than the operator allows")?;

@@ -166,7 +166,7 @@ mod tests {
             ..firewall.clone()
         };
         let counters =
-            AppCounters { name: "firewall".into(), delivered: 1234, dropped: 5, refused: 0 };
+            AppCounters { name: "firewall".into(), delivered: 1234, dropped: 5, ..<_>::default() };
         let lines = [firewall, observer].map(|app| Line::of(app, std::slice::from_ref(&counters)));
         assert_eq!(
             table(&lines),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kernel::query::{AppCounters, FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
-use monitor::admin::{Ask, Status, Tell};
+use monitor::admin::{Ask, ProgramUsage, Status, Tell};
 use monitor::config::{Config, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -107,6 +107,17 @@ impl Monitor {
     pub fn status(&self) -> Result<Status, AskError> {
         match self.ask(Ask::Status)? {
             (Tell::Status(status), _) => Ok(status),
+            (tell, _) => Err(refusal(tell)),
+        }
+    }
+
+    /// How much each program uses.
+    ///
+    /// # Errors
+    /// It did not answer, or refused.
+    pub fn usage(&self) -> Result<Vec<ProgramUsage>, AskError> {
+        match self.ask(Ask::Usage)? {
+            (Tell::Usage(usage), _) => Ok(usage),
             (tell, _) => Err(refusal(tell)),
         }
     }
@@ -266,7 +277,9 @@ fn refusal(tell: Tell) -> AskError {
     match tell {
         Tell::Refused { why } => AskError::Refused(why),
         Tell::Unavailable { why } => AskError::Unavailable(why),
-        Tell::Status(_) | Tell::Kernel => AskError::Unexpected { whom: "the monitor" },
+        Tell::Status(_) | Tell::Usage(_) | Tell::Kernel => {
+            AskError::Unexpected { whom: "the monitor" }
+        }
     }
 }
 

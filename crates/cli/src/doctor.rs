@@ -1,12 +1,15 @@
 //! `rosemary doctor`: what this machine lets Rosemary put around an app, found out by trying.
 //!
 //! A zone's own program confines itself as it would for an app, as the user who asks, and says what
-//! could be done. So what is told here is what an app started now would get.
+//! could be done. So what is told here is what an app started now would get. For its limits a group is made
+//! and removed.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use monitor::config::{Limit, Limits};
+use monitor::usage::{Keeper, Kept};
 use monitor::{places, trial};
 use serde::Serialize;
 use sys::jail::{Mechanism, Report, State};
@@ -42,13 +45,16 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let report = trial::run(&zone).context("cannot try to confine a process")?;
     let told = tell(&report);
     let gaps = report.gaps().len();
+    let keeper = Keeper::find();
+    let kept = Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
     if args.json {
         #[derive(Serialize)]
         struct Doctor<'a> {
             full: bool,
             zones: Vec<Told<'a>>,
+            limits: &'a [KeptLimit],
         }
-        let doctor = Doctor { full: gaps == 0, zones: told };
+        let doctor = Doctor { full: gaps == 0, zones: told, limits: &kept };
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
     } else {
         let mut text = String::from("The wall around an app, if you started Rosemary now:\n");
@@ -71,9 +77,51 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             1 => writeln!(text, "It has a gap."),
             gaps => writeln!(text, "It has {gaps} gaps."),
         };
+        text.push_str(&limits_told(&kept));
         say::data(text)?;
     }
     Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a limit is kept.
+#[derive(Debug, Serialize)]
+struct KeptLimit {
+    limit: &'static str,
+    #[serde(flatten)]
+    kept: Kept,
+}
+
+/// How the limits are kept, and what an app has of each where nothing is said.
+fn limits_told(all: &[KeptLimit]) -> String {
+    let mut text = String::from("The limits on an app, with what it has where nothing is said:\n");
+    let defaults = Limits::default();
+    let mut reasons: Vec<&str> = Vec::new();
+    for (KeptLimit { limit, kept }, of) in all.iter().zip(Limit::ALL) {
+        let how = match kept {
+            Kept::Group { version } => format!("by a cgroup (version {version}): cannot be passed"),
+            Kept::Process => "by setrlimit: cannot be passed".to_owned(),
+            Kept::Rosemary => "by Rosemary: more is refused or left out".to_owned(),
+            Kept::Looking { why } => {
+                if !reasons.contains(&why.as_str()) {
+                    reasons.push(why);
+                }
+                "by LOOKING twice a second: who is above is ended".to_owned()
+            }
+        };
+        let default = of.shown(defaults.of(of).hard);
+        let _ = writeln!(text, "  {limit:<22} {default:<8} {how}"); // a String takes everything
+    }
+    for why in &reasons {
+        let _ = writeln!(text, "              {why}");
+    }
+    if !reasons.is_empty() {
+        let _ = writeln!(
+            text,
+            "              -> start Rosemary as a service of systemd with Delegate=yes, or for a try as \
+             systemd-run --scope -p Delegate=yes rosemary up"
+        );
+    }
+    text
 }
 
 fn tell(report: &Report) -> Vec<Told<'_>> {
@@ -134,6 +182,17 @@ fn what_to_do(mechanism: Mechanism) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limit_that_nothing_better_keeps_is_told_with_its_reason_once() {
+        let keeper = Keeper::without_groups("there are none");
+        let kept =
+            Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
+        let text = limits_told(&kept);
+        assert!(text.contains("memory                 512 MiB  by LOOKING"), "{text}");
+        assert_eq!(text.matches("there are none").count(), 1, "{text}");
+        assert_eq!(text.matches("Delegate=yes").count(), 2, "{text}");
+    }
 
     #[test]
     fn each_gap_is_told_with_its_reason_and_what_to_do() {

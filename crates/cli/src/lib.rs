@@ -6,7 +6,8 @@
 //! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
 //! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
-//! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app |
+//! | [`top`] | `rosemary top`: how much each program uses, live |
+//! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app, and what keeps its limits |
 //! | [`flows`] | `rosemary flows`: what is in a switch's tables |
 //! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
@@ -35,4 +36,5 @@ pub mod scaffold;
 pub mod status;
 pub mod switches;
 mod table;
+pub mod top;
 pub mod up;

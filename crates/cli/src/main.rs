@@ -17,6 +17,7 @@ use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::scaffold::{self, AppCommand};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
+use rosemary_cli::top::{self, TopArgs};
 use rosemary_cli::{say, up};
 
 /// Rosemary: an SDN controller that stays up when its applications do not.
@@ -65,6 +66,8 @@ enum Command {
     Flows(FlowsArgs),
     /// Show the apps, their rights and how they fare
     Apps(AppsArgs),
+    /// Show how much each program uses, live
+    Top(TopArgs),
     /// Make apps
     #[command(subcommand)]
     App(AppCommand),
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::App(command) => scaffold::run(command).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),

@@ -21,6 +21,7 @@
 //! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
 //! | `wall` | how it confines itself |
+//! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //! | `rate` | how much outsiders can write into the log |
 //!
 //! The way of a packet-in through them is drawn in `docs/packet-in.md`.
@@ -51,6 +52,8 @@ mod rate;
 mod record;
 mod rewrite;
 pub mod server;
+#[cfg(feature = "bench")]
+pub mod stages;
 mod switch;
 pub mod tls;
 

@@ -96,7 +96,7 @@ pub struct FlowStatus {
 
 /// What became of the packet-ins for an app, and of its messages. Counted since the kernel started,
 /// over all incarnations of the app.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppCounters {
     /// The app's name.
     pub name: String,
@@ -106,6 +106,18 @@ pub struct AppCounters {
     pub dropped: u64,
     /// Messages of it that were refused.
     pub refused: u64,
+    /// Flow-mods, group-mods, meter-mods, port-mods and table-mods of it that went to switches.
+    #[serde(default)]
+    pub flow_mods: u64,
+    /// Packet-outs of it that did.
+    #[serde(default)]
+    pub packet_outs: u64,
+    /// Messages of it that did and ask for an answer.
+    #[serde(default)]
+    pub requests: u64,
+    /// Bytes that wait for it now, with the worker with which most do.
+    #[serde(default)]
+    pub queued: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.

@@ -13,6 +13,8 @@ use crate::supervise::State;
 pub enum Ask {
     /// What runs? Answered by [`Tell::Status`].
     Status,
+    /// How much does each program use? Answered by [`Tell::Usage`].
+    Usage,
     /// A connection to the kernel, please. Answered by [`Tell::Kernel`] or [`Tell::Unavailable`].
     Kernel,
 }
@@ -22,6 +24,8 @@ pub enum Ask {
 pub enum Tell {
     /// What runs.
     Status(Status),
+    /// How much each program uses: the monitor, the kernel, and the apps in their order.
+    Usage(Vec<ProgramUsage>),
     /// Descriptor: a socket whose other end the kernel was given; it speaks `kernel::query`.
     Kernel,
     /// You may not ask, or not this.
@@ -121,4 +125,50 @@ pub struct AppStatus {
     pub restarts: u64,
     /// How it ended last, as a phrase.
     pub last_exit: Option<String>,
+}
+
+/// How much a program uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramUsage {
+    /// Its name; an app's own.
+    pub name: String,
+    /// What it is: `monitor`, `kernel`, `app`, or `kernel app`, whose memory and time are the kernel's.
+    pub kind: String,
+    /// What it does.
+    pub state: State,
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// How much it uses of everything that there can be a limit on.
+    pub uses: Vec<Amount>,
+    /// The limits whose soft value it is above now, by name.
+    pub above: Vec<String>,
+    /// Packet-ins that the app gets in a second; `None` if not known, as of others.
+    pub events_per_second: Option<u64>,
+    /// Packet-ins that it did not get because it did not keep up, since the kernel started.
+    pub dropped: Option<u64>,
+    /// Messages of it that were refused, since the kernel started.
+    pub refused: Option<u64>,
+}
+
+impl ProgramUsage {
+    /// How much it uses of that, by the name of the limit.
+    pub fn amount(&self, limit: &str) -> Option<&Amount> {
+        self.uses.iter().find(|it| it.limit == limit)
+    }
+}
+
+/// How much a program uses of something, in its unit: bytes, bytes or messages in a second, descriptors,
+/// threads, thousandths of a processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Of what: the name of the limit, as in the configuration.
+    pub limit: String,
+    /// How much; `None` if not known.
+    pub value: Option<u64>,
+    /// Above this it is told; `None` for no limit.
+    pub soft: Option<u64>,
+    /// More than this there is not; `None` for no limit.
+    pub hard: Option<u64>,
 }

@@ -7,7 +7,7 @@ use kernel::control::Host;
 use kernel::policy::Policy;
 use sdk::services::Service;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, MOST_APPS, ServiceRight};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -26,6 +26,8 @@ pub(crate) struct App {
     pub(crate) policy: Policy,
     /// What is to run it.
     pub(crate) host: Host,
+    /// How much it may use.
+    pub(crate) limits: Limits,
     /// What it may read of the machine's files.
     pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
@@ -57,9 +59,21 @@ pub(crate) fn apps(
         .map(|(app, policy)| {
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
-            let AppConfig { name, config: file, host, read, services, service_rights, .. } = app;
-            let config = file;
-            Ok(App { name, object, config, policy, host, read, hang, services, service_rights })
+            let AppConfig { name, config: file, host, read, limits, .. } = app;
+            let (services, service_rights) = (app.services, app.service_rights);
+            let app = App {
+                name,
+                object,
+                config: file,
+                policy,
+                host,
+                read,
+                limits,
+                hang,
+                services,
+                service_rights,
+            };
+            Ok(app)
         })
         .collect()
 }

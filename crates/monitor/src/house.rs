@@ -13,25 +13,28 @@
 //!                    rings on its Ready
 //! ```
 
+mod entrance;
 mod heard;
 mod operators;
 mod services;
+mod usage;
 
 use std::io;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::control::{self, AppId, Plain, Request};
+use kernel::control::{AppId, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Apart;
 use tracing::{info, warn};
 
+pub(crate) use self::entrance::Entrance;
 use crate::choice::App;
+use crate::config::Limits;
 use crate::error::StartError;
-use crate::keys::SealedKeys;
-use crate::listen::Listener;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program};
@@ -41,6 +44,9 @@ use crate::rights;
 use crate::service::Service;
 use crate::signals::Signals;
 use crate::supervise::State;
+use crate::usage::counters::Counters;
+use crate::usage::meter::Meter;
+use crate::usage::{Keeper, PERIOD};
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 use crate::zone::{Heard, Zone};
@@ -67,34 +73,12 @@ pub(crate) struct House {
     services: Vec<Service>,
     reception: Reception,
     signals: Signals,
+    counters: Counters,
+    kernel_meter: Meter,
+    own_meter: Meter,
+    look_at: Instant,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
-}
-
-/// How switches come in; every kernel gets the same.
-#[derive(Debug)]
-pub(crate) struct Entrance {
-    pub(crate) listeners: Vec<Listener>,
-    pub(crate) plain: Plain,
-    pub(crate) keys: Option<SealedKeys>,
-    /// How many threads serve them; `None` for one per CPU.
-    pub(crate) workers: Option<u16>,
-}
-
-impl Entrance {
-    /// What tells a kernel, and the descriptors that go with it.
-    fn start(
-        &self,
-        run_as: Option<u32>,
-        apps: Vec<control::App>,
-    ) -> (Request, Vec<BorrowedFd<'_>>) {
-        let listeners = self.listeners.iter().map(Listener::address).collect();
-        let tls = self.keys.is_some();
-        let sockets = self.listeners.iter().map(AsFd::as_fd);
-        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        let (plain, workers) = (self.plain, self.workers);
-        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
-    }
 }
 
 /// What has become readable.
@@ -115,6 +99,7 @@ enum Source {
     ServiceControl(usize),
     ServiceEnd(usize),
     ServiceRefusal(usize),
+    Counters,
 }
 
 impl House {
@@ -129,23 +114,30 @@ impl House {
         reception: Reception,
         signals: Signals,
         wall: Option<Require>,
+        keeper: Keeper,
         state_dir: &Path,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
+        let keeper = Arc::new(keeper);
         let apps: Vec<(AppId, App)> = apps.collect();
         let (rights, idle) = rights::of(&apps);
         Self::tell_of_idle_rights(&idle);
         let running = apps.iter().map(|(_, app)| app);
         let services = services::needed(running, &places, users, wall, state_dir)?;
         let zone = |((number, app), rights)| {
-            Zone::new(number, app, places.zone.clone(), users, wall, rights)
+            Zone::new(number, app, places.zone.clone(), users, wall, rights, &keeper)
         };
         let zones = apps.into_iter().zip(rights).map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
             users,
-            kernel: Program::new(Voice::Kernel, places.kernel, Apart::find()),
+            kernel: Program::new(
+                Voice::Kernel,
+                places.kernel,
+                Apart::find(),
+                (keeper, Limits::none()),
+            ),
             kernel_refusals: Refusals::of_kernel(Instant::now()),
             watch: None,
             hung: None,
@@ -153,6 +145,10 @@ impl House {
             services,
             reception,
             signals,
+            counters: Counters::default(),
+            kernel_meter: Meter::new(Limits::none(), Vec::new()),
+            own_meter: Meter::new(Limits::none(), Vec::new()),
+            look_at: Instant::now(),
             over_at: None,
         })
     }
@@ -210,6 +206,10 @@ impl House {
         self.look_at_kernel(now);
         self.attend_services(now);
         self.reception.drop_silent(now);
+        if self.look_at <= now {
+            self.look_at = now + PERIOD;
+            self.look(now);
+        }
     }
 
     /// Ends a kernel that hangs in one of its apps.
@@ -237,6 +237,7 @@ impl House {
             }
         };
         self.kernel.start(now);
+        self.kernel_meter.begin();
         if self.kernel.pid().is_none() {
             return;
         }
@@ -268,6 +269,7 @@ impl House {
     /// What the kernel's end means for the apps.
     fn kernel_ended(&mut self, death: &Death, now: Instant) {
         self.kernel_refusals.over();
+        self.counters.kernel_ended();
         let watch = self.watch.take().filter(|_| death.by_itself);
         let named = match self.hung.take() {
             Some(app) => vec![app],
@@ -313,6 +315,9 @@ impl House {
         if let Some(fd) = self.kernel_refusals.fd() {
             watch(Source::KernelRefusal, fd);
         }
+        if let Some(fd) = self.counters.fd() {
+            watch(Source::Counters, fd);
+        }
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
@@ -352,6 +357,7 @@ impl House {
             .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
+            .chain([self.look_at])
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
             .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.over_at)
@@ -385,6 +391,7 @@ impl House {
             | Source::ServiceControl(_)
             | Source::ServiceEnd(_)
             | Source::ServiceRefusal(_) => self.handle_service(source, now),
+            Source::Counters => self.hear_counters(now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if let Some(death) = self.kernel.reap(now) {

@@ -18,6 +18,7 @@
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs` | what a program writes, on its way into the log |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
+//! | `usage/` | how much each program uses, and who keeps it below its limits |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
@@ -52,12 +53,14 @@ mod service;
 mod signals;
 pub mod supervise;
 pub mod trial;
+pub mod usage;
 mod users;
 pub mod wall;
 mod zone;
 
 use std::path::{Path, PathBuf};
 
+use ::zone::Limit;
 use kernel::control::Plain;
 use tracing::{info, warn};
 
@@ -70,6 +73,7 @@ use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
+use crate::usage::{Keeper, Kept};
 use crate::wall::Require;
 
 /// Says, before anything is started, that the wall cannot be as high as the operator wants it.
@@ -93,6 +97,25 @@ fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), St
         }
     }
     Ok(())
+}
+
+/// Who keeps the limits of programs; says which are kept less than they could be.
+fn keeper(options: &Options) -> Keeper {
+    let keeper = match () {
+        () if options.unconfined => Keeper::without_groups("--unconfined was given"),
+        () if options.no_cgroups => Keeper::without_groups("--no-cgroups was given"),
+        () => Keeper::find(),
+    };
+    for limit in [Limit::Memory, Limit::Cpu] {
+        if let Kept::Looking { why } = keeper.kept(limit) {
+            let limit = limit.name();
+            warn!(
+                limit,
+                why, "no cgroups: apps above it are ended, when they are seen; see rosemary doctor"
+            );
+        }
+    }
+    keeper
 }
 
 /// Says, before anything is started, that an app would see what is Rosemary's `own`.
@@ -146,8 +169,10 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };
+    let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
-    let mut house = House::new(places, apps, entrance, reception, signals, wall, &state_dir)?;
+    let mut house =
+        House::new(places, apps, entrance, reception, signals, wall, keeper, &state_dir)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -68,6 +68,9 @@ pub struct Options {
     /// Runs apps without any wall, for tests of the wall.
     #[arg(long, hide = true)]
     pub unconfined: bool,
+    /// Makes no cgroups, for tests of what is left then.
+    #[arg(long, hide = true)]
+    pub no_cgroups: bool,
     /// Where the sockets are.
     #[command(flatten)]
     pub place: Place,
@@ -187,6 +190,9 @@ impl Options {
         }
         if self.unconfined {
             args.push("--unconfined".into());
+        }
+        if self.no_cgroups {
+            args.push("--no-cgroups".into());
         }
         let paths = [
             ("--state-dir", &self.state_dir),

@@ -3,8 +3,8 @@
 //! Each program has a pipe of its own for it, of which it has nothing but the writing end: it can
 //! neither read what the operator types nor stop the terminal, and what the pipe does not take it
 //! loses. Of the kernel and of services the lines are passed on as they are. A zone's may be an app's, and so anything: they
-//! are cut, their control characters are shown, they stand under the app's name, and there are at most
-//! [`BURST`] at once and [`PER_SECOND`] in the long run; the others are counted, and the number is said.
+//! are cut, their control characters are shown, they stand under the app's name, and they have so many bytes
+//! in a second as its limits say, and ten times as many at once; the others are counted, and the number is said.
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,11 +19,11 @@ const CHUNK: usize = 16 * 1024;
 /// Chunks that are read when the program has ended: more than a pipe holds.
 const CHUNKS_AT_END: usize = 8;
 
-/// Lines of an app at once.
-const BURST: u32 = 100;
+/// Seconds whose bytes an app may write at once.
+const BURST: u64 = 10;
 
-/// Lines of an app in the long run.
-const PER_SECOND: u32 = 10;
+/// Bytes that each line counts more than it has: the log puts time and name before it.
+const HEAD: u64 = 100;
 
 /// Whose words they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,13 +56,26 @@ pub(crate) struct Output {
     /// Whether the line was longer than may be, and its rest is skipped.
     cut: bool,
     allowance: Allowance,
+    written: u64,
+    left_out: u64,
 }
 
 impl Output {
-    /// Of a pipe that does not block.
-    pub(crate) fn new(pipe: OwnedFd, voice: Voice, now: Instant) -> Self {
-        let allowance = Allowance::new(now);
-        Self { pipe: Some(pipe), voice, line: Vec::new(), cut: false, allowance }
+    /// Of a pipe that does not block; an app's has so many bytes in a second.
+    pub(crate) fn new(pipe: OwnedFd, voice: Voice, per_second: u64, now: Instant) -> Self {
+        let allowance = Allowance::new(per_second, now);
+        let (line, cut) = (Vec::new(), false);
+        Self { pipe: Some(pipe), voice, line, cut, allowance, written: 0, left_out: 0 }
+    }
+
+    /// Bytes that it wrote.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Lines that were left out.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Readable when it has written something.
@@ -108,6 +121,7 @@ impl Output {
         match rustix::io::read(pipe, &mut chunk) {
             Ok(size @ 1..) => {
                 chunk.truncate(size);
+                self.written += size as u64;
                 self.take(&chunk, now);
                 true
             }
@@ -146,9 +160,11 @@ impl Output {
                 sys::log::pass_on(&line);
             }
             Voice::Zone(app) => {
-                if let Some(left_out) = self.allowance.admit(now) {
+                if let Some(left_out) = self.allowance.admit(line.len() as u64, now) {
                     say_left_out(app, left_out);
                     say(app, &line);
+                } else {
+                    self.left_out += 1;
                 }
             }
         }
@@ -199,39 +215,39 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// How many lines may still be said.
+/// How much may still be said.
 #[derive(Debug)]
 struct Allowance {
-    lines: u32,
+    per_second: u64,
+    bytes: u64,
     grown_at: Instant,
     left_out: u64,
     left_out_at: Instant,
 }
 
 impl Allowance {
-    fn new(now: Instant) -> Self {
-        Self { lines: BURST, grown_at: now, left_out: 0, left_out_at: now }
+    fn new(per_second: u64, now: Instant) -> Self {
+        let bytes = per_second.saturating_mul(BURST);
+        Self { per_second, bytes, grown_at: now, left_out: 0, left_out_at: now }
     }
 
-    /// Whether a line may be said: how many were left out before it, which is a line too, or
-    /// `None`, and then it is counted.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
-        let each = Duration::from_secs(1) / PER_SECOND;
-        let time = now.saturating_duration_since(self.grown_at);
-        if time >= each * BURST {
-            (self.lines, self.grown_at) = (BURST, now);
+    /// Whether a line of so many bytes may be said: how many were left out before it, which is a line
+    /// too, or `None`, and then it is counted.
+    fn admit(&mut self, size: u64, now: Instant) -> Option<u64> {
+        let ms = now.saturating_duration_since(self.grown_at).as_millis();
+        let grown = u128::from(self.per_second) * ms / 1_000;
+        if grown > 0 {
+            let most = self.per_second.saturating_mul(BURST);
+            let grown = u64::try_from(grown).unwrap_or(u64::MAX);
+            (self.bytes, self.grown_at) = (self.bytes.saturating_add(grown).min(most), now);
         }
-        while self.lines < BURST && now.saturating_duration_since(self.grown_at) >= each {
-            self.lines += 1;
-            self.grown_at += each;
-        }
-        let cost = 1 + u32::from(self.left_out > 0);
-        if self.lines < cost {
+        let lines = 1 + u64::from(self.left_out > 0);
+        let Some(left) = self.bytes.checked_sub(size + lines * HEAD) else {
             self.left_out += 1;
             self.left_out_at = now;
             return None;
-        }
-        self.lines -= cost;
+        };
+        self.bytes = left;
         Some(self.take_left_out())
     }
 
@@ -252,25 +268,36 @@ mod tests {
     #[test]
     fn flood_is_cut_to_a_burst_and_a_trickle_and_what_was_left_out_is_counted() {
         let begin = Instant::now();
-        let mut allowance = Allowance::new(begin);
+        let mut allowance = Allowance::new(1_000, begin);
         let (mut said, mut counted) = (0, 0);
         for ms in 0..10_000 {
             let now = begin + Duration::from_millis(ms);
             for _ in 0..10 {
-                if let Some(left_out) = allowance.admit(now) {
-                    said += 1 + u64::from(left_out > 0);
+                if let Some(left_out) = allowance.admit(100, now) {
+                    said += 200 + u64::from(left_out > 0) * HEAD;
                     counted += left_out + 1;
                 }
             }
         }
-        assert!((190..=200).contains(&said), "{said}");
+        assert!(
+            (19_000..=20_000).contains(&said),
+            "ten seconds' at once, and ten seconds': {said}"
+        );
         assert_eq!(counted + allowance.left_out, 100_000);
         let last = begin + Duration::from_millis(9_999);
         assert_eq!(allowance.next_due(), Some(last + Duration::from_secs(1)));
         let later = last + Duration::from_secs(60);
-        assert!(allowance.admit(later).is_some_and(|left_out| left_out > 0));
-        assert_eq!(allowance.lines, BURST - 2);
+        assert!(allowance.admit(100, later).is_some_and(|left_out| left_out > 0));
+        assert_eq!(allowance.bytes, 10_000 - 100 - 2 * HEAD);
         assert_eq!(allowance.next_due(), None);
+    }
+
+    #[test]
+    fn app_that_may_write_nothing_is_cut_off_and_one_without_limit_is_not() {
+        let now = Instant::now();
+        assert_eq!(Allowance::new(0, now).admit(0, now + Duration::from_secs(99)), None);
+        let mut allowance = Allowance::new(u64::MAX, now);
+        assert!((0..1_000).all(|_| allowance.admit(1 << 20, now).is_some()));
     }
 
     #[test]
@@ -284,13 +311,14 @@ mod tests {
     fn line_without_an_end_is_cut_and_its_end_is_not_another_line() {
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         let now = Instant::now();
-        let mut output = Output::new(reader, Voice::Zone("test".into()), now);
+        let mut output = Output::new(reader, Voice::Zone("test".into()), 1 << 20, now);
         for _ in 0..1_000 {
             output.take(&[b'x'; 1_000], now);
         }
         assert_eq!(output.line.len(), output.voice.longest());
         output.take(b"tail\nnext", now);
         assert_eq!(output.line, b"next");
-        assert_eq!(output.allowance.lines, BURST - 1);
+        let longest = output.voice.longest() as u64;
+        assert_eq!(output.allowance.bytes, (10 << 20) - longest - "...".len() as u64 - HEAD);
     }
 }

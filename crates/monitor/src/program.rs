@@ -8,16 +8,26 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sys::cgroup::Group;
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Apart, Child};
+use sys::process::{Apart, Child, Exit, Usage};
 use tracing::{error, info, warn};
+use zone::Limit;
 
+use crate::config::Limits;
 use crate::output::{Output, Voice, shown};
-use crate::supervise::{Due, Ended, Limits, Next, Supervision};
+use crate::supervise::{self, Due, Ended, Next, Supervision};
+use crate::usage::Keeper;
+use crate::usage::meter::Sample;
+
+/// The signal by which the system ends who is at its limit of memory.
+const KILL: i32 = Signal::KILL.as_raw();
 
 /// What a program learns from the environment: how to log.
 const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
@@ -30,6 +40,8 @@ pub(crate) struct Program {
     voice: Voice,
     /// Who keeps what it forks where it ends with it.
     apart: Apart,
+    keeper: Arc<Keeper>,
+    limits: Limits,
     supervision: Supervision,
     process: Option<Process>,
 }
@@ -42,6 +54,8 @@ struct Process {
     output: Output,
     /// Why it was killed, once that was done and said: once is enough.
     killed: Option<Killed>,
+    /// Behind `child`, without which it is empty and can be removed.
+    group: Group,
 }
 
 #[derive(Debug)]
@@ -61,15 +75,21 @@ pub(crate) struct Death {
 }
 
 impl Program {
-    /// The kernel or a zone, whose program is in `file`; it is not started.
-    pub(crate) fn new(voice: Voice, file: PathBuf, apart: Apart) -> Self {
-        let supervision = Supervision::new(Limits::default());
+    /// The kernel or a zone, whose program is in `file`; it is not started. `keeper` keeps it below
+    /// `limits`.
+    pub(crate) fn new(
+        voice: Voice,
+        file: PathBuf,
+        apart: Apart,
+        (keeper, limits): (Arc<Keeper>, Limits),
+    ) -> Self {
+        let supervision = Supervision::new(supervise::Limits::default());
         let name = match &voice {
             Voice::Kernel => "kernel".into(),
             Voice::Service(name) => format!("service {name}"),
             Voice::Zone(app) => format!("zone {app}"),
         };
-        Self { name, file, voice, apart, supervision, process: None }
+        Self { name, file, voice, apart, keeper, limits, supervision, process: None }
     }
 
     pub(crate) fn supervision(&self) -> &Supervision {
@@ -160,9 +180,34 @@ impl Program {
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
+        let group = match &self.voice {
+            Voice::Kernel => self.keeper.tree().group("kernel", &Keeper::kernels_bounds()),
+            Voice::Zone(app) => self
+                .keeper
+                .tree()
+                .group(&format!("zone-{app}"), &Keeper::bounds(&self.limits, self.apart)),
+        }?;
+        group.start_in(&mut command)?;
         let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;
-        let output = Output::new(output, self.voice.clone(), now);
-        Ok(Process { child, control: Some(ours), output, killed: None })
+        let log = self.limits.of(Limit::Log).hard;
+        let output = Output::new(output, self.voice.clone(), log, now);
+        Ok(Process { child, control: Some(ours), output, killed: None, group })
+    }
+
+    /// What it has used; `None` if it does not run, or is just ending.
+    pub(crate) fn sample(&self) -> Option<Sample> {
+        let Process { child, output, group, .. } = self.process.as_ref()?;
+        let own = Usage::of(child.pid()).ok()?;
+        let all = group.used().unwrap_or_default(); // as if it were in none
+        Some(Sample {
+            cpu: all.cpu.unwrap_or(own.cpu),
+            memory: all.memory.unwrap_or(own.memory),
+            threads: own.threads,
+            descriptors: own.descriptors,
+            log: output.written(),
+            log_left_out: output.left_out(),
+            refused_threads: all.refused_tasks,
+        })
     }
 
     /// Sends it `request`; a process that does not listen is killed.
@@ -248,7 +293,16 @@ impl Program {
         let process = self.process.as_mut()?;
         let exit = match process.child.try_reap() {
             Ok(None) => return None,
-            Ok(Some(exit)) => exit.to_string(),
+            Ok(Some(exit)) => {
+                // The system ends who is at its limit of memory by the same signal as we do.
+                let killed = process.killed.is_none() && exit == Exit::Signal(KILL);
+                if killed && process.group.used().is_ok_and(|used| used.memory_kills > 0) {
+                    let most = Limit::Memory.shown(self.limits.of(Limit::Memory).hard);
+                    format!("{exit}: it was at its memory limit of {most}")
+                } else {
+                    exit.to_string()
+                }
+            }
             Err(error) => format!("ended, and the system does not say how: {error}"),
         };
         let pid = process.child.pid();
@@ -317,12 +371,14 @@ mod tests {
     #[test]
     fn program_that_does_not_exist_is_tried_again_later() {
         let now = Instant::now();
-        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), Apart::No);
+        let keeper = Arc::new(Keeper::without_groups("a test"));
+        let limits = (keeper, Limits::none());
+        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), Apart::No, limits);
         program.want(now);
         assert!(program.is_start_due(now));
         program.start(now);
         assert!(!program.is_start_due(now));
         assert!(program.supervision().last_exit().unwrap().contains("/nowhere"));
-        assert!(program.is_start_due(now + Limits::default().min_run));
+        assert!(program.is_start_due(now + supervise::Limits::default().min_run));
     }
 }

@@ -29,7 +29,8 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     let mut command = Command::new(zone);
     command.env_clear().current_dir("/");
     let (child, _output) = Child::spawn_with(apart, &mut command, theirs)?;
-    let wall = Wall { run_as: users.for_app(u16::MAX), full: false, read: Vec::new() };
+    let limits = zone::wall::LIMITS;
+    let wall = Wall { run_as: users.for_app(u16::MAX), full: false, read: Vec::new(), limits };
     // An object like any: that it can be copied is a part of it.
     let object = sys::shm::sealed_copy("object", b"object")?;
     ours.send(&Request::Try { wall }, &[object.as_fd()]).map_err(io::Error::other)?;

@@ -7,12 +7,14 @@
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
 use sdk::services::Service;
 use services::control::{Client, Rights};
+use sys::jail;
 use sys::process::Apart;
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
@@ -28,6 +30,8 @@ use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
 use crate::progress::{self, Watch};
 use crate::supervise::State;
+use crate::usage::Keeper;
+use crate::usage::meter::Meter;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 
@@ -54,6 +58,9 @@ pub(crate) struct Zone {
     services: Vec<Service>,
     rights: Rights,
     attachment: Attachment,
+    /// What setrlimit(2) is told.
+    process_limits: jail::Limits,
+    pub(crate) meter: Meter,
     /// Whether its app's calls come back, while its process runs.
     pub(crate) watch: Option<Watch>,
     /// What a call of its app may last.
@@ -93,11 +100,19 @@ impl Zone {
         users: Users,
         wall: Option<Require>,
         rights: Rights,
+        keeper: &Arc<Keeper>,
     ) -> Self {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
         Self {
             app,
-            program: Program::new(Voice::Zone(of.name.clone()), host, apart),
+            program: Program::new(
+                Voice::Zone(of.name.clone()),
+                host,
+                apart,
+                (keeper.clone(), of.limits.clone()),
+            ),
+            process_limits: keeper.process_limits(&of.limits),
+            meter: keeper.meter(of.limits),
             wall,
             refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
@@ -136,11 +151,13 @@ impl Zone {
         }
         self.failed = false;
         self.refusals.over();
+        self.meter.begin();
         self.program.start(now);
         let wall = self.wall.map(|require| Wall {
             run_as: self.run_as,
             full: require == Require::Full,
             read: self.read.clone(),
+            limits: self.process_limits,
         });
         let (name, numbers) = (self.name.clone(), self.numbers());
         let services = self.services.iter().map(|it| it.name().to_owned()).collect();
@@ -417,14 +434,24 @@ impl Zone {
         run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
     }
 
+    /// Its process, what it does, and how often it was started again, while the kernel is that.
+    pub(crate) fn runs_as(&self, kernel: Option<u32>, state: State) -> (Option<u32>, State, u64) {
+        let supervision = self.program.supervision();
+        let restarts = (self.hosting.starts() + supervision.starts()).saturating_sub(1);
+        if self.is_for_kernel() {
+            (kernel, self.hosting.state(state), restarts)
+        } else {
+            (self.program.pid(), supervision.state(), restarts)
+        }
+    }
+
     /// For the operator; `kernel` is that of this moment.
     pub(crate) fn status(&self, kernel: &KernelStatus) -> AppStatus {
-        let supervision = self.program.supervision();
-        let (pid, state, last_exit) = if self.is_for_kernel() {
-            (kernel.pid, self.hosting.state(kernel.state), kernel.last_exit.as_deref())
+        let (pid, state, restarts) = self.runs_as(kernel.pid, kernel.state);
+        let last_exit = if self.is_for_kernel() {
+            kernel.last_exit.as_deref()
         } else {
-            let last_exit = supervision.last_exit().or(self.hosting.demoted());
-            (self.program.pid(), supervision.state(), last_exit)
+            self.program.supervision().last_exit().or(self.hosting.demoted())
         };
         let Band { lowest, highest } = self.policy.band;
         AppStatus {
@@ -439,7 +466,7 @@ impl Zone {
             pid,
             uid: self.uid(),
             state,
-            restarts: (self.hosting.starts() + supervision.starts()).saturating_sub(1),
+            restarts,
             last_exit: last_exit.map(Into::into),
         }
     }

@@ -70,6 +70,10 @@ enum {
     /* Replies, errors and flow-removed messages that did not reach this application, for want of room or
      * because it was away or the switch did not answer; body: how many, as a uint64_t. About no switch. */
     ROSEMARY_LOST = 12,
+    /* This application uses more than its soft limit of something, or as much as its hard one; `reason` is
+     * ROSEMARY_LIMIT_*, body: struct rosemary_alert. About no switch. Told once, and again at the earliest
+     * after ten seconds, if it used less meanwhile. Not told to an application in the kernel. */
+    ROSEMARY_ALERT = 13,
     /* From a service, `reason` is which (ROSEMARY_SERVICE_*). `table_id` is ROSEMARY_SERVICE_ANSWERED: `cookie`
      * is the request, body the answer; a request may be answered several times, as its service says;
      * ..._UNAVAILABLE: the request in `cookie` is over, and may or may not have been done; ..._UP: the service
@@ -124,6 +128,19 @@ enum {
     ROSEMARY_REFUSED_UNANSWERED = 14
 };
 
+/* What an application may use so much of and no more, with its unit. */
+enum {
+    ROSEMARY_LIMIT_MEMORY = 1,      /* bytes */
+    ROSEMARY_LIMIT_CPU = 2,         /* thousandths of a processor */
+    ROSEMARY_LIMIT_DESCRIPTORS = 3, /* open at once */
+    ROSEMARY_LIMIT_THREADS = 4,     /* at once */
+    ROSEMARY_LIMIT_FLOW_MODS = 5,   /* and group-, meter-, port- and table-mods, in a second */
+    ROSEMARY_LIMIT_PACKET_OUTS = 6, /* in a second */
+    ROSEMARY_LIMIT_REQUESTS = 7,    /* for answers of switches, in a second */
+    ROSEMARY_LIMIT_LOG = 8,         /* bytes in a second */
+    ROSEMARY_LIMIT_QUEUE = 9        /* bytes of records that wait */
+};
+
 /* `reason` of ROSEMARY_PORT, as in OpenFlow. */
 enum { ROSEMARY_PORT_ADD = 0, ROSEMARY_PORT_DELETE = 1, ROSEMARY_PORT_MODIFY = 2 };
 
@@ -163,6 +180,14 @@ struct rosemary_port {
     char     name[16];    /* ends with a NUL unless it has all 16 bytes */
     uint32_t curr_speed;  /* kbit/s; 0 if not known */
     uint32_t reserved2[2];
+};
+
+/* The body of ROSEMARY_ALERT, in the unit of the limit. 24 bytes. */
+struct rosemary_alert {
+    uint64_t value;       /* how much it uses */
+    uint64_t soft;        /* above this it is told */
+    uint64_t hard;        /* more than this there is not: a call fails, a message is refused, or the
+                             application is ended; UINT64_MAX: no limit */
 };
 
 /* The body of a record. */

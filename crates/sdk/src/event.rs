@@ -6,6 +6,7 @@ use openflow::{
 };
 
 use crate::abi::{self, Record, RecordKind, Refusal};
+use crate::alert::Alert;
 use crate::network::Xid;
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
 
@@ -73,6 +74,8 @@ pub enum Event<'a> {
     /// no room for them, it was away, or the switch did not answer for too long. A reply of
     /// which a part is missing counts once, and ends there.
     Lost(u64),
+    /// This application uses more than its soft limit of something, or as much as its hard one.
+    Alert(Alert),
     /// A service that is named for this application is there, for the first time or anew: watches
     /// and requests that were made before are over.
     ServiceUp(Service),
@@ -309,6 +312,9 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::Service) {
             return Self::of_service(record, body);
+        }
+        if is(RecordKind::Alert) {
+            return Some(Self::Alert(Alert::of(record, body)?));
         }
         let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {

@@ -19,6 +19,7 @@
 #![deny(unsafe_code)] // the module `abi` alone may, with its reasons
 
 pub mod abi;
+mod alert;
 mod app;
 mod event;
 mod network;
@@ -28,6 +29,7 @@ pub mod services;
 pub mod testing;
 
 pub use abi::Refusal;
+pub use alert::{Alert, Limit};
 pub use app::{App, Batch};
 pub use event::{Event, FlowRemoved, PacketIn, Port, PortChange, Reply, Switch, SwitchError};
 pub use network::{Network, SendError, Xid};

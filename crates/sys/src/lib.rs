@@ -8,6 +8,7 @@
 //! | [`shm`] | memfds, sealed against resizing and, for the reader's side, against writing |
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
 //! | [`doorbell`] | a pipe that wakes a peer that sleeps |
+//! | [`cgroup`] | groups of processes with limits, in both of Linux' versions |
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
 //! | [`packets`] | packets of bytes between a zone and a service |
 //! | [`clock`] | the time that applications are told |
@@ -22,6 +23,7 @@
 //! What it will never do: speak OpenFlow, know what an application is for, decide a policy, or
 //! open anything that its caller did not name.
 
+pub mod cgroup;
 pub mod channel;
 pub mod clock;
 pub mod doorbell;

@@ -10,6 +10,7 @@
 //! unless it leaves the child's process group.
 
 mod init;
+mod usage;
 
 use std::cell::Cell;
 use std::io;
@@ -28,6 +29,7 @@ use rustix::thread::{Gid, Uid};
 
 pub use self::init::{can_set_apart, split_off_init};
 pub(crate) use self::init::{made_user_namespace, set_apart, try_first};
+pub use self::usage::Usage;
 use crate::channel::Channel;
 
 /// Has the child killed when the thread that starts it ends, however that ends.

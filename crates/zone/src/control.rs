@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use sys::jail::Report;
+use sys::jail::{Limits, Report};
 
 /// The numbers on switches that are an app's: of its 0, and of its highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,13 @@ pub enum Request {
         /// Its name.
         name: String,
     },
+    /// The app uses more of something than its soft limit, or as much as its hard one: tell it.
+    Alert {
+        /// Of what: the number of an [`sdk::Limit`].
+        limit: u8,
+        /// How much, its soft and its hard limit.
+        numbers: [u64; 3],
+    },
     /// Exit with code 0 after the batch in hand.
     Stop,
 }
@@ -72,6 +79,8 @@ pub struct Wall {
     pub full: bool,
     /// What the app may read, by absolute paths.
     pub read: Vec<PathBuf>,
+    /// What setrlimit(2) is told.
+    pub limits: Limits,
 }
 
 /// A zone to the monitor.

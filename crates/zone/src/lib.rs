@@ -21,3 +21,5 @@ pub mod host;
 pub mod run;
 pub mod services;
 pub mod wall;
+
+pub use sdk::Limit;

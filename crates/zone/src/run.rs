@@ -23,8 +23,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sdk::abi::host::{Answer as Answered, Failed, Host as _, HostedApp, LoadError};
-use sdk::abi::{MAX_CONFIG, RecordKind};
+use sdk::Alert;
+use sdk::abi::host::{Answer as Answered, Failed, Gathered, Host as _, HostedApp, LoadError};
+use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
@@ -125,6 +126,8 @@ struct Zone {
     next: usize,
     /// The ring that is telling its part of the snapshot; the others wait.
     telling: Option<usize>,
+    /// What the monitor has to tell the application of its limits.
+    alerts: Gathered<()>,
     wake_at_ns: Option<u64>,
 }
 
@@ -180,7 +183,8 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
 
 impl Zone {
     fn of(app: HostedApp<ZoneHost>) -> Self {
-        Self { app, rings: Vec::new(), up_bell: None, next: 0, telling: None, wake_at_ns: None }
+        let (rings, alerts) = (Vec::new(), Gathered::default());
+        Self { app, rings, up_bell: None, next: 0, telling: None, alerts, wake_at_ns: None }
     }
 
     fn live(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
@@ -206,6 +210,9 @@ impl Zone {
     /// Calls the application, with what came by the next ring that has something for it, or because
     /// it is time. `false` if there is nothing to do.
     fn turn(&mut self) -> Result<bool, ZoneError> {
+        if self.tell_alerts()? {
+            return Ok(true);
+        }
         let count = self.rings.len();
         let (first, count) = self.telling.map_or((self.next, count), |ring| (ring, 1));
         for number in first..first + count {
@@ -297,6 +304,32 @@ impl Zone {
         Ok(handled > 0)
     }
 
+    /// Calls the application with what the monitor had to tell. What it sends goes by the first ring.
+    fn tell_alerts(&mut self) -> Result<bool, ZoneError> {
+        if self.alerts.is_empty() || self.telling.is_some() {
+            return Ok(false); // behind the snapshot, with which everything begins
+        }
+        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
+        self.app.host().ring = 0;
+        if self.app.host().room() == 0 {
+            return Ok(false);
+        }
+        let mut records = [&[][..]; MAX_ALERTS];
+        let count = self.alerts.oldest(&mut records);
+        let records = &records[..count];
+        self.app.host().aside = true;
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records);
+        self.app.host().aside = false;
+        let handled = handled?;
+        self.alerts.drop_oldest(handled, |_, ()| ());
+        if let Some(messages) = self.app.host().messages.first_mut()
+            && messages.done(&mut ring.records, 0)
+        {
+            ring.down_bell.ring();
+        }
+        Ok(handled > 0)
+    }
+
     /// Calls the application without records, if it is time. What it sends goes by the first ring.
     fn wake(&mut self) -> Result<bool, ZoneError> {
         if self.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
@@ -362,6 +395,14 @@ impl Zone {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Alert { limit, numbers }, _)) => {
+                    // More of them than there are limits wait only while the kernel is away.
+                    if self.alerts.len() == MAX_ALERTS {
+                        self.alerts.drop_oldest(1, |_, ()| ());
+                    }
+                    let (head, body) = Alert::to_record(limit, numbers);
+                    self.alerts.push(&head.words(), &body, ());
+                }
                 Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Service { name }, fds)) => {
                     let socket = fds.into_iter().next();

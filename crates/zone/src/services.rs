@@ -151,7 +151,7 @@ impl Services {
     /// # Panics
     /// If there are not as many.
     pub fn give_back(&mut self, mut answers: Gathered<()>, handled: usize) {
-        answers.drop_oldest(handled);
+        answers.drop_oldest(handled, |_, ()| ());
         self.inbox.came.drain(..handled);
         self.inbox.records = answers; // while they were lent none came: nothing was heard or sent
     }

@@ -20,8 +20,9 @@ use crate::run::ZoneError;
 /// What a zone's `/tmp` has room for.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
-/// What setrlimit(2) is told for a zone.
-pub const LIMITS: Limits = Limits { descriptors: 512, threads: 64, file_size: TMP.size };
+/// What setrlimit(2) is told for a zone where nobody says more.
+pub const LIMITS: Limits =
+    Limits { descriptors: 512, threads: 64, file_size: TMP.size, data: None };
 
 /// Confines this process as `wall` says, tells the monitor, and loads `object` if it has the digest
 /// `sha256`.
@@ -81,7 +82,7 @@ pub fn confine(
         read: &wall.read,
         tmp: Some(TMP),
         network: false,
-        limits: LIMITS,
+        limits: wall.limits,
     };
     jail.confine()
 }

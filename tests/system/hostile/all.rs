@@ -83,10 +83,14 @@ struct Tally {
 impl Tally {
     /// Counts one, and says it.
     fn count(&mut self, verdict: &Verdict, quiet: Option<Duration>) {
-        let Verdict { name, escapes, record, refused, first_packet } = verdict;
+        let Verdict { name, escapes, record, refused, first_packet, status } = verdict;
         let first = first_packet.zip(quiet).map_or_else(String::new, |(time, quiet)| {
             let ratio = time.as_secs_f64() / quiet.as_secs_f64();
-            format!("; first packets {:.2} ms, {ratio:.1} times the quiet median", ms(time))
+            let status = ms(status.unwrap_or_default());
+            let time = ms(time);
+            format!(
+                "; first packets {time:.2} ms, {ratio:.1} times the quiet median; status {status:.0} ms"
+            )
         });
         if escapes.is_empty() {
             self.contained += 1;

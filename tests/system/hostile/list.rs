@@ -107,9 +107,8 @@ fn compile(lab: &Lab, source: &Path, object: &Path, lie: u32) -> anyhow::Result<
 fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
         // A kernel does not die of these, nor is a slow or talkative app anybody's matter.
-        ("deadly", "failure") | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader") => {
-            Free::Never
-        }
+        ("deadly", "failure")
+        | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader" | "stall") => Free::Never,
         ("deadly", _) => Free::InKernel,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
         ("network", "lldp") => Free::Granted("topology.probe"),

@@ -50,6 +50,8 @@ pub(super) struct Verdict {
     pub(super) refused: usize,
     /// The median time of first packets of new flows beside it.
     pub(super) first_packet: Option<Duration>,
+    /// How long `rosemary status` took beside it, at most.
+    pub(super) status: Option<Duration>,
 }
 
 /// A process's memory and descriptors.
@@ -115,14 +117,23 @@ impl<'lab> Stage<'lab> {
         let begun = Instant::now();
         h5.ping(h1, 1, INTERVAL)?;
         let bombs = attackers.len() == 1 && attackers.iter().any(Attacker::is_a_bomb);
-        let first_packet = if bombs { Some(self.first_packets()?) } else { None };
+        let (mut first_packet, mut status) = (None, None);
+        if bombs {
+            for _ in 0..10 {
+                let asked = Instant::now();
+                rosemary.status()?.context("it answers")?;
+                status = status.max(Some(asked.elapsed()));
+            }
+            first_packet = Some(self.first_packets()?);
+        }
         self.wait_until_over(&rosemary, &before, attackers, let_loose)?;
 
         let mut harm = Vec::new();
         if h4.ping(h2, 2, INTERVAL)?.received > 0 {
             harm.push("what the firewall denies came through".to_owned());
         }
-        if h3.ping(h1, 3, INTERVAL)?.lost() > 0 {
+        // The first may be flooded while its flow is made.
+        if h3.ping(h1, 3, INTERVAL)?.lost() > 1 {
             harm.push("pings on new flows were lost".to_owned());
         }
         let lost = established.finish()?.lost();
@@ -148,6 +159,7 @@ impl<'lab> Stage<'lab> {
                 record: record(&log, attacker),
                 refused: said(&log, attacker, "REFUSED ").len(),
                 first_packet,
+                status,
             }
         };
         Ok(attackers.iter().map(verdict).collect())

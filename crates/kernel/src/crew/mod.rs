@@ -151,9 +151,9 @@ impl Drop for Seat {
 }
 
 /// A crew whose commands nobody obeys.
-#[cfg(test)]
+#[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<Crew> {
-    let member = |_| (std::sync::mpsc::channel().0, Ringer::new().unwrap().0);
+    let member = |_| (std::sync::mpsc::channel().0, Ringer::new().expect("a pipe").0);
     Arc::new(Crew::new((0..workers).map(member).collect()))
 }
 

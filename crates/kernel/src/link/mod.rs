@@ -201,6 +201,17 @@ impl Link {
         self.fullness.note(room, self.capacity, now)
     }
 
+    /// Bytes of ordinary packet-ins that wait in its zone's ring.
+    pub(crate) fn queued(&self) -> usize {
+        match &self.place {
+            Place::Zone(rings) => {
+                let all = Room::Ordinary.of(self.capacity);
+                all.saturating_sub(rings.ring.room(Room::Ordinary))
+            }
+            Place::Nowhere | Place::Here(_) => 0,
+        }
+    }
+
     /// Whether it was full when [`fill`](Self::fill) was last asked.
     pub(crate) fn is_full(&self) -> bool {
         self.fullness.is_full()

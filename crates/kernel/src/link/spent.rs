@@ -16,11 +16,13 @@ pub(crate) struct Spent {
     second: u32,
     /// Of each kind.
     left: [u32; KINDS],
+    /// All that were sent, of each kind, since the kernel knows the app.
+    sent: [u64; KINDS],
 }
 
 impl Spent {
     pub(super) fn new(purse: Arc<Purse>) -> Self {
-        Self { purse, last: None, second: 0, left: [0; KINDS] }
+        Self { purse, last: None, second: 0, left: [0; KINDS], sent: [0; KINDS] }
     }
 
     /// Counts a message. `false` if it is above the quota.
@@ -44,7 +46,13 @@ impl Spent {
         }
         let Some(left) = self.left[kind].checked_sub(1) else { return false };
         self.left[kind] = left;
+        self.sent[kind] += 1;
         true
+    }
+
+    /// How many it has sent: what changes switches, packet-outs, requests.
+    pub(crate) fn sent(&self) -> [u64; KINDS] {
+        self.sent
     }
 }
 
@@ -75,5 +83,6 @@ mod tests {
         let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
         assert!(!spent.spend(barrier, quota, now));
         assert!(spent.spend(flow_mod, quota, now + SECOND));
+        assert_eq!(spent.sent(), [3, 1, 1]);
     }
 }

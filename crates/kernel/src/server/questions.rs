@@ -133,6 +133,10 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.delivered += one.delivered;
                 app.dropped += one.dropped;
                 app.refused += one.refused;
+                app.flow_mods += one.flow_mods;
+                app.packet_outs += one.packet_outs;
+                app.requests += one.requests;
+                app.queued = app.queued.max(one.queued);
             }
             None => all.push(one),
         }
@@ -190,9 +194,11 @@ mod tests {
             delivered,
             dropped,
             refused,
+            queued: delivered,
+            ..AppCounters::default()
         };
         let all = add_up(vec![vec![of("a", 1, 2, 3), of("b", 4, 5, 6)], vec![of("a", 10, 20, 30)]]);
-        assert_eq!(all, [of("a", 11, 22, 33), of("b", 4, 5, 6)]);
+        assert_eq!(all, [AppCounters { queued: 10, ..of("a", 11, 22, 33) }, of("b", 4, 5, 6)]);
         assert_eq!(add_up(vec![Vec::new(), Vec::new()]), []);
     }
 }

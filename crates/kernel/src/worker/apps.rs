@@ -241,13 +241,20 @@ impl Worker {
 
     /// How the apps fare, in the order in which they came to be known.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
-        let counters = self.dispatch.links.iter().map(|link| AppCounters {
-            name: link.name.clone(),
-            delivered: link.counts.delivered,
-            dropped: link.counts.dropped,
-            refused: link.counts.refused,
-        });
-        counters.collect()
+        let counters = |link: &Link| {
+            let [flow_mods, packet_outs, requests] = link.spent.sent();
+            AppCounters {
+                name: link.name.clone(),
+                delivered: link.counts.delivered,
+                dropped: link.counts.dropped,
+                refused: link.counts.refused,
+                flow_mods,
+                packet_outs,
+                requests,
+                queued: link.queued() as u64,
+            }
+        };
+        self.dispatch.links.iter().map(counters).collect()
     }
 
     /// Where an app's link is.

@@ -6,12 +6,14 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
 use sdk::services::Service;
+use zone::Limit;
 
+use super::limits::Limits;
 use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 16] = [
+pub const APP_KEYS: [&str; 14] = [
     "name",
     "object",
     "config",
@@ -24,9 +26,7 @@ pub const APP_KEYS: [&str; 16] = [
     "band",
     "capabilities",
     "services",
-    "flow-mods-per-second",
-    "packet-outs-per-second",
-    "requests-per-second",
+    "limits",
     "hang-seconds",
 ];
 
@@ -77,8 +77,8 @@ pub struct AppConfig {
     pub services: Vec<Service>,
     /// What it may with them, beyond what is its own there.
     pub service_rights: Vec<ServiceRight>,
-    /// Messages it may send per second.
-    pub quota: Quota,
+    /// How much it may use.
+    pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
     pub hang: Option<Duration>,
     /// Where it stands in the file, as a byte offset; its band, if that is there.
@@ -102,9 +102,19 @@ impl AppConfig {
             read: Vec::new(),
             services: Vec::new(),
             service_rights: Vec::new(),
-            quota: Quota::NONE,
+            limits: Limits::default(),
             hang: None,
             at: 0,
+        }
+    }
+
+    /// Messages it may send per second.
+    pub(super) fn quota(&self) -> Quota {
+        let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
+        Quota {
+            flow_mods: most(Limit::FlowMods),
+            packet_outs: most(Limit::PacketOuts),
+            requests: most(Limit::Requests),
         }
     }
 
@@ -143,10 +153,7 @@ impl AppConfig {
         let granted = rights::read(table, host.unwrap_or_default())?;
         let Granted { capabilities, read, services, service_rights } = granted;
         let default = Self::named(name);
-        let per_second = |key| {
-            let most = format!("messages per second, 0 to {}", u32::MAX);
-            table.read(key, &most, |it| u32::try_from(it.number()?).ok())
-        };
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
             config: table.read("config", "the path of a file", path)?,
@@ -159,11 +166,7 @@ impl AppConfig {
             read,
             services,
             service_rights,
-            quota: Quota {
-                flow_mods: per_second("flow-mods-per-second")?.unwrap_or(u32::MAX),
-                packet_outs: per_second("packet-outs-per-second")?.unwrap_or(u32::MAX),
-                requests: per_second("requests-per-second")?.unwrap_or(u32::MAX),
-            },
+            limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             ..default

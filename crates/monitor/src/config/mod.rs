@@ -10,6 +10,7 @@
 mod app;
 mod band;
 pub(crate) mod fs_read;
+mod limits;
 mod rights;
 mod value;
 
@@ -26,8 +27,11 @@ use toml::de::DeTable;
 
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
+pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub(crate) use rights::IN_KERNEL;
 pub use rights::ServiceRight;
+/// What there can be a limit on.
+pub use zone::Limit;
 
 use crate::error::StartError;
 use crate::wall::Require;
@@ -219,7 +223,7 @@ impl Config {
             filter: app.filter.clone(),
             band,
             capabilities: app.capabilities.clone(),
-            quota: app.quota,
+            quota: app.quota(),
         };
         Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
     }

@@ -122,6 +122,20 @@ impl<'a> Value<'a> {
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
+    /// A number with or without decimals.
+    pub(super) fn decimal(&self) -> Option<f64> {
+        match self.is {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            #[expect(clippy::cast_precision_loss, reason = "large ones make no sense either way")]
+            _ => self.number().map(|number| number as f64),
+        }
+    }
+
+    /// Whether it is a table.
+    pub(super) fn is_table(&self) -> bool {
+        self.is.is_table()
+    }
+
     /// The table that it is, of which `keys` are the keys that there are.
     pub(super) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Mistake> {
         let table = self.is.as_table();

@@ -20,6 +20,10 @@ impl House {
                 let status = self.status(now);
                 self.reception.answer(id, &Tell::Status(status), &[]);
             }
+            Ask::Usage => {
+                let usage = self.usage();
+                self.reception.answer(id, &Tell::Usage(usage), &[]);
+            }
             Ask::Kernel => match self.connect_to_kernel() {
                 Ok(operators_end) => {
                     self.reception.answer(id, &Tell::Kernel, &[operators_end.as_fd()]);
@@ -33,7 +37,7 @@ impl House {
     }
 
     /// Gives the kernel one end of a new connection and returns the other.
-    fn connect_to_kernel(&self) -> Result<Channel, String> {
+    pub(super) fn connect_to_kernel(&self) -> Result<Channel, String> {
         let state = self.kernel.supervision().state();
         if state != State::Running {
             return Err(format!("the kernel is {state}"));

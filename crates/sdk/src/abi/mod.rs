@@ -61,6 +61,7 @@ pub enum RecordKind {
     Error = 10,
     FlowRemoved = 11,
     Lost = 12,
+    Alert = 13,
     /// See [`Outcome`](crate::services::Outcome) and `rosemary_app.h`.
     Service = 14,
 }

@@ -74,7 +74,7 @@ impl Service for Broker {
     const NAME: &'static str = "broker";
 
     fn needs() -> Needs {
-        let limits = Limits { descriptors: 512, threads: 64, file_size: 0 };
+        let limits = Limits { descriptors: 512, threads: 64, file_size: 0, data: None };
         let read = FILES.iter().map(Into::into).collect();
         Needs { kind: Kind::Broker, network: true, read, limits }
     }

@@ -61,7 +61,7 @@ impl Service for Storage {
     const NAME: &'static str = "storage";
 
     fn needs() -> Needs {
-        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40 };
+        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, data: None };
         Needs { kind: Kind::Storage, network: false, read: Vec::new(), limits }
     }
 

@@ -3,9 +3,10 @@
 use std::io;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 
 /// The numbers that differ by kind of process; what is the same for all is in [`set`](Self::set).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Descriptors open at once.
     pub descriptors: u64,
@@ -13,6 +14,8 @@ pub struct Limits {
     pub threads: u64,
     /// Bytes of the longest file it writes.
     pub file_size: u64,
+    /// Bytes of private memory that it can write, where no group counts all its memory.
+    pub data: Option<u64>,
 }
 
 impl Limits {
@@ -21,6 +24,9 @@ impl Limits {
     pub(super) fn set(self, own_user: bool) -> io::Result<()> {
         if own_user {
             limit(Resource::Nproc, self.threads)?;
+        }
+        if let Some(data) = self.data {
+            limit(Resource::Data, data)?;
         }
         let limits = [
             (Resource::Core, 0),

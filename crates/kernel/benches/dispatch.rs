@@ -1,0 +1,123 @@
+//! What the kernel does with a packet-in between a switch's socket and the rings, and with its answer on
+//! the way back: `cargo bench -p rosemary-kernel --features bench --bench dispatch`.
+//!
+//! Per iteration: 64 packet-ins of 128 bytes of packet are decoded and dispatched, the zones are done
+//! with them, and what they answer is copied out and checked. It includes both ends of the rings
+//! (`cargo bench -p rosemary-sys --bench ring` has these alone), and is processor time of the thread,
+//! not time on the wall: the machines that run this are shared.
+
+use std::time::Duration;
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{Criterion, Throughput, criterion_main};
+use openflow::{Action, FlowMod, MacAddr, Match, PacketIn, PortNo, Version, append};
+use rosemary_kernel::policy::Fail;
+use rosemary_kernel::policy::Stage::{self, Control, Guard, Observe};
+use rosemary_kernel::stages::Stages;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Packet-ins of an iteration: a batch.
+const BATCH: usize = 64;
+
+/// Processor time of this thread.
+struct ThreadTime;
+
+/// Processor time that this thread has had so far.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().expect("it counts up from 0"),
+        time.tv_nsec.try_into().expect("it is less than a second"),
+    )
+}
+
+impl Measurement for ThreadTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        now()
+    }
+    fn end(&self, start: Duration) -> Duration {
+        now().saturating_sub(start)
+    }
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+fn packet_in(version: Version) -> Vec<u8> {
+    let mut message = Vec::new();
+    append(&mut message, |out| PacketIn::new(PortNo(3), &[0xab; 128]).encode(version, 0, out))
+        .expect("both versions can say this");
+    message
+}
+
+fn flow_mod(version: Version) -> Vec<u8> {
+    let pair = Match::new()
+        .in_port(PortNo(3))
+        .eth_src(MacAddr([2, 0, 0, 0, 0, 1]))
+        .eth_dst(MacAddr([2, 0, 0, 0, 0, 2]));
+    let forward = [Action::output(PortNo(4))];
+    let flow_mod = FlowMod::add(pair).priority(1).idle_timeout(60).apply(&forward);
+    let mut message = Vec::new();
+    append(&mut message, |out| flow_mod.encode(version, 0, out))
+        .expect("both versions can say this");
+    message
+}
+
+fn dispatch(criterion: &mut Criterion<ThreadTime>) {
+    let stages: [(&str, &[Stage]); 4] = [
+        ("one control app", &[Control]),
+        ("two control apps", &[Control, Control]),
+        ("a control app and three observers", &[Control, Observe, Observe, Observe]),
+        ("a guard before a control app", &[Guard(Fail::Closed), Control]),
+    ];
+    for version in [Version::V1_0, Version::V1_3] {
+        let mut group = criterion.benchmark_group(format!("dispatch/OpenFlow {version}"));
+        group.throughput(Throughput::Elements(BATCH as u64));
+        let message = packet_in(version);
+        for (name, stages) in stages {
+            let mut path = Stages::new(version, stages).expect("memory");
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    (0..BATCH).for_each(|_| path.packet_in(&message));
+                    // A turn for each app that must wait for the one before.
+                    for _ in stages {
+                        assert_eq!(path.turn(&[]), 0);
+                    }
+                });
+            });
+            assert_eq!(path.dropped(), 0);
+        }
+        let answer = flow_mod(version);
+        let mut path = Stages::new(version, &[Control]).expect("memory");
+        group.bench_function("one control app, answered by checked flow-mods", |bencher| {
+            bencher.iter(|| {
+                (0..BATCH).for_each(|_| path.packet_in(&message));
+                assert_eq!(path.turn(&answer), BATCH);
+            });
+        });
+        group.finish();
+    }
+}
+
+#[allow(missing_docs, reason = "the macro makes a public function")]
+mod group {
+    criterion::criterion_group! {
+        name = benches;
+        config = criterion::Criterion::default().with_measurement(super::ThreadTime);
+        targets = super::dispatch
+    }
+}
+use group::benches;
+criterion_main!(benches);

@@ -1,0 +1,125 @@
+//! The kernel's stages of the packet path, one after the other and without sockets, for
+//! `cargo bench -p rosemary-kernel --features bench`.
+//!
+//! One switch, and an app in each stage that is asked for, whose zones are the calling thread: what is
+//! measured is the code, not the way of a cache line from one core to another.
+
+use std::io;
+use std::time::Instant;
+
+use dal::drivers::openflow::SwitchInfo;
+use openflow::{Dpid, PacketIn, Version};
+use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
+
+use crate::control::AppId;
+use crate::crew::idle;
+use crate::dispatch::Dispatch;
+use crate::link::{Link, Verdict, part};
+use crate::policy::Stage;
+use crate::switch::Switch;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Stages {
+    dispatch: Dispatch,
+    switch: Switch,
+    zones: Vec<(Stage, ZoneEnd)>,
+    now: Instant,
+    copy: Vec<u8>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Stages {
+    /// A switch of a version, and an app in each of these stages, which has had its snapshot.
+    ///
+    /// # Errors
+    /// The system is out of descriptors or memory.
+    ///
+    /// # Panics
+    /// Never; a part is made for each worker.
+    pub fn new(version: Version, stages: &[Stage]) -> io::Result<Self> {
+        let crew = idle(1);
+        let info =
+            SwitchInfo { version, dpid: Dpid(1), n_tables: 1, n_buffers: 256, ports: Vec::new() };
+        let mut made = Self {
+            dispatch: Dispatch::default(),
+            switch: Switch::new(info, 1),
+            zones: Vec::new(),
+            now: Instant::now(),
+            copy: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        for (slot, stage) in stages.iter().enumerate() {
+            let app = AppId(u16::try_from(slot + 1).unwrap_or(u16::MAX - 1));
+            let mut link = Link::new(app, "app".into(), slot, DEFAULT_CAPACITY, crew.purse(app));
+            link.policy.stage = *stage;
+            let (mut parts, fds) = part::make(&crew, DEFAULT_CAPACITY)?;
+            let [_, up, down, _] = <[_; 4]>::try_from(fds).expect("one worker's, and a bell");
+            link.attach(parts.pop().expect("one worker's"));
+            let zone = ZoneEnd::map(&RingFds { up, down }, DEFAULT_CAPACITY);
+            made.zones.push((*stage, zone.map_err(io::Error::other)?));
+            made.dispatch.links.push(link);
+        }
+        made.dispatch.replan();
+        for _ in 0..4 {
+            made.turn(&[]); // the snapshot
+        }
+        Ok(made)
+    }
+
+    /// Takes in a packet-in of the switch: decodes it, and gives it to the apps whose turn it is.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn packet_in(&mut self, message: &[u8]) {
+        let packet_in = PacketIn::decode(message).expect("a packet-in");
+        self.dispatch.packet_in(0, &mut self.switch, &packet_in, message, self.now);
+    }
+
+    /// Has the zones handle what was published, a control app by answering each record with `answer`
+    /// if that is not empty; takes their answers, checks them, and moves on what waited for a guard.
+    /// Returns how many messages may go to the switch.
+    ///
+    /// # Panics
+    /// If an answer is refused: then it is not what it is to be measured by.
+    pub fn turn(&mut self, answer: &[u8]) -> usize {
+        let mut sent = 0;
+        for (link, (stage, zone)) in self.dispatch.links.iter_mut().zip(&mut self.zones) {
+            link.pump([&mut self.switch].into_iter(), |_, _| true);
+            link.publish();
+            let records = zone.records.batch(MAX_BATCH).expect("an honest kernel").len();
+            if *stage == Stage::Control && !answer.is_empty() {
+                for _ in 0..records {
+                    let room = zone.messages.reserve(answer.len()).expect("room");
+                    room.copy_from_slice(answer);
+                    assert!(zone.messages.commit(1, 1, answer.len()), "room");
+                }
+            }
+            zone.messages.done(&mut zone.records, records);
+        }
+        for index in 0..self.dispatch.links.len() {
+            let link = &mut self.dispatch.links[index];
+            while let Some(down) =
+                link.take(&mut self.copy, &mut self.verdicts).expect("an honest zone")
+            {
+                if let Down::Send { .. } = down {
+                    let version = self.switch.version;
+                    let allowed = link.rights.check(version, &mut self.copy, |_| true);
+                    allowed.expect("an app may send this");
+                    sent += 1;
+                }
+            }
+            link.release();
+            self.dispatch.verdicts(index, &mut self.verdicts);
+        }
+        while self.dispatch.next_moved().is_some() {
+            self.dispatch.advance(&mut self.switch, self.now);
+        }
+        sent
+    }
+
+    /// Packet-ins that some app did not get, so far.
+    pub fn dropped(&self) -> u64 {
+        self.switch.counters.dropped
+    }
+}

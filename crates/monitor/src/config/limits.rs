@@ -1,0 +1,283 @@
+//! How much an app may use: the table `limits`, of an `[[app]]` and of a package's `app.toml`.
+//!
+//! ```toml
+//! [limits]
+//! memory = "64 MiB"                        # the hard limit; the soft one is four fifths of it
+//! cpu = { soft = 0.2, hard = 0.5 }         # of a processor
+//! flow-mods-per-second = 1000
+//! ```
+//!
+//! What is not said is as the table before has it: the operator's `[[app]]` goes before the app's own
+//! `app.toml`, and that before [`Limits::default`].
+
+use sys::ring::DEFAULT_CAPACITY;
+use zone::Limit;
+
+use super::value::{Mistake, Table, Value};
+
+/// The keys of `limits`.
+pub const LIMITS_KEYS: [&str; Limit::ALL.len()] = [
+    "memory",
+    "cpu",
+    "descriptors",
+    "threads",
+    "flow-mods-per-second",
+    "packet-outs-per-second",
+    "requests-per-second",
+    "log-bytes-per-second",
+    "queue-bytes",
+];
+
+/// The keys of a limit of which both values are given.
+const BOTH: [&str; 2] = ["soft", "hard"];
+
+/// There is no limit.
+pub const NONE: u64 = u64::MAX;
+
+/// A limit: above `soft` the app and the operator are told, more than `hard` there is not. In the unit
+/// of its [`Limit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// Above this it is told.
+    pub soft: u64,
+    /// More than this there is not.
+    pub hard: u64,
+}
+
+impl Bound {
+    /// With that hard limit, and four fifths of it as the soft one.
+    const fn hard(hard: u64) -> Self {
+        Self { soft: if hard == NONE { NONE } else { hard - hard / 5 }, hard }
+    }
+}
+
+/// How much an app may use of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits([Bound; Limit::ALL.len()]);
+
+impl Default for Limits {
+    /// What an app gets of which nothing is said: room for a large network, no messages refused, and
+    /// no way to take a machine away from others.
+    fn default() -> Self {
+        Self(Limit::ALL.map(|limit| {
+            Bound::hard(match limit {
+                Limit::Memory => 512 << 20,
+                Limit::Cpu => 1_000,
+                Limit::Descriptors => 512,
+                Limit::Threads => 64,
+                Limit::FlowMods | Limit::PacketOuts | Limit::Requests => NONE,
+                Limit::Log => 4 << 10,
+                Limit::Queue => QUEUE,
+            })
+        }))
+    }
+}
+
+/// Bytes of packet-ins that can wait for an app with one of the kernel's workers.
+const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
+
+impl Limits {
+    /// No limit on anything, for the programs that are ours.
+    pub fn none() -> Self {
+        Self([Bound::hard(NONE); Limit::ALL.len()])
+    }
+
+    /// The limit on `what`.
+    pub fn of(&self, what: Limit) -> Bound {
+        self.0[place(what)]
+    }
+
+    /// Those of the table `value`; what it does not say is as `before` has it.
+    pub(super) fn read(value: Value<'_>, before: &Self) -> Result<Self, Mistake> {
+        let table = value.table("limits", &LIMITS_KEYS)?;
+        let mut limits = before.clone();
+        for (limit, key) in Limit::ALL.into_iter().zip(LIMITS_KEYS) {
+            if let Some(value) = table.get(key) {
+                limits.0[place(limit)] = bound(limit, value, limits.of(limit))?;
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// Where a limit stands among all.
+fn place(limit: Limit) -> usize {
+    limit as usize - 1
+}
+
+/// A limit as `value` says it, and `before` where that says nothing.
+fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake> {
+    let (least, most) = range(limit);
+    let expected =
+        format!("{}, from {} to {}", unit(limit), shown(limit, least), shown(limit, most));
+    let bound = if value.is_table() {
+        let table = value.table(limit.name(), &BOTH)?;
+        let read = |table: Table<'_>, key, least| {
+            table.read(key, &expected, |it| amount(limit, it, least, most))
+        };
+        let (soft, hard) = (read(table, "soft", 0)?, read(table, "hard", least)?);
+        match (soft, hard) {
+            (Some(soft), hard) => Bound { soft, hard: hard.unwrap_or(before.hard) },
+            (None, hard) => hard.map_or(before, Bound::hard),
+        }
+    } else {
+        let expected = format!("{expected}; or {{ soft = ..., hard = ... }}");
+        Bound::hard(value.read(&expected, |it| amount(limit, it, least, most))?)
+    };
+    if bound.soft > bound.hard {
+        let what = format!(
+            "{limit} has a soft limit of {}, which is above its hard one of {}; expected it below",
+            limit.shown(bound.soft),
+            limit.shown(bound.hard)
+        );
+        return Err(Mistake::new(value.at, what));
+    }
+    Ok(bound)
+}
+
+/// Which hard limits make sense: below, no app could even start.
+fn range(limit: Limit) -> (u64, u64) {
+    match limit {
+        Limit::Memory => (8 << 20, 1 << 50),
+        Limit::Cpu => (100, 1_000_000),
+        Limit::Descriptors => (64, 1 << 20),
+        Limit::Threads => (1, 1 << 20),
+        Limit::FlowMods | Limit::PacketOuts | Limit::Requests => (0, u32::MAX.into()),
+        Limit::Log => (0, 1 << 30),
+        Limit::Queue => (QUEUE, QUEUE),
+    }
+}
+
+fn unit(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Memory | Limit::Queue => "bytes, or as \"64 MiB\"",
+        Limit::Log => "bytes in a second, or as \"4 KiB\"",
+        Limit::Cpu => "processors, as 0.5",
+        Limit::Descriptors => "descriptors",
+        Limit::Threads => "threads",
+        Limit::FlowMods | Limit::PacketOuts | Limit::Requests => "messages per second",
+    }
+}
+
+/// A bound of the range, as one would write it.
+fn shown(limit: Limit, amount: u64) -> String {
+    match limit {
+        Limit::Memory | Limit::Queue | Limit::Log | Limit::Cpu => limit.shown(amount),
+        _ => amount.to_string(),
+    }
+}
+
+/// An amount that is in the range.
+fn amount(limit: Limit, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {
+    let amount = match limit {
+        Limit::Memory | Limit::Queue | Limit::Log => {
+            value.number().or_else(|| bytes(value.text()?))?
+        }
+        Limit::Cpu => thousandths(value.decimal()?)?,
+        _ => value.number()?,
+    };
+    (least..=most).contains(&amount).then_some(amount)
+}
+
+/// `64 MiB` and the like.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|char: char| !char.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit.trim_start_matches(' ') {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be between 0 and a million thousandths"
+)]
+fn thousandths(number: f64) -> Option<u64> {
+    (0.0..=1e6).contains(&number).then(|| (number * 1_000.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::ring::Room;
+
+    use super::*;
+    use crate::config::{AppConfig, Config};
+
+    fn app(limits: &str) -> Result<AppConfig, String> {
+        let text = format!("[[app]]\nname = \"a\"\n{limits}");
+        let config = Config::parse("/rosemary.toml".into(), text);
+        config.map(|it| it.apps.unwrap().remove(0)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_are_the_names_of_the_limits_in_their_order() {
+        assert_eq!(LIMITS_KEYS, Limit::ALL.map(Limit::name));
+        assert_eq!(QUEUE, Room::Ordinary.of(DEFAULT_CAPACITY) as u64);
+        for limit in Limit::ALL {
+            let (least, most) = range(limit);
+            let hard = Limits::default().of(limit).hard;
+            assert!(hard == NONE || (least..=most).contains(&hard), "{limit}");
+        }
+    }
+
+    #[test]
+    fn app_of_which_nothing_is_said_has_the_defaults() {
+        assert_eq!(app("").unwrap().limits, Limits::default());
+        let memory = Limits::default().of(Limit::Memory);
+        assert_eq!((memory.soft * 10 / memory.hard, memory.hard), (8, 512 << 20));
+        assert_eq!(Bound::hard(0), Bound { soft: 0, hard: 0 });
+        assert_eq!(Bound::hard(5), Bound { soft: 4, hard: 5 });
+        assert_eq!(Bound::hard(1), Bound { soft: 1, hard: 1 });
+    }
+
+    #[test]
+    fn amounts_are_read_in_their_units() {
+        let limits = app("[app.limits]\nmemory = \"64 MiB\"\ncpu = { soft = 0.25, hard = 2 }\n\
+             descriptors = { soft = 10 }\nthreads = 1\nlog-bytes-per-second = 1024\n\
+             queue-bytes = { soft = \"10KiB\" }\nflow-mods-per-second = { hard = 0x64 }\n");
+        let limits = limits.unwrap().limits;
+        let of = |limit| (limits.of(limit).soft, limits.of(limit).hard);
+        assert_eq!(of(Limit::Memory), ((64 << 20) - (64 << 20) / 5, 64 << 20));
+        assert_eq!(of(Limit::Cpu), (250, 2_000));
+        assert_eq!(of(Limit::Descriptors), (10, 512));
+        assert_eq!(of(Limit::Threads), (1, 1));
+        assert_eq!(of(Limit::Log), (820, 1024));
+        assert_eq!(of(Limit::Queue), (10 << 10, QUEUE));
+        assert_eq!(of(Limit::FlowMods), (80, 100));
+        assert_eq!(of(Limit::PacketOuts), (NONE, NONE));
+    }
+
+    #[test]
+    fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+        for (limits, found, expected) in [
+            ("memory = \"64 MB\"", "\"64 MB\"", "bytes, or as \"64 MiB\", from 8 MiB"),
+            ("memory = 1000", "1000", "from 8 MiB"),
+            ("memory = -1", "-1", "bytes"),
+            ("memory = \"99999999999999999999 GiB\"", "9999", "bytes"),
+            ("memory = { soft = 1, hard = \"x\" }", "hard is \"x\"", "bytes"),
+            ("memory = { low = 1 }", "\"low\"", "soft, hard"),
+            ("memory = { soft = \"2 GiB\" }", "a soft limit of 2 GiB", "below"),
+            ("cpu = 0.05", "0.05", "processors, as 0.5, from 0.1 to 1000"),
+            ("cpu = nan", "nan", "processors"),
+            ("cpu = \"1\"", "\"1\"", "processors"),
+            ("descriptors = 3", "is 3", "from 64"),
+            ("threads = 0", "is 0", "from 1"),
+            ("queue-bytes = 1", "is 1", "160 KiB"),
+            ("flow-mods-per-second = -1", "-1", "messages per second"),
+            ("packet-outs-per-second = 5000000000", "5000000000", "0 to 4294967295"),
+            ("thread = 4", "\"thread\"", "did you mean `threads`"),
+        ] {
+            let error = app(&format!("[app.limits]\n{limits}")).unwrap_err();
+            assert!(error.starts_with("/rosemary.toml:4: "), "{error}");
+            assert!(error.contains(found) && error.contains(expected), "{error}");
+        }
+        let error = app("limits = 7").unwrap_err();
+        assert!(error.contains("limits is 7"), "{error}");
+    }
+}

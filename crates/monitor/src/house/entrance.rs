@@ -1,0 +1,34 @@
+//! How switches come in, for each kernel anew.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use kernel::control::{self, Plain, Request};
+
+use crate::keys::SealedKeys;
+use crate::listen::Listener;
+
+/// How switches come in; every kernel gets the same.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) plain: Plain,
+    pub(crate) keys: Option<SealedKeys>,
+    /// How many threads serve them; `None` for one per CPU.
+    pub(crate) workers: Option<u16>,
+}
+
+impl Entrance {
+    /// What tells a kernel, and the descriptors that go with it.
+    pub(super) fn start(
+        &self,
+        run_as: Option<u32>,
+        apps: Vec<control::App>,
+    ) -> (Request, Vec<BorrowedFd<'_>>) {
+        let listeners = self.listeners.iter().map(Listener::address).collect();
+        let tls = self.keys.is_some();
+        let sockets = self.listeners.iter().map(AsFd::as_fd);
+        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        let (plain, workers) = (self.plain, self.workers);
+        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
+    }
+}

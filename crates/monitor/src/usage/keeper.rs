@@ -1,0 +1,149 @@
+//! Who keeps which limit on this machine, found out by trying.
+
+use serde::{Deserialize, Serialize};
+use sys::cgroup::{Bounds, Controller, Tree};
+use sys::jail;
+use sys::process::Apart;
+use zone::Limit;
+
+use super::meter::Meter;
+use crate::config::{Bound, Limits, NO_LIMIT};
+
+/// What the kernel has of processors that others want too, where an app has 100: the packets of all go
+/// through it.
+const KERNELS_WEIGHT: u32 = 400;
+
+/// The number of tasks is kept twice where groups count it: by the group, which tells of it, and by
+/// setrlimit(2), so much above.
+const SECOND_WALL: u64 = 16;
+
+/// How a limit is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by")]
+pub enum Kept {
+    /// By the system, for all processes of the program together, so that it cannot be passed.
+    Group {
+        /// Of which version of cgroups.
+        version: u8,
+    },
+    /// By the system, for each process, so that it cannot be passed: setrlimit(2).
+    Process,
+    /// By Rosemary itself: what is above it is refused or left out.
+    Rosemary,
+    /// By looking twice a second: who is above is ended.
+    Looking {
+        /// Why there is no better.
+        why: String,
+    },
+}
+
+/// Who keeps the limits on this machine.
+#[derive(Debug)]
+pub struct Keeper {
+    tree: Tree,
+}
+
+impl Keeper {
+    /// Finds out, and removes groups that a killed monitor left.
+    pub fn find() -> Self {
+        Self { tree: Tree::find() }
+    }
+
+    /// Without groups, for the reason `why`.
+    pub fn without_groups(why: &str) -> Self {
+        Self { tree: Tree::none(why) }
+    }
+
+    /// How the limit on `what` is kept.
+    pub fn kept(&self, what: Limit) -> Kept {
+        let controller = match what {
+            Limit::Memory => Controller::Memory,
+            Limit::Cpu => Controller::Cpu,
+            Limit::Threads => Controller::Pids,
+            Limit::Descriptors => return Kept::Process,
+            Limit::FlowMods | Limit::PacketOuts | Limit::Requests | Limit::Log | Limit::Queue => {
+                return Kept::Rosemary;
+            }
+        };
+        match self.tree.place(controller) {
+            Some((version, _)) => Kept::Group { version },
+            None if what == Limit::Threads => Kept::Process,
+            None => {
+                let missing = self.tree.missing().iter().find(|(it, _)| *it == controller);
+                let why = missing.map_or_else(String::new, |(_, why)| why.clone());
+                Kept::Looking { why }
+            }
+        }
+    }
+
+    /// A meter for an app with these limits.
+    pub(crate) fn meter(&self, limits: Limits) -> Meter {
+        let looks = |what: &Limit| matches!(self.kept(*what), Kept::Looking { .. });
+        Meter::new(limits, Limit::ALL.into_iter().filter(looks).collect())
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// What an app's group is kept below, whose zone is set `apart`.
+    pub(crate) fn bounds(limits: &Limits, apart: Apart) -> Bounds {
+        let hard = |what| Some(limits.of(what).hard).filter(|hard| *hard != NO_LIMIT);
+        let others = match apart {
+            Apart::No => 0,
+            Apart::ByParent => 1, // its init
+            Apart::ByItself => 2, // and who waits for that outside
+        };
+        Bounds {
+            memory: hard(Limit::Memory),
+            cpu: hard(Limit::Cpu),
+            tasks: hard(Limit::Threads).map(|threads| threads.saturating_add(others)),
+            weight: 100,
+        }
+    }
+
+    /// What the kernel's group is kept below: nothing, as the network would stand still.
+    pub(crate) fn kernels_bounds() -> Bounds {
+        Bounds { weight: KERNELS_WEIGHT, ..Bounds::default() }
+    }
+
+    /// What setrlimit(2) is told for an app.
+    pub(crate) fn process_limits(&self, limits: &Limits) -> jail::Limits {
+        let Bound { hard: threads, .. } = limits.of(Limit::Threads);
+        let in_group = self.tree.has(Controller::Pids);
+        jail::Limits {
+            descriptors: limits.of(Limit::Descriptors).hard,
+            threads: if in_group { threads.saturating_add(SECOND_WALL) } else { threads },
+            // Private memory that can be written. What is shared, as /tmp, is seen by looking.
+            data: (!self.tree.has(Controller::Memory)).then(|| limits.of(Limit::Memory).hard),
+            ..zone::wall::LIMITS
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_groups_setrlimit_keeps_what_it_can_and_the_rest_is_looked_at() {
+        let (keeper, limits) = (Keeper::without_groups("not here"), Limits::default());
+        let looking = Kept::Looking { why: "not here".into() };
+        assert_eq!(keeper.kept(Limit::Memory), looking);
+        assert_eq!(keeper.kept(Limit::Cpu), looking);
+        assert_eq!(keeper.kept(Limit::Threads), Kept::Process);
+        let set = keeper.process_limits(&limits);
+        assert_eq!((set.data, set.threads, set.descriptors), (Some(512 << 20), 64, 512));
+    }
+
+    #[test]
+    fn bounds_of_a_group_are_the_hard_limits() {
+        let bounds = Keeper::bounds(&Limits::default(), Apart::ByParent);
+        assert_eq!(
+            (bounds.memory, bounds.cpu, bounds.tasks),
+            (Some(512 << 20), Some(1_000), Some(65))
+        );
+        let none = Keeper::bounds(&Limits::none(), Apart::No);
+        assert_eq!((none.memory, none.cpu, none.tasks), (None, None, None));
+    }
+}

@@ -1,0 +1,187 @@
+//! The files of a group: their names and formats in both versions.
+//!
+//! | | version 1 | version 2 |
+//! | --- | --- | --- |
+//! | memory | `memory.limit_in_bytes`, with swap `memory.memsw.limit_in_bytes` | `memory.max`, `memory.swap.max` |
+//! | used | `memory.usage_in_bytes`, `memory.oom_control` | `memory.current`, `memory.events` |
+//! | processor | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.shares` | `cpu.max`, `cpu.weight` |
+//! | used | `cpuacct.usage`, ns | `cpu.stat`: `usage_usec` |
+//! | tasks | `pids.max`, `pids.events` | the same |
+//!
+//! `memory.high` is not used: above it the system slows a program down without a word, where a soft limit
+//! is to be a word and nothing else.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Bounds, Controller, LEAST_QUOTA, PERIOD, Used};
+
+/// The processes in a group; who writes a number there moves that process into it.
+pub(super) const PROCESSES: &str = "cgroup.procs";
+
+/// Version 2: the controllers that a group could hand on.
+pub(super) const AVAILABLE: &str = "cgroup.controllers";
+
+/// Version 2: the controllers that a group hands on to those below.
+const HANDED_ON: &str = "cgroup.subtree_control";
+
+/// What the shares of version 1 are for a weight of 100.
+const SHARES: u64 = 1024;
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V1,
+    V2,
+}
+
+impl Version {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+}
+
+/// Sets what `controller` is to keep in the group `dir`.
+pub(super) fn limit(
+    version: Version,
+    controller: Controller,
+    dir: &Path,
+    bounds: &Bounds,
+) -> io::Result<()> {
+    match (controller, version) {
+        (Controller::Memory, Version::V1) => {
+            let most = bounds.memory.map_or("-1".to_owned(), |most| most.to_string());
+            write(dir, "memory.limit_in_bytes", &most)?;
+            // Together with swap the same: else it would only go there. Not each machine counts it.
+            allow_absent(write(dir, "memory.memsw.limit_in_bytes", &most))
+        }
+        (Controller::Memory, Version::V2) => {
+            let most = bounds.memory.map_or("max".to_owned(), |most| most.to_string());
+            write(dir, "memory.max", &most)?;
+            let swap = if bounds.memory.is_some() { "0" } else { "max" };
+            allow_absent(write(dir, "memory.swap.max", swap))
+        }
+        (Controller::Cpu, Version::V1) => {
+            let period = PERIOD.as_micros().to_string();
+            let quota = quota_us(bounds).map_or("-1".to_owned(), |quota| quota.to_string());
+            write(dir, "cpu.cfs_period_us", &period)?;
+            write(dir, "cpu.cfs_quota_us", &quota)?;
+            let shares = (SHARES * weight(bounds) / 100).clamp(2, 262_144);
+            write(dir, "cpu.shares", &shares.to_string())
+        }
+        (Controller::Cpu, Version::V2) => {
+            let quota = quota_us(bounds).map_or("max".to_owned(), |quota| quota.to_string());
+            write(dir, "cpu.max", &format!("{quota} {}", PERIOD.as_micros()))?;
+            write(dir, "cpu.weight", &weight(bounds).clamp(1, 10_000).to_string())
+        }
+        (Controller::Pids, _) => {
+            let most = bounds.tasks.map_or("max".to_owned(), |most| most.to_string());
+            write(dir, "pids.max", &most)
+        }
+    }
+}
+
+/// Microseconds of processor time in a period.
+fn quota_us(bounds: &Bounds) -> Option<u64> {
+    let period = u64::try_from(PERIOD.as_micros()).expect("10,000");
+    let least = u64::try_from(LEAST_QUOTA.as_micros()).expect("1,000");
+    bounds.cpu.map(|thousandths| (period.saturating_mul(thousandths) / 1_000).max(least))
+}
+
+fn weight(bounds: &Bounds) -> u64 {
+    if bounds.weight == 0 { 100 } else { bounds.weight.into() }
+}
+
+/// What the group `dir` has used of what `controller` counts; `times` is where version 1 has the
+/// account of processor time, if it has one.
+pub(super) fn used(
+    version: Version,
+    controller: Controller,
+    dir: &Path,
+    times: Option<&Path>,
+) -> io::Result<Used> {
+    let mut used = Used::default();
+    match (controller, version) {
+        (Controller::Memory, Version::V1) => {
+            used.memory = Some(number(dir, "memory.usage_in_bytes")?);
+            used.memory_kills = field(dir, "memory.oom_control", "oom_kill")?;
+        }
+        (Controller::Memory, Version::V2) => {
+            used.memory = Some(number(dir, "memory.current")?);
+            used.memory_kills = field(dir, "memory.events", "oom_kill")?;
+        }
+        (Controller::Cpu, Version::V1) => {
+            let ns = times.map(|times| number(times, "cpuacct.usage")).transpose()?;
+            used.cpu = ns.map(Duration::from_nanos);
+        }
+        (Controller::Cpu, Version::V2) => {
+            used.cpu = Some(Duration::from_micros(field(dir, "cpu.stat", "usage_usec")?));
+        }
+        (Controller::Pids, _) => used.refused_tasks = field(dir, "pids.events", "max")?,
+    }
+    Ok(used)
+}
+
+/// Version 2: has `dir` hand `controllers` on.
+pub(super) fn hand_on(dir: &Path, controllers: impl Iterator<Item = Controller>) -> io::Result<()> {
+    let handed_on = fs::read_to_string(dir.join(HANDED_ON))?;
+    let missing: Vec<String> = controllers
+        .filter(|it| !handed_on.split_whitespace().any(|name| name == it.name()))
+        .map(|it| format!("+{}", it.name()))
+        .collect();
+    if missing.is_empty() { Ok(()) } else { write(dir, HANDED_ON, &missing.join(" ")) }
+}
+
+/// Version 2: has `dir` hand none of `controllers` on; those that it cannot take back stay.
+pub(super) fn hand_on_nothing(dir: &Path, controllers: impl Iterator<Item = Controller>) {
+    for controller in controllers {
+        let _ = write(dir, HANDED_ON, &format!("-{}", controller.name()));
+    }
+}
+
+/// Writes a file that is there.
+pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
+    let path = dir.join(file);
+    let written = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| named(file, &error))
+}
+
+fn allow_absent(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}
+
+fn read(dir: &Path, file: &str) -> io::Result<String> {
+    fs::read_to_string(dir.join(file)).map_err(|error| named(file, &error))
+}
+
+/// The number that is all of the file.
+fn number(dir: &Path, file: &str) -> io::Result<u64> {
+    read(dir, file)?.trim().parse().map_err(|_| strange(file))
+}
+
+/// The number behind `key` in a file of keys and numbers.
+fn field(dir: &Path, file: &str, key: &str) -> io::Result<u64> {
+    let text = read(dir, file)?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| strange(file))
+}
+
+fn named(file: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{file}: {error}"))
+}
+
+fn strange(file: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{file} is not as the manual says"))
+}

@@ -1,0 +1,209 @@
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::*;
+use crate::channel::Channel;
+use crate::process::{Child, Exit};
+
+/// A directory with a group's files, each with a content.
+fn fake(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("rosemary-cgroup-{}-{name}", own()));
+    fs::create_dir_all(&dir).unwrap();
+    for (file, text) in files {
+        fs::write(dir.join(file), text).unwrap();
+    }
+    dir
+}
+
+const SOME: Bounds = Bounds { memory: Some(64 << 20), cpu: Some(250), tasks: Some(9), weight: 200 };
+
+#[test]
+fn limits_of_version_2_are_written_in_its_formats() {
+    let files = ["memory.max", "memory.swap.max", "cpu.max", "cpu.weight", "pids.max"];
+    let dir = fake("limits", &files.map(|file| (file, "")));
+    let text = |file: &str| fs::read_to_string(dir.join(file)).unwrap();
+    let set = |bounds: &Bounds| {
+        for controller in Controller::ALL {
+            files::limit(Version::V2, controller, &dir, bounds).unwrap();
+        }
+        files.map(text)
+    };
+    assert_eq!(set(&SOME), ["67108864", "0", "2500 10000", "200", "9"]);
+    assert_eq!(set(&Bounds::default()), ["max", "max", "max 10000", "100", "max"]);
+    let little = Bounds { cpu: Some(1), ..SOME };
+    assert_eq!(set(&little)[2], "1000 10000", "the system takes no less");
+    fs::remove_file(dir.join("memory.swap.max")).unwrap(); // a machine that does not count swap
+    files::limit(Version::V2, Controller::Memory, &dir, &SOME).unwrap();
+    fs::remove_file(dir.join("memory.max")).unwrap();
+    let error = files::limit(Version::V2, Controller::Memory, &dir, &SOME).unwrap_err();
+    assert!(error.to_string().starts_with("memory.max: "), "{error}");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn accounts_of_version_2_are_read_from_its_formats_and_nonsense_is_an_error() {
+    let files = [
+        ("memory.current", "5242880\n"),
+        ("memory.events", "low 0\nhigh 3\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n"),
+        ("cpu.stat", "usage_usec 1500000\nuser_usec 1\nnr_throttled 7\n"),
+        ("pids.events", "max 4\n"),
+    ];
+    let dir = fake("accounts", &files);
+    let places = Controller::ALL.map(|controller| Place {
+        controller,
+        version: Version::V2,
+        dir: dir.clone(),
+        times: None,
+    });
+    let group = Group { dirs: Vec::new(), places: places.to_vec() };
+    let expected = Used {
+        memory: Some(5 << 20),
+        cpu: Some(Duration::from_millis(1_500)),
+        memory_kills: 1,
+        refused_tasks: 4,
+    };
+    assert_eq!(group.used().unwrap(), expected);
+    for (file, text) in files {
+        for nonsense in ["", "x\n", "-1\n", "max\n", "usage_usec\n", "99999999999999999999\n"] {
+            fs::write(dir.join(file), nonsense).unwrap();
+            let error = group.used().unwrap_err();
+            assert!(error.to_string().contains(file), "{nonsense:?}: {error}");
+        }
+        fs::write(dir.join(file), text).unwrap();
+    }
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn version_2_hands_on_what_is_missing_and_nothing_twice() {
+    let dir = fake("hand-on", &[("cgroup.subtree_control", "cpu\n")]);
+    let text = || fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap();
+    files::hand_on(&dir, Controller::ALL.into_iter()).unwrap();
+    assert_eq!(text(), "+memory +pids");
+    fs::write(dir.join("cgroup.subtree_control"), "memory cpu pids\n").unwrap();
+    files::hand_on(&dir, Controller::ALL.into_iter()).unwrap();
+    assert_eq!(text(), "memory cpu pids\n");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+/// Groups of this machine, with that controller; `None`, and says so, if that cannot be had. The same for
+/// all tests, as its end would remove the groups of others.
+fn tree(controller: Controller) -> Option<&'static Tree> {
+    static TREE: OnceLock<Tree> = OnceLock::new();
+    let tree = TREE.get_or_init(Tree::find);
+    if tree.has(controller) {
+        return Some(tree);
+    }
+    println!("SKIPPED: no groups with {}: {:?}", controller.name(), tree.missing());
+    None
+}
+
+fn shell(group: &Group, script: &str) -> (Child, Channel, std::os::fd::OwnedFd) {
+    let (ours, theirs) = Channel::pair().unwrap();
+    let mut command = Command::new("sh");
+    group.start_in(command.args(["-c", script])).unwrap();
+    let (child, output) = Child::spawn(&mut command, theirs).unwrap();
+    (child, ours, output)
+}
+
+fn wait(child: &mut Child) -> Exit {
+    poll(&mut [PollFd::new(&*child, PollFlags::IN)], None).unwrap();
+    child.try_reap().unwrap().expect("readable pidfd means it has ended")
+}
+
+#[test]
+fn program_that_allocates_beyond_its_limit_is_ended_and_the_group_says_why() {
+    let Some(tree) = tree(Controller::Memory) else { return };
+    let bounds = Bounds { memory: Some(16 << 20), ..Bounds::default() };
+    let group = tree.group("test-memory", &bounds).unwrap();
+    let (mut child, _control, _output) =
+        shell(&group, "exec dd if=/dev/zero of=/dev/null bs=64M count=1");
+    assert_eq!(wait(&mut child), Exit::Signal(Signal::KILL.as_raw()));
+    assert_eq!(group.used().unwrap().memory_kills, 1);
+    let dirs = group.dirs.clone();
+    assert!(dirs.iter().all(|dir| dir.is_dir()));
+    drop(group);
+    assert!(!dirs.iter().any(|dir| dir.exists()), "it is removed with its program");
+}
+
+#[test]
+fn program_gets_no_more_processes_than_its_limit() {
+    let Some(tree) = tree(Controller::Pids) else { return };
+    let bounds = Bounds { tasks: Some(3), ..Bounds::default() };
+    let group = tree.group("test-pids", &bounds).unwrap();
+    let (mut child, _control, _output) = shell(&group, "sleep 9 & sleep 9 & sleep 9 & sleep 9");
+    assert!(matches!(wait(&mut child), Exit::Code(1..)), "a shell that cannot fork gives up");
+    assert!(group.used().unwrap().refused_tasks > 0);
+    let dirs = group.dirs.clone();
+    drop(group);
+    // Those that it could fork were killed, and end a moment later.
+    let give_up = Instant::now() + Duration::from_secs(15);
+    for dir in dirs {
+        while fs::remove_dir(&dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            assert!(Instant::now() < give_up, "{} is still in use", dir.display());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+#[test]
+fn program_joins_a_group_of_version_2() {
+    let mounts = fs::read_to_string(MOUNTS).unwrap();
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let Some(at) = line.and_then(|line| line.split(' ').nth(4)) else {
+        return println!("SKIPPED: no cgroups of version 2 are mounted");
+    };
+    let dir = Path::new(at).join(name("test-joins"));
+    if let Err(error) = make(&dir) {
+        return println!("SKIPPED: {}: {error}", dir.display());
+    }
+    let group = Group { dirs: vec![dir], places: Vec::new() };
+    let (mut child, _control, output) = shell(&group, "exec grep ^0:: /proc/self/cgroup");
+    assert_eq!(wait(&mut child), Exit::Code(0));
+    let mut told = [0; 256];
+    let size = rustix::io::read(&output, &mut told).unwrap();
+    let told = String::from_utf8_lossy(&told[..size]).into_owned();
+    assert!(told.trim().ends_with(&name("test-joins")), "{told}");
+}
+
+#[test]
+fn program_is_counted_from_its_first_moment_and_its_group_begins_anew() {
+    let Some(tree) = tree(Controller::Cpu) else { return };
+    let bounds = Bounds { cpu: Some(500), ..Bounds::default() };
+    let mut used = Vec::new();
+    for _ in 0..2 {
+        let group = tree.group("test-cpu", &bounds).unwrap();
+        assert_eq!(group.used().unwrap().cpu, Some(Duration::ZERO));
+        let (mut child, _control, _output) = shell(&group, "exec true");
+        assert_eq!(wait(&mut child), Exit::Code(0));
+        used.push(group.used().unwrap().cpu.unwrap());
+    }
+    assert!(used.iter().all(|used| *used > Duration::ZERO), "{used:?}");
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_and_others_are_left_alone() {
+    let Some(tree) = tree(Controller::Memory) else { return };
+    let (_, dir) = tree.place(Controller::Memory).unwrap();
+    let gone = (2..1 << 22).find(|pid| !Path::new(&format!("/proc/{pid}")).exists()).unwrap();
+    let (stale, init) = (dir.join(format!("{PREFIX}{gone}-kernel")), dir.join("rosemary-1-kernel"));
+    for left in [&stale, &init] {
+        make(left).unwrap();
+    }
+    remove_stale(dir);
+    let left = (stale.exists(), init.exists());
+    fs::remove_dir(init).unwrap();
+    assert_eq!(left, (false, true));
+}
+
+#[test]
+fn no_groups_say_why() {
+    let tree = Tree::none("it was switched off");
+    assert!(Controller::ALL.into_iter().all(|controller| !tree.has(controller)));
+    assert!(tree.missing().iter().all(|(_, why)| why == "it was switched off"));
+    let group = tree.group("kernel", &SOME).unwrap();
+    assert_eq!(group.used().unwrap(), Used::default());
+}

@@ -1,0 +1,99 @@
+//! What a process has used, from `/proc`, for whom no group counts it: `proc_pid_stat(5)`,
+//! `proc_pid_status(5)`, `proc_pid_fd(5)`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// What a process has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time of all its threads since its start.
+    pub cpu: Duration,
+    /// Bytes of memory that it has now, shared ones included.
+    pub memory: u64,
+    /// Threads it has now.
+    pub threads: u64,
+    /// Descriptors it has open now; `None` if the system tells them to root alone.
+    pub descriptors: Option<u64>,
+}
+
+impl Usage {
+    /// Of the process with that number.
+    ///
+    /// # Errors
+    /// There is none, or `/proc` is not as the manual says.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let strange = || io::Error::new(io::ErrorKind::InvalidData, "/proc is not as usual");
+        let ticks = ticks(&read("stat")?).ok_or_else(strange)?;
+        let (memory, threads) = of_status(&read("status")?).ok_or_else(strange)?;
+        let each = rustix::param::clock_ticks_per_second().max(1);
+        let cpu = Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each));
+        Ok(Self { cpu, memory, threads, descriptors: descriptors(pid) })
+    }
+}
+
+/// Of `stat`: the times in the process and in the system for it, in ticks.
+fn ticks(stat: &str) -> Option<u64> {
+    // "42 (a name (with parentheses)) S 1 ...": field 3 comes after the last ')'.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut time = || fields.next()?.parse::<u64>().ok();
+    time()?.checked_add(time()?)
+}
+
+/// Of `status`: bytes of memory, and threads.
+fn of_status(status: &str) -> Option<(u64, u64)> {
+    let field = |key: &str| {
+        let rest = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    // One that has just ended has no memory any more.
+    Some((field("VmRSS").unwrap_or(0).checked_mul(1024)?, field("Threads")?))
+}
+
+/// How many descriptors a process has open.
+fn descriptors(pid: u32) -> Option<u64> {
+    let dir = format!("/proc/{pid}/fd");
+    // Since Linux 6.2 it is the directory's size, told to everybody.
+    match fs::metadata(&dir).ok()?.len() {
+        0 => Some(fs::read_dir(&dir).ok()?.count() as u64),
+        size => Some(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_process_has_memory_threads_and_descriptors() {
+        let block = vec![1_u8; 64 << 20];
+        let before = Usage::of(std::process::id()).unwrap();
+        let files: Vec<_> = (0..20).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
+        let after = Usage::of(std::process::id()).unwrap();
+        assert!(before.memory > 64 << 20 && before.threads >= 2, "{before:?} {}", block.len());
+        // Other tests open and close theirs meanwhile.
+        assert!(after.descriptors.unwrap() > files.len() as u64, "{after:?}");
+        assert!(after.cpu >= before.cpu);
+    }
+
+    #[test]
+    fn process_that_is_not_there_is_an_error() {
+        let gone = (2..1 << 22).find(|pid| fs::metadata(format!("/proc/{pid}")).is_err()).unwrap();
+        assert_eq!(Usage::of(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn names_of_programs_do_not_confuse_and_nonsense_is_nothing() {
+        let stat = "42 (a) b) 7) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1";
+        assert_eq!(ticks(stat), Some(200));
+        for text in ["", "42 (a", "42 (a) S 1", ") a b c d e f g h i j k -1 5"] {
+            assert_eq!(ticks(text), None, "{text}");
+        }
+        assert_eq!(of_status("VmRSS:\t    12 kB\nThreads:\t3\n"), Some((12_288, 3)));
+        assert_eq!(of_status("Threads:\t1\n"), Some((0, 1)));
+        assert_eq!(of_status("VmRSS:\t 1 kB\n"), None);
+        assert_eq!(of_status("VmRSS:\t 18446744073709551615 kB\nThreads:\t3\n"), None);
+    }
+}

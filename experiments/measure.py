@@ -1,0 +1,298 @@
+"""What the measurements have in common: controllers on one core, ofbench on another, tables.
+
+Nothing but Python's standard library. A controller is a process (with those it starts) that is kept to
+one core and listens at a port of 127.0.0.1; `ofbench` is kept to another. Whoever measures calls
+`tables` for what people read and `keep` for what programs read.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = ROOT / "target" / "release"
+
+
+class Failed(Exception):
+    """Something that keeps a measurement from being made, in words."""
+
+
+def cores():
+    """The two cores that are used: the controller's and the generator's."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise Failed("two cores are needed, one for the controller and one for ofbench")
+    return allowed[0], allowed[1]
+
+
+def build(source=ROOT, target=None):
+    """Builds what is measured, from a tree; returns where the programs are."""
+    env = dict(os.environ)
+    if target is not None:
+        env["CARGO_TARGET_DIR"] = str(target)
+    packages = ["rosemary-kernel", "rosemary-monitor", "rosemary-zone", "rosemary-cli", "rosemary-apps"]
+    services = source / "crates" / "services"
+    if services.is_dir():
+        packages.append("rosemary-services")
+    if source == ROOT:
+        packages.append("ofbench")
+    words = ["cargo", "build", "--release", "--bins", "--examples"]
+    for package in packages:
+        words += ["--package", package]
+    say("building " + (str(source) if source != ROOT else "what is here") + " (release)")
+    if subprocess.run(words, cwd=source, env=env).returncode != 0:
+        raise Failed(f"{source} does not build")
+    return (Path(target) if target is not None else source / "target") / "release"
+
+
+def build_revision(revision):
+    """Builds a revision in a worktree of its own below target/; returns where the programs are."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", revision + "^{commit}"],
+        cwd=ROOT, capture_output=True, text=True,
+    )
+    if found.returncode != 0:
+        raise Failed(f"there is no revision {revision}")
+    commit = found.stdout.strip()
+    tree = ROOT / "target" / "against" / "tree"
+    if tree.exists():
+        words = ["git", "-C", str(tree), "checkout", "--quiet", "--detach", "--force", commit]
+    else:
+        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+        words = ["git", "worktree", "add", "--quiet", "--detach", str(tree), commit]
+    if subprocess.run(words, cwd=ROOT).returncode != 0:
+        raise Failed(f"no worktree of {revision} could be made in {tree}")
+    return build(tree, ROOT / "target" / "against" / "build"), commit[:10]
+
+
+def free_port():
+    """A port that nobody listens at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=20):
+    """Waits until `condition` returns something true, which is returned."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise Failed(f"{what}: not within {seconds} s")
+
+
+class Controller:
+    """A controller that runs, until `stop`."""
+
+    def __init__(self, name, words, port, core, env=None, cwd=None, log=None):
+        self.name, self.port = name, port
+        self.log = log or tempfile.NamedTemporaryFile(prefix=f"{name}-", suffix=".log", delete=False).name
+        pinned = ["taskset", "--cpu-list", str(core)] if core is not None else []
+        with open(self.log, "wb") as out:
+            self.process = subprocess.Popen(
+                pinned + [str(word) for word in words],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=cwd,
+            )
+        try:
+            wait_for(f"{name} listens at {port}", self.listens)
+        except Failed:
+            self.stop()
+            raise
+
+    @property
+    def at(self):
+        return f"127.0.0.1:{self.port}"
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise Failed(f"{self.name} ended: {last_lines(self.log)}")
+        # Asked of the system, as a connection would be one more switch.
+        listening = subprocess.run(
+            ["ss", "-Hltn", f"sport = :{self.port}"], capture_output=True, text=True
+        )
+        return bool(listening.stdout.strip())
+
+    def pids(self):
+        return [self.process.pid]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Null(Controller):
+    """`ofbench null`."""
+
+    def __init__(self, core):
+        port = free_port()
+        super().__init__("null", [BUILT / "ofbench", "null", "--listen", f"127.0.0.1:{port}"], port, core)
+
+
+class Rosemary(Controller):
+    """`rosemary up`, without the operator's configuration."""
+
+    def __init__(self, name, core, config, built=BUILT, args=()):
+        self.dir = tempfile.mkdtemp(prefix="rosemary-bench-")
+        os.chmod(self.dir, 0o755)  # apps have users of their own
+        self.rosemary = built / "rosemary"
+        (Path(self.dir) / "rosemary.toml").write_text(config)
+        port = free_port()
+        env = dict(os.environ, ROSEMARY_LOG="warn", ROSEMARY_CONFIG=f"{self.dir}/rosemary.toml")
+        words = [self.rosemary, "up", "--listen", f"127.0.0.1:{port}"]
+        words += ["--runtime-dir", f"{self.dir}/run", "--state-dir", f"{self.dir}/state", *args]
+        try:
+            super().__init__(name, words, port, core, env=env, log=f"{self.dir}/log")
+            wait_for(f"{name}'s apps run", self.runs)
+        except Failed as failed:
+            raise Failed(f"{failed}\n{last_lines(f'{self.dir}/log')}") from None
+
+    def status(self):
+        asked = subprocess.run(
+            [self.rosemary, "status", "--json", "--runtime-dir", f"{self.dir}/run"],
+            capture_output=True, text=True,
+        )
+        return json.loads(asked.stdout) if asked.returncode == 0 else None
+
+    def runs(self):
+        status = self.status()
+        return status is not None and all(app["state"] == "running" for app in status["apps"])
+
+    def pids(self):
+        """The monitor, the kernel, and whatever else it says it has started."""
+        return sorted(set(pids_in(self.status() or {})))
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def pids_in(status):
+    if isinstance(status, dict):
+        own = [status["pid"]] if isinstance(status.get("pid"), int) else []
+        return own + [pid for value in status.values() for pid in pids_in(value)]
+    if isinstance(status, list):
+        return [pid for value in status for pid in pids_in(value)]
+    return []
+
+
+def app(name, **keys):
+    """An entry of `rosemary.toml`."""
+    lines = ["[[app]]", f"name = {json.dumps(name)}"]
+    lines += [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def ofbench(mode, controller, core, *words, vs=None):
+    """Runs ofbench against a controller; returns its JSON."""
+    command = ["taskset", "--cpu-list", str(core), str(BUILT / "ofbench"), mode, controller.at, "--json"]
+    command += ["--pids", ",".join(map(str, controller.pids()))]
+    if vs is not None:
+        command += ["--vs", vs.at, "--vs-pids", ",".join(map(str, vs.pids()))]
+    command += [str(word) for word in words]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if ran.returncode != 0:
+        raise Failed(f"{' '.join(command)}\n{ran.stderr.strip()}\n{last_lines(controller.log)}")
+    return json.loads(ran.stdout)
+
+
+def last_lines(path, count=8):
+    try:
+        return "\n".join(Path(path).read_text(errors="replace").splitlines()[-count:])
+    except OSError:
+        return ""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# Tables ----------------------------------------------------------------------------------------------
+
+
+def figure(number, digits=3):
+    """So many significant digits: 1.23, 12.3, 123, 1,234."""
+    if number is None:
+        return "-"
+    if number == 0:
+        return "0"
+    before = len(str(int(abs(number))))
+    decimals = max(0, digits - before) if abs(number) >= 1 else digits
+    return f"{number:,.{decimals}f}"
+
+
+def spread(figures, scale=1.0):
+    """`median (least to most)` of what ofbench tells of its intervals."""
+    return (
+        f"{figure(figures['median'] / scale)} "
+        f"({figure(figures['least'] / scale)} to {figure(figures['most'] / scale)})"
+    )
+
+
+def spread_of(numbers):
+    """What ofbench tells of intervals, of numbers of one's own."""
+    ordered = sorted(numbers)
+    middle = len(ordered) // 2
+    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return {"median": median, "least": ordered[0], "most": ordered[-1]}
+
+
+def table(title, head, rows):
+    """Prints a table in Markdown: what is a page of the documentation, if it is copied there."""
+    cells = [list(map(str, row)) for row in [head, *rows]]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
+
+    def line(row):
+        first = row[0].ljust(widths[0])
+        rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        return "| " + " | ".join([first, *rest]) + " |"
+
+    print(f"\n### {title}\n")
+    print(line(cells[0]))
+    print("| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |")
+    for row in cells[1:]:
+        print(line(row))
+    sys.stdout.flush()
+
+
+def machine():
+    """What was measured on, in a line."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+        model = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
+        model = model.group(1) if model else platform.machine()
+    except OSError:
+        model = platform.machine()
+    load = os.getloadavg()[0]
+    rust = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.split()
+    rust = rust[1] if len(rust) > 1 else "?"
+    return (
+        f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, rustc {rust}, "
+        f"load average {load:.1f} at the start"
+    )
+
+
+def main(measure):
+    """Runs a measurement; its failure is one message."""
+    try:
+        measure()
+    except Failed as failed:
+        say(f"failed: {failed}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+"""How fast Rosemary is: `make bench`, `make bench AGAINST=REV`, `make bench-long`.
+
+All of Rosemary is kept to one core and `ofbench` to another; the controllers wait side by side and are
+measured in turn, one at a time. Every figure is a median of intervals, with the least and the most.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from measure import (  # noqa: E402
+    BUILT, ROOT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
+    ofbench, say, spread, spread_of, table,
+)
+
+LEARNING = "learning-switch"
+SWITCHES = [1, 16, 64]
+MILLION = 1e6
+
+
+class House:
+    """The controllers that wait to be measured, by name; each is started when it is first asked for."""
+
+    def __init__(self):
+        self.core, self.generator = cores()
+        self.running = {}
+        self.directory = tempfile.TemporaryDirectory(prefix="rosemary-bench-")
+
+    def get(self, name, start):
+        if name not in self.running:
+            self.running[name] = start()
+        return self.running[name]
+
+    def null(self):
+        return self.get("null", lambda: Null(self.core))
+
+    def rosemary(self, host, built=BUILT, tls=None):
+        name = f"{host} {built} {tls}"
+        args = ["--tls-dir", tls] if tls else []
+        return self.get(
+            name, lambda: Rosemary(host, self.core, app(LEARNING, host=host), built, args)
+        )
+
+    def configured(self, name, config, core=None, args=()):
+        return self.get(name, lambda: Rosemary(name, core or self.core, config, args=args))
+
+    def stop(self, name=None):
+        for key in [name] if name else list(self.running):
+            self.running.pop(key).stop()
+
+    def run(self, mode, controller, *words, vs=None):
+        say(f"  {mode} {controller.name} " + " ".join(map(str, words)))
+        return ofbench(mode, controller, self.generator, *words, vs=vs)
+
+
+class Rounds:
+    """The same load on several controllers, in turn, round by round: machines change by the minute."""
+
+    def __init__(self, house, controllers, words, repeat):
+        self.told = {who.name: [] for who in controllers}
+        for _ in range(repeat):
+            for who in controllers:
+                self.told[who.name].append(house.run("throughput", who, *words, "--repeat", 1))
+
+    def rates(self, name):
+        return [told["answered_per_second"]["median"] for told in self.told[name]]
+
+    def rate(self, name):
+        return spread(spread_of(self.rates(name)), MILLION)
+
+    def ratio(self, name, other):
+        """Round by round."""
+        return spread_of([a / b for a, b in zip(self.rates(name), self.rates(other))])
+
+    def cpu(self, name):
+        """In seconds for a million answers."""
+        return spread_of([told["cpu_seconds_per_million"] for told in self.told[name]])["median"]
+
+    def evenness(self, name):
+        """The switches that got least and most, and the one by the other, of the round in the middle."""
+        ends = [(told["per_switch"]["least"], told["per_switch"]["most"]) for told in self.told[name]]
+        ratios = sorted((least / most if most else 0, least, most) for least, most in ends)
+        ratio, least, most = ratios[len(ratios) // 2]
+        return [least, most, ratio]
+
+
+def throughput(house, seconds, repeat):
+    """The first tables: answers a second, fractions of the null controller, evenness, CPU."""
+    names = [("null", "null"), ("kernel", "kernel app"), ("user", "user app")]
+    speeds, fractions, even, cpu = [], [], [], []
+    for macs in [1000, 100_000]:
+        rounds = []
+        for switches in SWITCHES:
+            words = ["--of", "1.0", "--switches", switches, "--macs", macs, "--seconds", seconds]
+            who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+            rounds.append(Rounds(house, who, words, repeat))
+        for name, what in names:
+            row = f"{what}, {macs:,} MACs"
+            speeds.append([row] + [each.rate(name) for each in rounds])
+            even.append([row, *map(figure, rounds[-1].evenness(name))])
+            if name != "null":
+                fractions.append([row] + [spread(each.ratio(name, "null")) for each in rounds])
+                cpu.append([row] + [figure(each.cpu(name)) for each in rounds])
+        row = f"user app / kernel app, {macs:,} MACs"
+        fractions.append([row] + [spread(each.ratio("user", "kernel")) for each in rounds])
+    head = ["switches", *SWITCHES]
+    table("Million answers per second: OpenFlow 1.0, buffered", head, speeds)
+    table("As fractions of `ofbench null`, round by round", head, fractions)
+    table("CPU seconds per million answers, all of Rosemary's processes", head, cpu)
+    table("Evenness: answers per second of one of 64 switches", ["", "least", "most", "ratio"], even)
+
+
+def versions(house, seconds, repeat):
+    """OpenFlow 1.0 and 1.3, buffered and not."""
+    rows = []
+    for of in ["1.0", "1.3"]:
+        for buffered in [True, False]:
+            words = ["--of", of, "--switches", 16, "--seconds", seconds]
+            words += [] if buffered else ["--no-buffer"]
+            who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+            rounds = Rounds(house, who, words, repeat)
+            row = [f"{of}, {'buffered' if buffered else 'whole packets'}", rounds.rate("null")]
+            for host in ["kernel", "user"]:
+                row += [rounds.rate(host), figure(rounds.ratio(host, "null")["median"])]
+            rows.append(row)
+    head = ["16 switches, 1,000 MACs", "null", "kernel app", "of null", "user app", "of null"]
+    table("Million answers per second, by version", head, rows)
+
+
+def latency(house, seconds, repeat):
+    """One question at a time."""
+    rows = []
+    for of in ["1.0", "1.3"]:
+        words = ["--of", of, "--seconds", seconds, "--repeat", 1]
+        who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+        rounds = [
+            {each.name: house.run("latency", each, *words)["latency_us"] for each in who}
+            for _ in range(repeat)
+        ]
+        for name in rounds[0]:
+            def median(at, by=None):
+                return spread_of([r[name][at] / (r[by][at] if by else 1) for r in rounds])["median"]
+
+            times = [figure(median(at)) for at in ["p50", "p90", "p99", "p99_9"]]
+            by_null = [figure(median(at, "null")) for at in ["p50", "p99"]]
+            rows.append([f"{of}, {name}", *times, *by_null])
+    head = ["one switch", "p50", "p90", "p99", "p99.9", "p50 / null's", "p99 / null's"]
+    table("Microseconds until a packet-in is answered, one at a time", head, rows)
+
+
+def keys(directory):
+    """Keys as an operator makes them; returns the controller's and the switches' directories."""
+    rosemary = str(BUILT / "rosemary")
+    for words in [["init"], ["switch", "bench"]]:
+        made = subprocess.run(
+            [rosemary, "pki", *words, "--dir", f"{directory}/pki"], capture_output=True, text=True
+        )
+        if made.returncode != 0:
+            raise Failed(f"rosemary pki {' '.join(words)}: {made.stderr.strip()}")
+    return f"{directory}/pki", f"{directory}/pki/switches/bench"
+
+
+def tls(house, seconds, repeat):
+    """Processor time with TLS and without; and with handshakes."""
+    directory, switch = keys(house.directory.name)
+    rows = []
+    for host in ["kernel", "user"]:
+        who = house.rosemary(host, tls=directory)
+        words = ["--of", "1.0", "--switches", 16, "--seconds", seconds, "--repeat", repeat]
+        plain = house.run("throughput", who, *words)
+        crypt = house.run("throughput", who, *words, "--tls-dir", switch)
+        times = [told["cpu_seconds_per_million"] for told in (plain, crypt)]
+        rows.append(
+            [f"{host} app", *(spread(t["answered_per_second"], MILLION) for t in (plain, crypt))]
+            + [*map(figure, times), figure(times[1] / times[0])]
+        )
+    head = ["16 switches, 1,000 MACs", "TCP, million/s", "TLS, million/s"]
+    head += ["CPU s per million, TCP", "TLS", "ratio"]
+    table("With TLS", head, rows)
+    rows = []
+    for what, more in [("TCP", []), ("TLS", ["--tls-dir", switch])]:
+        words = ["--switches", 1000, "--seconds", seconds, "--repeat", repeat, *more]
+        told = house.run("connect", house.rosemary("user", tls=directory), *words)
+        rows.append(
+            [what, figure(told["all_settled_seconds"]), spread(told["handshakes_per_second"])]
+            + [figure(told["handshake_us"]["p99"] / 1000), figure(told["cpu_seconds_per_thousand"])]
+        )
+    head = ["1,000 switches", "all connected, s", "handshakes/s", "p99, ms", "CPU s per thousand"]
+    table("Connections", head, rows)
+
+
+def fairness(house, seconds, repeat):
+    """One switch floods."""
+    rows = []
+    for host in ["kernel", "user"]:
+        words = ["--switches", 4, "--seconds", seconds, "--repeat", repeat]
+        told = house.run("flood", house.rosemary(host), *words)
+        for when in ["alone", "beside"]:
+            times = told[when]
+            cells = [times.get(f"{what}_us") for what in ["echo", "arp", "port", "handshake"]]
+            shown = [f"{figure(t['p50'] / 1000)} / {figure(t['max'] / 1000)}" if t else "-" for t in cells]
+            name = f"{host} app, " + ("no flood" if when == "alone" else "flood")
+            rows.append([name, *shown, times["unanswered"]])
+        rows[-1][0] += f" of {figure(told['flood_per_second']['median'] / 1000)} k/s"
+        arps = f"{told['flood_arps_answered']} of {told['flood_arps']}"
+        rows.append([f"{host} app, ARP among the flood", "", arps, "", "", ""])
+    head = ["median / longest, in ms", "echo", "ARP", "port event", "handshake", "lost"]
+    table("Four quiet switches and a new one, while another floods", head, rows)
+
+
+def idle(house, seconds):
+    """Ten thousand switches that say nothing."""
+    rows = []
+    for switches, ports in [(1000, 48), (10_000, 4), (10_000, 48)]:
+        who = house.rosemary("user")
+        words = ["--switches", switches, "--ports", ports, "--seconds", seconds, "--repeat", 1]
+        told = house.run("idle", who, *words)
+        rows.append(
+            [f"{switches:,} switches of {ports} ports", figure(told["all_settled_seconds"])]
+            + [figure(told["resident_bytes_per_switch"] / 1024), figure(told["cpu_percent"])]
+        )
+        for key in [key for key, running in house.running.items() if running is who]:
+            house.stop(key)  # what it has kept would be missing in the next measurement
+    head = ["idle", "all connected, s", "KiB each", "CPU, % of a core"]
+    table("Idle switches, user app", head, rows)
+
+
+def addresses(house, seconds, repeat):
+    """Addresses that an attacker might choose."""
+    rows = []
+    for host in ["kernel", "user"]:
+        told = {}
+        for how in ["random", "alike", "random ", "alike "]:
+            words = ["--of", "1.0", "--macs", 100_000, "--switches", 4, "--addresses", how.strip()]
+            words += ["--seconds", seconds, "--repeat", repeat]
+            told[how] = house.run("throughput", house.rosemary(host), *words)
+        both = [
+            spread_of([told[how + more]["answered_per_second"]["median"] for more in ["", " "]])
+            for how in ["random", "alike"]
+        ]
+        cost = both[0]["median"] / both[1]["median"]
+        rows.append([f"{host} app", *(spread(b, MILLION) for b in both), figure(cost)])
+    head = ["4 switches, 100,000 MACs", "random", "alike", "cost"]
+    table("Million answers per second, by how addresses are chosen", head, rows)
+
+
+def scale(house, seconds, repeat):
+    """Whether cost grows with size, and with nothing else."""
+
+    def row(what, told):
+        rate, cpu = told["answered_per_second"], told["cpu_seconds_per_million"]
+        return [what, spread(rate, MILLION), figure(cpu)]
+
+    rows = []
+    words = ["--of", "1.0", "--seconds", seconds, "--repeat", repeat]
+    for host in ["kernel", "user"]:
+        for switches in [1, 4, 16, 64, 256]:
+            told = house.run("throughput", house.rosemary(host), *words, "--switches", switches)
+            rows.append(row(f"{host} app, {switches} switches", told))
+    table("By switches: 1,000 MACs each", ["one core", "million/s", "CPU s per million"], rows)
+
+    rows = []
+    both = f"{house.core},{house.generator}"
+    for workers in [1, 2]:
+        name = f"{workers} workers"
+        who = house.configured(name, app(LEARNING), both, ["--workers", workers])
+        rate = ["rate", who, "--rate", 500_000, "--switches", 16, "--of", "1.0"]
+        told = house.run(*rate, "--seconds", seconds, "--repeat", repeat)
+        rows.append(row(f"user app, {name}", told))
+        house.stop(name)
+    title = "By workers, on both cores, at 500,000 packet-ins a second"
+    table(title, ["16 switches, 1,000 MACs", "million/s", "CPU s per million"], rows)
+
+    rows = []
+    observer = BUILT / "examples" / "libobserver.so"
+    for apps in [1, 2, 4]:
+        config = app(LEARNING) + "".join(
+            app(f"observer-{n}", object=str(observer), stage="observe") for n in range(1, apps)
+        )
+        name = f"{apps} apps"
+        told = house.run("throughput", house.configured(name, config), *words, "--switches", 16)
+        rows.append(row(f"learning switch and {apps - 1} observers", told))
+        house.stop(name)
+    # An observer that does not keep up loses packets; nobody waits for it.
+    table("By apps, each in its zone", ["16 switches, one core", "million/s", "CPU s per million"], rows)
+
+
+def against(house, revision, seconds, repeat):
+    """This tree and another, in turn."""
+    other, commit = build_revision(revision)
+    rows = []
+    for host in ["kernel", "user"]:
+        here, there = house.rosemary(host), house.rosemary(host, other)
+        for macs, switches in [(1000, 1), (1000, 16), (1000, 64), (100_000, 16)]:
+            words = ["--of", "1.0", "--switches", switches, "--macs", macs]
+            words += ["--seconds", seconds, "--repeat", repeat]
+            told = house.run("throughput", here, *words, vs=there)
+            rows.append(compared(f"{host} app, {switches} x {macs:,} MACs", told, MILLION))
+    head = ["million answers per second", "here", commit, "here / there", "CPU, here / there"]
+    table(f"Against {revision}: throughput, in pairs", head, rows)
+    rows = []
+    for host in ["kernel", "user"]:
+        words = ["--of", "1.0", "--seconds", seconds, "--repeat", repeat]
+        here, there = house.rosemary(host), house.rosemary(host, other)
+        told = house.run("latency", here, *words, vs=there)
+        cells = [figure(side["latency_us"]["p50"]) for side in (told, told["vs"])]
+        rows.append([f"{host} app", *cells, spread(told["vs"]["ratios"]["ratio"])])
+    head = ["microseconds, median", "here", commit, "here / there"]
+    table(f"Against {revision}: latency, in pairs", head, rows)
+
+
+def compared(what, told, scale):
+    other = told["vs"]
+    cpu = told["cpu_seconds_per_million"] / other["cpu_seconds_per_million"]
+    sides = [spread(side["answered_per_second"], scale) for side in (told, other)]
+    return [what, *sides, spread(other["ratios"]["ratio"]), figure(cpu)]
+
+
+def measure():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--long", action="store_true", help="everything, with longer intervals")
+    parser.add_argument("--against", metavar="REV", help="compare with another revision, in turn")
+    parser.add_argument("--only", metavar="TABLE,...", help="these alone: " + ", ".join(TABLES))
+    parser.add_argument("--no-build", action="store_true", help="measure what is built already")
+    asked = parser.parse_args()
+    only = asked.only.split(",") if asked.only else None
+    for name in only or []:
+        if name not in TABLES:
+            parser.error(f"there is no table {name}; there are {', '.join(TABLES)}")
+    if not asked.no_build:
+        build()
+        if asked.long or only and "scale" in only:
+            words = ["cargo", "build", "--release", "--package", "rosemary-tests", "--example", "observer"]
+            if subprocess.run(words, cwd=ROOT).returncode != 0:
+                raise Failed("the tests' observer does not build")
+    began = time.monotonic()
+    print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")
+    house = House()
+    try:
+        seconds, repeat = (2, 5) if asked.long else (1, 3)
+        if asked.against:
+            against(house, asked.against, seconds, max(repeat, 4))
+        else:
+            for name in only or (TABLES if asked.long else SHORT):
+                TABLES[name](house, seconds, repeat)
+    finally:
+        house.stop()
+    say(f"measured in {time.monotonic() - began:.0f} s")
+
+
+TABLES = {
+    "throughput": throughput,
+    "versions": versions,
+    "latency": latency,
+    "tls": tls,
+    "flood": fairness,
+    "addresses": addresses,
+    "scale": scale,
+    "idle": lambda house, seconds, repeat: idle(house, 10),
+}
+SHORT = ["throughput", "versions", "latency", "tls", "flood"]
+
+if __name__ == "__main__":
+    main(measure)

@@ -1,0 +1,13 @@
+/* Takes 20 MiB of shared memory in a second, which setrlimit(2) does not count. */
+#define STEP_MS 50
+#include "glutton.h"
+
+#include <sys/mman.h>
+
+static int take(void) {
+    char *more = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (more == MAP_FAILED)
+        return errno;
+    memset(more, 1, 1 << 20);
+    return 0;
+}

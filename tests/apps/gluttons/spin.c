@@ -1,0 +1,11 @@
+/* Takes all the processor time there is, and answers all the same. */
+#define STEP_MS 0
+#include "glutton.h"
+
+static int take(void) {
+    static volatile unsigned count;
+    unsigned end = count + 10000000;
+    while (count != end)
+        count++;
+    return 0;
+}

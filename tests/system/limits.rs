@@ -1,0 +1,261 @@
+//! An app that takes too much of something is told, then kept from more or ended; the record says which
+//! limit it was, at what value, and nobody else notices.
+//!
+//! The apps are in `apps/gluttons`: each takes one thing, more and more of it, and says what it is told.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary};
+use monitor::admin::ProgramUsage;
+use monitor::supervise::State;
+use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::net::{APP, INTERVAL, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+use sys::cgroup::{Controller, Tree};
+
+/// More than the slowest of the apps needs to come to its limit, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Which of the limits of an alert a line is about, as the apps say it.
+const MEMORY: &str = "ALERT limit 1 ";
+const CPU: &str = "ALERT limit 2 ";
+const DESCRIPTORS: &str = "ALERT limit 3 ";
+const THREADS: &str = "ALERT limit 4 ";
+
+/// A glutton beside the learning switch.
+fn with<'lab>(
+    lab: &'lab Lab,
+    glutton: &str,
+    limits: &str,
+    args: &[&str],
+) -> anyhow::Result<Rosemary<'lab>> {
+    let source = format!("apps/gluttons/{glutton}.c");
+    let keys = format!("stage = \"observe\"\nlimits = {{ {limits} }}");
+    let glutton = in_c(lab, glutton, &source, &keys)?;
+    configure(&[&glutton, &format!("[[app]]\nname = \"{APP}\"\n")])?;
+    Ok(Rosemary::start(lab, &rosemary_binary(), args)?)
+}
+
+/// What `rosemary top --json` says of a program.
+fn top(lab: &Lab, name: &str) -> anyhow::Result<ProgramUsage> {
+    let json = lab.run(&rosemary_binary().display().to_string(), &["top", "--json"])?;
+    let all: Vec<ProgramUsage> = serde_json::from_str(&json).context(json)?;
+    all.into_iter().find(|it| it.name == name).context("it is there")
+}
+
+/// Says so if the machine has no groups with that controller.
+fn has(controller: Controller) -> bool {
+    let tree = Tree::find();
+    if let Some((_, why)) = tree.missing().iter().find(|(missing, _)| *missing == controller) {
+        rosemary_tests::skip(&anyhow::anyhow!("without groups: {why}"));
+        return false;
+    }
+    true
+}
+
+#[test]
+fn app_that_leaks_is_told_then_ended_at_its_limit_and_started_again() {
+    if !has(Controller::Memory) {
+        return;
+    }
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "leak", "memory = \"64 MiB\"", &[])?;
+        let told = rosemary.wait_for_log(&["leak: ", MEMORY], PATIENCE)?;
+        println!("{told}");
+        rosemary.wait_for_log(&["app=\"leak\"", "limit=\"memory\"", "hard=\"64 MiB\""], SOON)?;
+        let mut most = 0;
+        lab.wait_for("it is ended", PATIENCE, |_| {
+            let uses = top(lab, "leak").ok().and_then(|it| it.amount("memory")?.value);
+            most = most.max(uses.unwrap_or(0));
+            let died = rosemary.log();
+            Ok(died.lines().any(|it| it.contains("died") && it.contains("zone leak")).then_some(()))
+        })?;
+        println!("it was seen with {most} bytes at most");
+        ensure!((40 << 20..=64 << 20).contains(&most), "{most}");
+        let died = rosemary.wait_for_log(&["zone leak", "died"], SOON)?;
+        ensure!(died.contains("memory limit of 64 MiB"), "{died}");
+        rosemary.wait_for("it is started again", SOON, |status| {
+            let app = status.app("leak")?;
+            let again = app.restarts > 0 && app.state == State::Running;
+            let why = app.last_exit.as_deref().is_some_and(|it| it.contains("limit of 64 MiB"));
+            (again && why).then_some(())
+        })?;
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.app(APP).is_some_and(|app| app.restarts == 0), "{status:?}");
+        ensure!(status.programs.kernel.restarts == 0, "{status:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn without_groups_private_memory_ends_at_the_limit_and_shared_memory_ends_the_app() {
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "leak", "memory = \"64 MiB\"", &["--no-cgroups"])?;
+        rosemary.wait_for_log(&["limit=\"memory\"", "no cgroups"], SOON)?;
+        rosemary.wait_for_log(&["leak: ", MEMORY], PATIENCE)?;
+        let kept = rosemary.wait_for_log(&["leak: ", "KEPT at "], PATIENCE)?;
+        ensure!(kept.contains("Cannot allocate memory"), "{kept}");
+        drop(rosemary);
+
+        let mut rosemary = with(lab, "share", "memory = \"64 MiB\"", &["--no-cgroups"])?;
+        rosemary.wait_for_log(&["share: ", MEMORY], PATIENCE)?;
+        let died = rosemary.wait_for_log(&["zone share", "died"], PATIENCE)?;
+        ensure!(died.contains("above its memory limit of 64 MiB"), "{died}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_spins_gets_its_share_of_a_processor_and_no_more_and_others_answer() {
+    if !has(Controller::Cpu) {
+        return;
+    }
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "spin", "cpu = { soft = 0.1, hard = 0.3 }", &[])?;
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        rosemary.wait_for_switch(&s1)?;
+        rosemary.wait_for_log(&["spin: ", CPU], PATIENCE)?;
+        rosemary.wait_for_log(&["app=\"spin\"", "limit=\"cpu\"", "hard=\"0.3\""], SOON)?;
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            lab.pause(Duration::from_millis(300))?;
+            seen.extend(top(lab, "spin")?.amount("cpu").and_then(|it| it.value));
+        }
+        println!("thousandths of a processor: {seen:?}");
+        // Where looks fall within periods adds a little to what the system grants.
+        ensure!(seen.iter().all(|it| *it <= 350), "{seen:?}");
+        let pings = h1.ping(&h2, 50, INTERVAL)?;
+        println!(
+            "beside it: {} of {}, median {:?}",
+            pings.received,
+            pings.sent,
+            pings.median_rtt()
+        );
+        ensure!(pings.lost() <= 1, "the first may wait for the flows: {pings:?}");
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.app("spin").is_some_and(|app| app.restarts == 0), "{status:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn without_groups_app_that_spins_on_above_its_share_is_ended() {
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "spin", "cpu = 0.1", &["--no-cgroups"])?;
+        rosemary.wait_for_log(&["spin: ", CPU], PATIENCE)?;
+        let died = rosemary.wait_for_log(&["zone spin", "died"], PATIENCE)?;
+        ensure!(died.contains("above its cpu limit of 0.1"), "{died}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_makes_threads_gets_as_many_as_its_limit_and_is_told() {
+    for args in [&[][..], &["--no-cgroups"]] {
+        in_a_lab(move |lab| {
+            let mut rosemary = with(lab, "threads", "threads = 10", args)?;
+            let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
+            println!("{kept}");
+            ensure!(kept.contains("KEPT at 9:"), "the first is the app's own: {kept}");
+            rosemary.wait_for_log(&["threads: ", THREADS], SOON)?;
+            let hard = ["app=\"threads\"", "limit=\"threads\"", "at a hard limit"];
+            rosemary.wait_for_log(&hard, SOON)?;
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn app_that_opens_descriptors_gets_as_many_as_its_limit_and_is_told() {
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "descriptors", "descriptors = 64", &[])?;
+        let kept = rosemary.wait_for_log(&["descriptors: ", "KEPT at "], PATIENCE)?;
+        ensure!(kept.contains("Too many open files"), "{kept}");
+        rosemary.wait_for_log(&["descriptors: ", DESCRIPTORS], SOON)?;
+        let hard = ["app=\"descriptors\"", "limit=\"descriptors\"", "uses=\"64\""];
+        rosemary.wait_for_log(&hard, SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_talks_is_cut_off_and_told() {
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "chatter", "log-bytes-per-second = 1000", &[])?;
+        rosemary.wait_for_log(&["app=\"chatter\"", "limit=\"log-bytes-per-second\""], PATIENCE)?;
+        rosemary.wait_for_log(&["chatter: ", "lines were left out"], PATIENCE)?;
+        lab.pause(Duration::from_secs(3))?;
+        let log = rosemary.log();
+        let size: usize = log.lines().filter(|it| it.contains("chatter ")).map(str::len).sum();
+        println!("{size} bytes of the log are its own");
+        ensure!(size < 30_000, "{size}");
+        Ok(())
+    });
+}
+
+#[test]
+fn groups_go_with_rosemary_also_when_it_is_killed_and_the_next_one_comes() {
+    if !has(Controller::Memory) {
+        return;
+    }
+    in_a_lab(|lab| {
+        let tree = Tree::find();
+        let (_, dir) = tree.place(Controller::Memory).context("there are groups")?;
+        let groups = |dir: &Path, pid: u32| -> anyhow::Result<usize> {
+            let names = std::fs::read_dir(dir)?.flatten().map(|it| it.file_name());
+            let begin = format!("rosemary-{pid}-");
+            Ok(names.filter(|name| name.to_string_lossy().starts_with(&begin)).count())
+        };
+        let rosemary = with(lab, "leak", "", &[])?;
+        let pid = rosemary.pid();
+        ensure!(groups(dir, pid)? == 3, "a kernel and two zones");
+        rosemary.stop(rustix::process::Signal::TERM)?;
+        ensure!(groups(dir, pid)? == 0, "they are removed");
+
+        let rosemary = with(lab, "leak", "", &[])?;
+        let pid = rosemary.pid();
+        rosemary_tests::kill(pid)?;
+        drop(rosemary);
+        let _next = with(lab, "leak", "", &[])?;
+        lab.wait_for("what it left is removed", SOON, |_| {
+            // They die a moment after it: who comes then removes the rest.
+            drop(Tree::find());
+            Ok(groups(dir, pid).is_ok_and(|count| count == 0).then_some(()))
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn top_knows_every_program_and_doctor_what_keeps_each_limit() {
+    in_a_lab(|lab| {
+        let mut rosemary = with(lab, "spin", "memory = \"64 MiB\", cpu = 0.2", &[])?;
+        rosemary.wait_for_log(&["spin: ", CPU], PATIENCE)?;
+        let monitor = top(lab, "monitor")?;
+        ensure!(monitor.pid == Some(rosemary.pid()) && monitor.kind == "monitor", "{monitor:?}");
+        for name in ["monitor", "kernel", "spin", APP] {
+            let program = top(lab, name)?;
+            for limit in ["memory", "cpu", "descriptors", "threads"] {
+                let amount = program.amount(limit).context("it is there")?;
+                ensure!(amount.value.is_some_and(|it| it > 0 || limit == "cpu"), "{program:?}");
+            }
+        }
+        let spin = top(lab, "spin")?;
+        let memory = spin.amount("memory").context("it is there")?;
+        ensure!(memory.hard == Some(64 << 20) && memory.soft < memory.hard, "{spin:?}");
+        ensure!(spin.above == ["cpu"], "{spin:?}");
+        let table = lab.run(&rosemary_binary().display().to_string(), &["top"])?;
+        println!("{table}");
+        ensure!(table.lines().count() == 5 && table.starts_with("PROGRAM "), "{table}");
+
+        let doctor = lab.run(&rosemary_binary().display().to_string(), &["doctor"])?;
+        println!("{doctor}");
+        for word in ["The limits on an app", "memory ", "512 MiB", "log-bytes-per-second"] {
+            ensure!(doctor.contains(word), "{doctor}");
+        }
+        Ok(())
+    });
+}
