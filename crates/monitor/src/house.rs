@@ -113,8 +113,7 @@ impl House {
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
-        wall: Option<Require>,
-        keeper: Keeper,
+        (wall, keeper): (Option<Require>, Keeper),
         state_dir: &Path,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
@@ -123,7 +122,7 @@ impl House {
         let (rights, idle) = rights::of(&apps);
         Self::tell_of_idle_rights(&idle);
         let running = apps.iter().map(|(_, app)| app);
-        let services = services::needed(running, &places, users, wall, state_dir)?;
+        let services = services::needed(running, &places, users, wall, state_dir, &keeper)?;
         let zone = |((number, app), rights)| {
             Zone::new(number, app, places.zone.clone(), users, wall, rights, &keeper)
         };

@@ -172,7 +172,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
     let mut house =
-        House::new(places, apps, entrance, reception, signals, wall, keeper, &state_dir)?;
+        House::new(places, apps, entrance, reception, signals, (wall, keeper), &state_dir)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -18,11 +19,13 @@ use sys::process::Apart;
 use tracing::error;
 
 use crate::admin::ServiceStatus;
+use crate::config::Limits;
 use crate::error::StartError;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
+use crate::usage::Keeper;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 
@@ -62,6 +65,7 @@ impl Service {
         users: Users,
         wall: Option<Require>,
         state_dir: &Path,
+        keeper: &Arc<Keeper>,
     ) -> Result<Self, StartError> {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
         let state = match kind {
@@ -70,7 +74,12 @@ impl Service {
         };
         Ok(Self {
             kind,
-            program: Program::new(Voice::Service(kind.name()), places.service(kind)?, apart),
+            program: Program::new(
+                Voice::Service(kind.name()),
+                places.service(kind)?,
+                apart,
+                (keeper.clone(), Limits::default()),
+            ),
             refusals: Refusals::of_service(kind.name(), Instant::now()),
             wall,
             run_as: users.for_service(kind).filter(|_| wall.is_some()),

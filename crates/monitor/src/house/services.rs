@@ -1,6 +1,7 @@
 //! The services in the loop: which there are, and who is connected to them.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sdk::services::Service as Kind;
@@ -12,6 +13,7 @@ use crate::choice::App;
 use crate::error::StartError;
 use crate::places::Places;
 use crate::service::{Heard, Service};
+use crate::usage::Keeper;
 use crate::users::Users;
 use crate::wall::Require;
 
@@ -22,10 +24,11 @@ pub(super) fn needed<'a>(
     users: Users,
     wall: Option<Require>,
     state_dir: &Path,
+    keeper: &Arc<Keeper>,
 ) -> Result<Vec<Service>, StartError> {
     let named: Vec<Kind> = apps.flat_map(|app| app.services.iter().copied()).collect();
     let needed = Kind::ALL.into_iter().filter(|kind| named.contains(kind));
-    needed.map(|kind| Service::new(kind, places, users, wall, state_dir)).collect()
+    needed.map(|kind| Service::new(kind, places, users, wall, state_dir, keeper)).collect()
 }
 
 impl House {
