@@ -102,7 +102,6 @@ bench: ## how fast it is, in tables: minutes (AGAINST=REV: this tree and another
 bench-long: ## every figure of docs/performance.md: half an hour
 	@.ci/need $(MEASURE) $(LAB) ovs-testcontroller
 	@python3 experiments/speed/speed.py --long
-	cargo build --release --package rosemary-tests --example first_ping
 	@$(SUDO) target/release/examples/first_ping
 
 peers: ## Rosemary beside ovs-testcontroller and os-ken, by the same runs: minutes

@@ -34,28 +34,18 @@ def cores():
     return allowed[0], allowed[1]
 
 
-def build(source=ROOT, target=None):
-    """Builds what is measured, from a tree; returns where the programs are."""
-    env = dict(os.environ)
-    if target is not None:
-        env["CARGO_TARGET_DIR"] = str(target)
-    packages = ["rosemary-kernel", "rosemary-monitor", "rosemary-zone", "rosemary-cli", "rosemary-apps"]
-    services = source / "crates" / "services"
-    if services.is_dir():
-        packages.append("rosemary-services")
-    if source == ROOT:
-        packages.append("ofbench")
-    words = ["cargo", "build", "--release", "--bins", "--examples"]
-    for package in packages:
-        words += ["--package", package]
-    say("building " + (str(source) if source != ROOT else "what is here") + " (release)")
-    if subprocess.run(words, cwd=source, env=env).returncode != 0:
+def build(source=ROOT, target=ROOT / "target"):
+    """Builds a tree; returns where its programs are."""
+    words = ["cargo", "build", "--release", "--workspace", "--bins", "--examples"]
+    say(f"building {source}")
+    if subprocess.run(words, cwd=source, env=dict(os.environ, CARGO_TARGET_DIR=str(target))).returncode:
         raise Failed(f"{source} does not build")
-    return (Path(target) if target is not None else source / "target") / "release"
+    return target / "release"
 
 
 def build_revision(revision):
-    """Builds a revision in a worktree of its own below target/; returns where the programs are."""
+    """Builds a revision in a worktree of its own below target/; returns where its programs are, and
+    its name."""
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", revision + "^{commit}"],
         cwd=ROOT, capture_output=True, text=True,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from measure import (  # noqa: E402
-    BUILT, ROOT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
+    BUILT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
     ofbench, say, spread, spread_of, table,
 )
 
@@ -334,10 +334,6 @@ def measure():
             parser.error(f"there is no table {name}; there are {', '.join(TABLES)}")
     if not asked.no_build:
         build()
-        if asked.long or only and "scale" in only:
-            words = ["cargo", "build", "--release", "--package", "rosemary-tests", "--example", "observer"]
-            if subprocess.run(words, cwd=ROOT).returncode != 0:
-                raise Failed("the tests' observer does not build")
     began = time.monotonic()
     print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")
     house = House()
