@@ -25,6 +25,7 @@ mod offences;
 mod pausing;
 mod refusals;
 mod scaffold;
+mod services;
 mod stopping;
 mod switching;
 mod tls;

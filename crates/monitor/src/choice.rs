@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
+use sdk::services::Service;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
 use crate::options::AppChoice;
 use crate::places::Places;
@@ -31,6 +32,10 @@ pub(crate) struct App {
     pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
+    /// The services that it reaches.
+    pub(crate) services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub(crate) service_rights: Vec<ServiceRight>,
 }
 
 /// The apps that run: those on the command line, or else those of the configuration, or else the
@@ -55,7 +60,20 @@ pub(crate) fn apps(
             let object = places.object(&app.name, app.object.as_deref())?;
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
             let AppConfig { name, config: file, host, read, limits, .. } = app;
-            Ok(App { name, object, config: file, policy, host, read, limits, hang })
+            let (services, service_rights) = (app.services, app.service_rights);
+            let app = App {
+                name,
+                object,
+                config: file,
+                policy,
+                host,
+                read,
+                limits,
+                hang,
+                services,
+                service_rights,
+            };
+            Ok(app)
         })
         .collect()
 }
@@ -73,7 +91,7 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
-        if app.host == Host::Kernel && !app.read.is_empty() {
+        if app.host == Host::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
         }
         Ok(app)

@@ -11,6 +11,7 @@
 //! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
 //! | `object.rs` | an app's object, read again when its file has changed |
 //! | `config_file.rs` | an app's own configuration |
 //! | `progress.rs` | whether an app's calls come back |
@@ -46,7 +47,9 @@ pub mod places;
 mod program;
 mod progress;
 mod reception;
+mod rights;
 mod runtime;
+mod service;
 mod signals;
 pub mod supervise;
 pub mod trial;
@@ -168,7 +171,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let entrance = Entrance { listeners, plain, keys, workers };
     let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
-    let mut house = House::new(places, apps, entrance, reception, signals, wall, keeper)?;
+    let mut house =
+        House::new(places, apps, entrance, reception, signals, (wall, keeper), &state_dir)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -72,6 +72,11 @@ impl Refusals {
         Self::new(None, "kernel", now)
     }
 
+    /// For the service of that name.
+    pub(crate) fn of_service(name: &'static str, now: Instant) -> Self {
+        Self::new(None, name, now)
+    }
+
     fn new(app: Option<String>, program: &'static str, now: Instant) -> Self {
         let (answered, lines, suppressed) = (0, 0, 0);
         let (is_confined, listener) = (false, None);

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use sdk::services::Service;
 use zone::Limit;
 
-use super::fs_read::{self, Right};
 use super::limits::Limits;
+use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 13] = [
+pub const APP_KEYS: [&str; 14] = [
     "name",
     "object",
     "config",
@@ -24,6 +25,7 @@ pub const APP_KEYS: [&str; 13] = [
     "dpids",
     "band",
     "capabilities",
+    "services",
     "limits",
     "hang-seconds",
 ];
@@ -71,6 +73,10 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// What it may read of the machine's files.
     pub read: Vec<PathBuf>,
+    /// The services that it reaches.
+    pub services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub service_rights: Vec<ServiceRight>,
     /// How much it may use.
     pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
@@ -94,6 +100,8 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
+            services: Vec::new(),
+            service_rights: Vec::new(),
             limits: Limits::default(),
             hang: None,
             at: 0,
@@ -116,9 +124,14 @@ impl AppConfig {
         self.capabilities.iter().any(|capability| writes.contains(capability))
     }
 
+    /// Whether it is granted what only a zone can be given.
+    pub(crate) fn needs_a_zone(&self) -> bool {
+        !self.read.is_empty() || !self.services.is_empty()
+    }
+
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        let rights = self.capabilities.len() + self.read.len();
+        let rights = self.capabilities.len() + self.read.len() + self.service_rights.len();
         self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
@@ -137,22 +150,8 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let rights = table.list("capabilities", &known_capabilities(), right)?;
-        let mut read = Vec::new();
-        let capabilities = rights.map(|rights| {
-            let capability = |right| match right {
-                Right::Kernel(capability) => Some(capability),
-                Right::Read(path) => {
-                    read.push(path);
-                    None
-                }
-            };
-            rights.into_iter().filter_map(capability).collect()
-        });
-        if host == Some(Host::Kernel) && !read.is_empty() {
-            let at = table.get("capabilities").map_or(table.at, |it| it.at);
-            return Err(Mistake::new(at, IN_KERNEL));
-        }
+        let granted = rights::read(table, host.unwrap_or_default())?;
+        let Granted { capabilities, read, services, service_rights } = granted;
         let default = Self::named(name);
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
@@ -165,6 +164,8 @@ impl AppConfig {
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
             read,
+            services,
+            service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
@@ -259,16 +260,7 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
-/// Why an app in the kernel has no `fs.read`.
-pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
-                                    host = \"user\", or leave fs.read out";
-
-fn right(value: &Value<'_>) -> Option<Right> {
-    let read = || fs_read::path_of(value.text()?).map(Right::Read);
-    capability(value).map(Right::Kernel).or_else(read)
-}
-
-fn capability(value: &Value<'_>) -> Option<Capability> {
+pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
         let id = id.strip_prefix("0x")?;
@@ -277,9 +269,9 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
     CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
-fn known_capabilities() -> String {
+pub(super) fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
+    format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
 /// What runs an app, by its name in the configuration.

@@ -11,6 +11,7 @@ mod app;
 mod band;
 pub(crate) mod fs_read;
 mod limits;
+mod rights;
 mod value;
 
 use std::io::{self, Read as _};
@@ -24,10 +25,11 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub(crate) use app::IN_KERNEL;
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
+pub(crate) use rights::IN_KERNEL;
+pub use rights::ServiceRight;
 /// What there can be a limit on.
 pub use zone::Limit;
 

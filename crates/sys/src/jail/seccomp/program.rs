@@ -46,7 +46,9 @@ pub(super) struct Own {
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
 pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
     let refuse = match kind {
-        Kind::Zone | Kind::Kernel => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
+        Kind::Zone | Kind::Kernel | Kind::Storage | Kind::Broker => {
+            SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()
+        }
         // What it starts has this filter and one of its own, and of two answers the system takes the
         // stricter one. An error is stricter than telling the monitor; this is not. Without a tracer,
         // the call fails with ENOSYS.

@@ -1,0 +1,174 @@
+//! What an app is granted: capabilities that the kernel enforces, files that its wall shows, services that
+//! it may use and rights with them, which the services enforce.
+
+use std::path::PathBuf;
+
+use kernel::policy::Capability;
+use sdk::services::Service;
+use sdk::services::broker::LONGEST_HOST;
+use services::control::Host;
+
+use super::app::{capability, is_name, known_capabilities};
+use super::fs_read;
+use super::value::{Mistake, Table, Value};
+
+/// An element of `capabilities`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Right {
+    /// The kernel enforces it.
+    Kernel(Capability),
+    /// The wall has a window there.
+    Read(PathBuf),
+    /// A service enforces it.
+    Service(ServiceRight),
+}
+
+/// A right with a service, beyond what is an app's own there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ServiceRight {
+    /// `storage.read:APP`: read and watch that app's namespace.
+    StorageRead(String),
+    /// `storage.write:APP`: write in that app's namespace.
+    StorageWrite(String),
+    /// `net.connect:HOST:PORT`: connections there.
+    Connect(Host),
+}
+
+/// How these look, for messages.
+pub(super) const FORMS: &str = "\"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
+                                \"net.connect:HOST:PORT\"";
+
+impl ServiceRight {
+    /// As in the configuration; `None` if it is none of these.
+    pub(super) fn named(text: &str) -> Option<Self> {
+        let (right, scope) = text.split_once(':')?;
+        match right {
+            "storage.read" if is_name(scope) => Some(Self::StorageRead(scope.into())),
+            "storage.write" if is_name(scope) => Some(Self::StorageWrite(scope.into())),
+            "net.connect" => {
+                let (name, port) = scope.rsplit_once(':')?;
+                let port = port.parse().ok().filter(|port| *port != 0)?;
+                let fits = (1..=LONGEST_HOST).contains(&name.len());
+                let plain =
+                    name.bytes().all(|it| it.is_ascii_alphanumeric() || b".-:_".contains(&it));
+                (fits && plain).then(|| Self::Connect(Host { name: name.into(), port }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The service that it is about.
+    pub fn service(&self) -> Service {
+        match self {
+            Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
+            Self::Connect(_) => Service::Broker,
+        }
+    }
+}
+
+impl std::fmt::Display for ServiceRight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StorageRead(app) => write!(f, "storage.read:{app}"),
+            Self::StorageWrite(app) => write!(f, "storage.write:{app}"),
+            Self::Connect(Host { name, port }) => write!(f, "net.connect:{name}:{port}"),
+        }
+    }
+}
+
+/// What an app is granted.
+#[derive(Debug)]
+pub(super) struct Granted {
+    /// What the kernel enforces; `None` if nothing is said of capabilities.
+    pub(super) capabilities: Option<Vec<Capability>>,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) services: Vec<Service>,
+    pub(super) service_rights: Vec<ServiceRight>,
+}
+
+/// What `table` grants to an app that is run by `host`.
+pub(super) fn read(table: Table<'_>, host: kernel::control::Host) -> Result<Granted, Mistake> {
+    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
+    let rights = table.list("capabilities", &forms, right)?;
+    let (mut read, mut service_rights) = (Vec::new(), Vec::new());
+    let capabilities = rights.map(|rights| {
+        let mut capabilities = Vec::new();
+        for right in rights {
+            match right {
+                Right::Kernel(capability) => capabilities.push(capability),
+                Right::Read(path) => read.push(path),
+                Right::Service(right) => service_rights.push(right),
+            }
+        }
+        capabilities
+    });
+    let named = "\"storage\" or \"broker\"";
+    let services = table.list("services", named, |it| Service::named(it.text()?))?;
+    let mut services = services.unwrap_or_default();
+    services.sort_unstable();
+    services.dedup();
+    let at = |key| table.get(key).map_or(table.at, |it| it.at);
+    if host == kernel::control::Host::Kernel {
+        if !read.is_empty() {
+            return Err(Mistake::new(at("capabilities"), IN_KERNEL));
+        }
+        if !services.is_empty() {
+            return Err(Mistake::new(at("services"), IN_KERNEL));
+        }
+    }
+    if let Some(right) = service_rights.iter().find(|it| !services.contains(&it.service())) {
+        let service = right.service();
+        let what = format!(
+            "{right} is a right with the service {service}; add services = [\"{service}\"]"
+        );
+        return Err(Mistake::new(at("capabilities"), what));
+    }
+    Ok(Granted { capabilities, read, services, service_rights })
+}
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let text = value.text()?;
+    let read = || fs_read::path_of(text).map(Right::Read);
+    let service = || ServiceRight::named(text).map(Right::Service);
+    capability(value).map(Right::Kernel).or_else(read).or_else(service)
+}
+
+/// Why an app in the kernel has neither.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
+                                    nothing; run it with host = \"user\", or leave fs.read and services out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_understood_and_written_the_same_way() {
+        for text in [
+            "storage.read:firewall",
+            "storage.write:learning-switch",
+            "net.connect:example.org:443",
+            "net.connect:192.0.2.1:80",
+            "net.connect:2001:db8::1:80",
+        ] {
+            assert_eq!(ServiceRight::named(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_right_is_none() {
+        for text in [
+            "storage.read",
+            "storage.read:",
+            "storage.read:../x",
+            "storage.erase:x",
+            "net.connect:example.org",
+            "net.connect::80",
+            "net.connect:a b:80",
+            "net.connect:example.org:0",
+            "net.connect:example.org:65536",
+            "net.connect:example.org:http",
+        ] {
+            assert_eq!(ServiceRight::named(text), None, "{text}");
+        }
+    }
+}
