@@ -84,11 +84,12 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 # What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
-soak: build ## the long runs: apps die 100 times each way under traffic: minutes
+soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times: minutes
 	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
+	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 
 # Two cores: all of Rosemary on the one, ofbench on the other. What is compared with is built in a worktree
 # and a folder of its own, target/against.

@@ -26,6 +26,7 @@ mod packages;
 mod pausing;
 mod refusals;
 mod scaffold;
+mod services;
 mod stopping;
 mod switching;
 mod tls;

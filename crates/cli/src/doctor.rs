@@ -129,7 +129,7 @@ fn tell(report: &Report) -> Vec<Told<'_>> {
     let one = |mechanism: Mechanism| {
         let found = report.findings.iter().find(|it| it.mechanism == mechanism);
         let why = match found.map(|it| &it.state) {
-            Some(State::On) => None,
+            Some(State::On | State::Granted) => None,
             Some(State::Missing { why }) => Some(why.as_str()),
             None => Some("it was not got to"),
         };

@@ -62,7 +62,9 @@ impl Report {
     pub fn pids(&self) -> Vec<u32> {
         let apps = self.programs.apps.iter().filter_map(|app| app.pid);
         let kernel = self.programs.kernel.pid;
-        [self.programs.monitor.pid].into_iter().chain(kernel).chain(apps).collect()
+        let services = self.programs.services.iter().filter_map(|service| service.pid);
+        let monitor = [self.programs.monitor.pid].into_iter();
+        monitor.chain(kernel).chain(services).chain(apps).collect()
     }
 }
 
@@ -113,6 +115,17 @@ fn text(report: &Report) -> String {
         &kernel.restarts.to_string(),
         kernel.last_exit.as_deref().unwrap_or("-"),
     ]);
+    for service in &status.services {
+        programs.row([
+            &format!("service {}", service.name),
+            "",
+            &service.state.to_string(),
+            &pid(service.pid),
+            &service.uid.to_string(),
+            &service.restarts.to_string(),
+            service.last_exit.as_deref().unwrap_or("-"),
+        ]);
+    }
     for app in &status.apps {
         programs.row([
             &format!("app {}", app.name),
@@ -153,7 +166,7 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use monitor::admin::{KernelStatus, MonitorStatus};
+    use monitor::admin::{KernelStatus, MonitorStatus, ServiceStatus};
     use monitor::supervise::State;
 
     use super::*;
@@ -170,6 +183,14 @@ mod tests {
                     last_exit: None,
                     listen: vec!["127.0.0.1:6653".into()],
                 },
+                services: vec![ServiceStatus {
+                    name: "storage".into(),
+                    pid: Some(3),
+                    uid: 1_879_113_729,
+                    state: State::Running,
+                    restarts: 0,
+                    last_exit: None,
+                }],
                 apps: vec![AppStatus {
                     name: "learning-switch".into(),
                     number: 1,
@@ -217,6 +238,8 @@ mod tests {
             r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
             r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
             r#""listen":["127.0.0.1:6653"]},"#,
+            r#""services":[{"name":"storage","pid":3,"uid":1879113729,"state":"running","#,
+            r#""restarts":0,"last_exit":null}],"#,
             r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
             r#""host":"user","demoted":null,"version":null,"sha256":null,"origin":"shipped","signed_by":null,"pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
@@ -248,6 +271,7 @@ Rosemary 0.1.0, up for 3.2 s, listens on 127.0.0.1:6653
 PROGRAM              HOST  STATE    PID  USER        RESTARTS  LAST EXIT
 monitor                    running  1
 kernel                     running  2                0         -
+service storage            running  3    1879113729  0         -
 app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
 SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS

@@ -103,7 +103,8 @@ impl Screen {
     }
 
     fn draw(text: &str) -> std::io::Result<()> {
-        let size = tcgetwinsize(stdout()).ok();
+        // A terminal that does not know its size says 0.
+        let size = tcgetwinsize(stdout()).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
         let mut picture = String::from(HOME);
         for (row, line) in text.lines().take(rows.into()).enumerate() {

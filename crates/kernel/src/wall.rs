@@ -57,6 +57,7 @@ fn jail(monitor: &Channel) -> Jail<'_> {
         objects: &[],
         read: &[],
         tmp: None,
+        network: false,
         limits: LIMITS,
     }
 }

@@ -49,6 +49,8 @@ pub struct Status {
     pub monitor: MonitorStatus,
     /// The kernel.
     pub kernel: KernelStatus,
+    /// The services that apps use.
+    pub services: Vec<ServiceStatus>,
     /// The apps.
     pub apps: Vec<AppStatus>,
 }
@@ -75,6 +77,23 @@ pub struct KernelStatus {
     pub last_exit: Option<String>,
     /// The addresses at which switches connect.
     pub listen: Vec<String>,
+}
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
+    /// The user that its process is.
+    pub uid: u32,
+    /// What it does.
+    pub state: State,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// How it ended last, as a phrase.
+    pub last_exit: Option<String>,
 }
 
 /// An app.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use kernel::control::Host;
 use kernel::policy::Policy;
 use package::PublicKey;
+use sdk::services::Service;
 use tracing::warn;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS};
+use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
@@ -38,6 +39,10 @@ pub(crate) struct App {
     pub(crate) read: Vec<PathBuf>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
+    /// The services that it reaches.
+    pub(crate) services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub(crate) service_rights: Vec<ServiceRight>,
 }
 
 /// Who answers for an app.
@@ -124,7 +129,21 @@ pub(crate) fn apps(
             };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
             let AppConfig { name, config: file, host, read, limits, .. } = app;
-            Ok(App { name, object, origin, config: file, policy, host, read, limits, hang })
+            let (services, service_rights) = (app.services, app.service_rights);
+            let app = App {
+                name,
+                object,
+                origin,
+                config: file,
+                policy,
+                host,
+                read,
+                limits,
+                hang,
+                services,
+                service_rights,
+            };
+            Ok(app)
         })
         .collect()
 }
@@ -190,7 +209,7 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| config.named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
-        if app.host == Host::Kernel && !app.read.is_empty() {
+        if app.host == Host::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
         }
         Ok(app)

@@ -14,19 +14,22 @@
 //! ```
 
 mod entrance;
+mod heard;
 mod operators;
+mod services;
 mod usage;
 
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, AppId, Request};
+use kernel::control::{AppId, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Apart;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
 use crate::choice::App;
@@ -34,9 +37,11 @@ use crate::config::Limits;
 use crate::error::StartError;
 use crate::output::Voice;
 use crate::places::Places;
-use crate::program::{Death, Program, shortened};
+use crate::program::{Death, Program};
 use crate::progress::{DEFAULT_BOUND, Watch};
 use crate::reception::{OperatorId, Reception};
+use crate::rights;
+use crate::service::Service;
 use crate::signals::Signals;
 use crate::supervise::State;
 use crate::usage::counters::Counters;
@@ -65,6 +70,7 @@ pub(crate) struct House {
     /// The app that it was killed for, if it hung in one.
     hung: Option<u16>,
     zones: Vec<Zone>,
+    services: Vec<Service>,
     reception: Reception,
     signals: Signals,
     counters: Counters,
@@ -89,6 +95,10 @@ enum Source {
     ZoneEnd(usize),
     ZoneRefusal(usize),
     KernelRefusal,
+    ServiceOutput(usize),
+    ServiceControl(usize),
+    ServiceEnd(usize),
+    ServiceRefusal(usize),
     Counters,
 }
 
@@ -103,14 +113,20 @@ impl House {
         entrance: Entrance,
         reception: Reception,
         signals: Signals,
-        wall: Option<Require>,
-        keeper: Keeper,
+        (wall, keeper): (Option<Require>, Keeper),
+        state_dir: &Path,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
         let keeper = Arc::new(keeper);
-        let zone =
-            |(number, app)| Zone::new(number, app, places.zone.clone(), users, wall, &keeper);
-        let zones = apps.map(zone).collect();
+        let apps: Vec<(AppId, App)> = apps.collect();
+        let (rights, idle) = rights::of(&apps);
+        Self::tell_of_idle_rights(&idle);
+        let running = apps.iter().map(|(_, app)| app);
+        let services = services::needed(running, &places, users, wall, state_dir, &keeper)?;
+        let zone = |((number, app), rights)| {
+            Zone::new(number, app, places.zone.clone(), users, wall, rights, &keeper)
+        };
+        let zones = apps.into_iter().zip(rights).map(zone).collect();
         Ok(Self {
             started: Instant::now(),
             entrance,
@@ -125,6 +141,7 @@ impl House {
             watch: None,
             hung: None,
             zones,
+            services,
             reception,
             signals,
             counters: Counters::default(),
@@ -140,6 +157,7 @@ impl House {
     /// Says whether nothing was left behind.
     pub(crate) fn run(&mut self) -> io::Result<bool> {
         self.kernel.want(Instant::now());
+        self.services.iter_mut().for_each(|service| service.program.want(Instant::now()));
         loop {
             let now = Instant::now();
             self.do_what_is_due(now);
@@ -150,6 +168,7 @@ impl House {
             if self.over_at.is_some_and(|at| at <= now) {
                 self.kernel.abandon();
                 self.zones.iter_mut().for_each(|zone| zone.program.abandon());
+                self.services.iter_mut().for_each(|service| service.program.abandon());
                 return Ok(false);
             }
             for source in self.wait(now)? {
@@ -163,6 +182,7 @@ impl House {
         self.over_at.is_some()
             && stopped(&self.kernel)
             && self.zones.iter().all(|zone| stopped(&zone.program))
+            && self.services.iter().all(|service| stopped(&service.program))
     }
 
     fn do_what_is_due(&mut self, now: Instant) {
@@ -183,6 +203,7 @@ impl House {
             }
         }
         self.look_at_kernel(now);
+        self.attend_services(now);
         self.reception.drop_silent(now);
         if self.look_at <= now {
             self.look_at = now + PERIOD;
@@ -279,7 +300,10 @@ impl House {
         let zone = |i| [Source::ZoneOutput(i), Source::ZoneControl(i), Source::ZoneEnd(i)];
         let zones = self.zones.iter().enumerate().map(|(i, it)| (zone(i), &it.program));
         let kernel = [Source::KernelOutput, Source::KernelControl, Source::KernelEnd];
-        for (sources, program) in zones.chain([(kernel, &self.kernel)]) {
+        let service =
+            |i| [Source::ServiceOutput(i), Source::ServiceControl(i), Source::ServiceEnd(i)];
+        let services = self.services.iter().enumerate().map(|(i, it)| (service(i), &it.program));
+        for (sources, program) in zones.chain(services).chain([(kernel, &self.kernel)]) {
             let fds = [program.output(), program.control(), program.end()];
             for (source, fd) in sources.into_iter().zip(fds) {
                 if let Some(fd) = fd {
@@ -296,6 +320,11 @@ impl House {
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
+            }
+        }
+        for (i, service) in self.services.iter().enumerate() {
+            if let Some(fd) = service.refusals.fd() {
+                watch(Source::ServiceRefusal(i), fd);
             }
         }
         let due = self.next_due();
@@ -317,11 +346,14 @@ impl House {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let programs = self.zones.iter().map(|zone| &zone.program).chain([&self.kernel]);
+        let services = self.services.iter().map(|service| &service.program);
+        let zones = self.zones.iter().map(|zone| &zone.program);
+        let programs = zones.chain(services).chain([&self.kernel]);
         programs
             .filter_map(Program::next_due)
             .chain(self.zones.iter().filter_map(Zone::ask_again_at))
             .chain(self.zones.iter().filter_map(|zone| zone.refusals.next_due()))
+            .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
             .chain([self.look_at])
@@ -354,6 +386,10 @@ impl House {
                 }
             }
             Source::KernelRefusal => self.kernel_refusals.hear(now),
+            Source::ServiceOutput(_)
+            | Source::ServiceControl(_)
+            | Source::ServiceEnd(_)
+            | Source::ServiceRefusal(_) => self.handle_service(source, now),
             Source::Counters => self.hear_counters(now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
@@ -378,12 +414,16 @@ impl House {
             info!("asked to stop");
             self.over_at = Some(now + STOP);
             self.zones.iter_mut().for_each(|zone| zone.stop(now));
+            self.services.iter_mut().for_each(|service| service.stop(now));
             if self.kernel.stop(now) {
                 self.kernel.tell(&Request::Stop, &[]);
             }
         }
         if count > first {
             self.zones.iter_mut().for_each(|zone| zone.program.kill("asked to stop twice"));
+            for service in &mut self.services {
+                service.program.kill("asked to stop twice");
+            }
             self.kernel.kill("asked to stop twice");
         }
     }
@@ -394,7 +434,10 @@ impl House {
             match zone.hear(now) {
                 Heard::Nothing => return,
                 Heard::Something => {}
-                Heard::Loaded => self.attach(i),
+                Heard::Loaded => {
+                    self.attach(i);
+                    self.connect_to_services(i);
+                }
             }
         }
     }
@@ -406,76 +449,6 @@ impl House {
             zone.rings_asked();
             let (app, name, policy) = (zone.app, zone.name.clone(), zone.policy.clone());
             self.kernel.tell(&Request::Attach { app, name, policy }, &[]);
-        }
-    }
-
-    fn hear_kernel(&mut self, now: Instant) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some((answer, fds)) = self.kernel.hear(now) else { return };
-            self.on_kernel(answer, fds, now);
-        }
-    }
-
-    fn on_kernel(&mut self, answer: Answer, fds: Vec<OwnedFd>, now: Instant) {
-        match answer {
-            Answer::Confined { report } if !self.kernel_refusals.is_confined() => {
-                self.kernel_refusals.confined(&report, fds);
-            }
-            Answer::Confined { .. } => self.kernel.kill("it said twice that it is confined"),
-            Answer::Ready => {
-                if self.kernel.ready() {
-                    info!(pid = self.kernel.pid(), "kernel was ready");
-                    for i in 0..self.zones.len() {
-                        if let Some(zone) = self.zones.get_mut(i) {
-                            zone.want(now);
-                        }
-                        self.attach(i);
-                    }
-                }
-            }
-            Answer::Attached { app, capacity } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                let lost = "the monitor may open no more descriptors";
-                let asked = zone.is_some_and(|zone| match fds.as_slice() {
-                    [] => zone.rings_not_made(lost, now),
-                    fds => zone.rings_made(capacity, fds),
-                });
-                if !asked {
-                    self.kernel.kill("it answered with rings that nobody asked for");
-                }
-            }
-            Answer::NotAttached { app, why } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if !zone.is_some_and(|zone| zone.rings_not_made(&why, now)) {
-                    self.kernel.kill("it refused rings that nobody asked for");
-                }
-            }
-            Answer::Hosted { app, version } => {
-                let kernel = self.kernel.pid();
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                if !zone.is_some_and(|zone| zone.hosted(&version, kernel)) {
-                    self.kernel.kill("it hosts an app that it was not given");
-                }
-            }
-            Answer::Demoted { app, why } => {
-                let zone = self.zones.iter_mut().find(|zone| zone.app == app);
-                let ours =
-                    self.over_at.is_some() || zone.is_some_and(|zone| zone.demote(&why, now));
-                if !ours {
-                    self.kernel.kill("it took out an app that it was not given");
-                }
-            }
-            Answer::Fault { app, why } => {
-                if let Some(zone) = self.zones.iter_mut().find(|zone| zone.app == app) {
-                    zone.fault(&why);
-                }
-            }
-            Answer::SetAside { app, record } => {
-                let name = self.zones.iter().find(|zone| zone.app == app).map(|zone| &zone.name);
-                let size = record.len() / 2;
-                let record = shortened(&record, 256);
-                error!(app = name, size, record, "set a record aside that ended the app twice");
-            }
         }
     }
 

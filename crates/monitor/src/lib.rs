@@ -11,6 +11,7 @@
 //! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
+//! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
 //! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
 //! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
 //! | `config_file.rs` | an app's own configuration |
@@ -49,7 +50,9 @@ pub mod places;
 mod program;
 mod progress;
 mod reception;
+mod rights;
 mod runtime;
+mod service;
 mod signals;
 pub mod supervise;
 pub mod trial;
@@ -176,7 +179,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let entrance = Entrance { listeners, plain, keys, workers };
     let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
-    let mut house = House::new(places, apps, entrance, reception, signals, wall, keeper)?;
+    let mut house =
+        House::new(places, apps, entrance, reception, signals, (wall, keeper), &state_dir)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

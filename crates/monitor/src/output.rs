@@ -2,7 +2,7 @@
 //!
 //! Each program has a pipe of its own for it, of which it has nothing but the writing end: it can
 //! neither read what the operator types nor stop the terminal, and what the pipe does not take it
-//! loses. Of the kernel the lines are passed on as they are. A zone's may be an app's, and so anything: they
+//! loses. Of the kernel and of services the lines are passed on as they are. A zone's may be an app's, and so anything: they
 //! are cut, their control characters are shown, they stand under the app's name, and they have so many bytes
 //! in a second as its limits say, and ten times as many at once; the others are counted, and the number is said.
 
@@ -30,6 +30,8 @@ const HEAD: u64 = 100;
 pub(crate) enum Voice {
     /// The kernel's.
     Kernel,
+    /// The service's of this name.
+    Service(&'static str),
     /// A zone's, where the app of this name runs.
     Zone(String),
 }
@@ -38,7 +40,7 @@ impl Voice {
     /// Bytes of a line.
     fn longest(&self) -> usize {
         match self {
-            Self::Kernel => 64 * 1024,
+            Self::Kernel | Self::Service(_) => 64 * 1024,
             Self::Zone(_) => 2 * 1024,
         }
     }
@@ -153,7 +155,7 @@ impl Output {
         }
         let mut line = std::mem::take(&mut self.line);
         match &self.voice {
-            Voice::Kernel => {
+            Voice::Kernel | Voice::Service(_) => {
                 line.push(b'\n');
                 sys::log::pass_on(&line);
             }

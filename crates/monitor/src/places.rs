@@ -7,6 +7,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use sdk::services::Service;
+
 use crate::error::StartError;
 
 /// Where packages put programs that people do not call themselves.
@@ -41,6 +43,18 @@ impl Places {
             zone: program("rosemary-zone", &own)?,
             own,
         })
+    }
+
+    /// Finds the program of a service.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    pub fn service(&self, service: Service) -> Result<PathBuf, StartError> {
+        let name = match service {
+            Service::Storage => "rosemary-storage",
+            Service::Broker => "rosemary-broker",
+        };
+        program(name, &self.own)
     }
 
     #[cfg(test)]

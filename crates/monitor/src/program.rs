@@ -75,7 +75,7 @@ pub(crate) struct Death {
 }
 
 impl Program {
-    /// The kernel or a zone, whose program is in `file`; it is not started. `keeper` keeps it below
+    /// The kernel, a service or a zone, whose program is in `file`; it is not started. `keeper` keeps it below
     /// `limits`.
     pub(crate) fn new(
         voice: Voice,
@@ -86,6 +86,7 @@ impl Program {
         let supervision = Supervision::new(supervise::Limits::default());
         let name = match &voice {
             Voice::Kernel => "kernel".into(),
+            Voice::Service(name) => format!("service {name}"),
             Voice::Zone(app) => format!("zone {app}"),
         };
         Self { name, file, voice, apart, keeper, limits, supervision, process: None }
@@ -179,12 +180,12 @@ impl Program {
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
+        let tree = self.keeper.tree();
+        let bounds = || Keeper::bounds(&self.limits, self.apart);
         let group = match &self.voice {
-            Voice::Kernel => self.keeper.tree().group("kernel", &Keeper::kernels_bounds()),
-            Voice::Zone(app) => self
-                .keeper
-                .tree()
-                .group(&format!("zone-{app}"), &Keeper::bounds(&self.limits, self.apart)),
+            Voice::Kernel => tree.group("kernel", &Keeper::kernels_bounds()),
+            Voice::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
+            Voice::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
         }?;
         group.start_in(&mut command)?;
         let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;

@@ -5,12 +5,16 @@
 
 use std::io;
 
+use sdk::services::Service;
 use tracing::{info, warn};
 
 use crate::error::StartError;
 
 /// The kernel's user and group; app `n` gets this plus `n`.
 const BASE: u32 = 0x7000_0000;
+
+/// Where the services' begin, behind those of apps.
+const SERVICES: u32 = BASE + 0x1_0000;
 
 /// Which users there are in our user namespace.
 const UID_MAP: &str = "/proc/self/uid_map";
@@ -42,7 +46,7 @@ impl Users {
     /// numbers: everybody would run as root then.
     fn of_root(map: io::Result<String>) -> Result<Self, StartError> {
         let map = map.map_err(|source| StartError::Users { map: UID_MAP, source })?;
-        Ok(if maps(&map, BASE, 0xffff) { Self::Separate } else { Self::NotMapped })
+        Ok(if maps(&map, BASE, 0x1_0100) { Self::Separate } else { Self::NotMapped })
     }
 
     /// Says in the log whose user the others will have.
@@ -64,6 +68,11 @@ impl Users {
     /// The user for the kernel; `None` if it is to stay ours.
     pub(crate) fn for_kernel(self) -> Option<u32> {
         (self == Self::Separate).then_some(BASE)
+    }
+
+    /// The user for a service; `None` if it is to stay ours.
+    pub(crate) fn for_service(self, service: Service) -> Option<u32> {
+        self.for_kernel().map(|_| SERVICES + service.number())
     }
 
     /// The user for app number `app`; `None` if it is to stay ours.

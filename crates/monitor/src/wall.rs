@@ -72,6 +72,11 @@ impl Refusals {
         Self::new(None, "kernel", now)
     }
 
+    /// For the service of that name.
+    pub(crate) fn of_service(name: &'static str, now: Instant) -> Self {
+        Self::new(None, name, now)
+    }
+
     fn new(app: Option<String>, program: &'static str, now: Instant) -> Self {
         let (answered, lines, suppressed) = (0, 0, 0);
         let (is_confined, listener) = (false, None);
@@ -130,6 +135,7 @@ impl Refusals {
             return;
         }
         (self.began, self.answered, self.lines) = (now, 0, 0);
+        self.listener.iter_mut().for_each(Listener::rest);
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
             let (app, program) = (self.app.as_deref(), self.program);

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
+use sdk::services::Service;
+use services::control::{Client, Rights};
 use sys::jail;
 use sys::process::Apart;
 use tracing::{error, info, warn};
@@ -54,6 +56,8 @@ pub(crate) struct Zone {
     /// The user that the kernel runs as.
     kernel_as: Option<u32>,
     pub(crate) policy: Policy,
+    services: Vec<Service>,
+    rights: Rights,
     attachment: Attachment,
     /// What setrlimit(2) is told.
     process_limits: jail::Limits,
@@ -96,6 +100,7 @@ impl Zone {
         host: PathBuf,
         users: Users,
         wall: Option<Require>,
+        rights: Rights,
         keeper: &Arc<Keeper>,
     ) -> Self {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
@@ -121,6 +126,8 @@ impl Zone {
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
+            services: of.services,
+            rights,
             attachment: Attachment::default(),
             watch: None,
             hang: of.hang,
@@ -155,7 +162,8 @@ impl Zone {
             limits: self.process_limits,
         });
         let (name, numbers) = (self.name.clone(), self.numbers());
-        let load = Request::Load { name, wall, sha256, numbers };
+        let services = self.services.iter().map(|it| it.name().to_owned()).collect();
+        let load = Request::Load { name, wall, sha256, numbers, services };
         let fds: Vec<BorrowedFd<'_>> =
             self.object.taken().into_iter().chain([config.as_fd()]).collect();
         self.program.tell(&load, &fds);
@@ -329,6 +337,22 @@ impl Zone {
     /// Whether its app is loaded and can be connected.
     pub(crate) fn is_loaded(&self) -> bool {
         self.program.supervision().state() == State::Running
+    }
+
+    /// Whether the app may use that service.
+    pub(crate) fn names(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// What a service is told of the app.
+    pub(crate) fn client(&self) -> Client {
+        Client { app: self.app.0, name: self.name.clone(), rights: self.rights.clone() }
+    }
+
+    /// Gives it its end of a service's socket.
+    pub(crate) fn give_service(&mut self, service: Service, socket: &OwnedFd) {
+        let request = Request::Service { name: service.name().into() };
+        self.program.tell(&request, &[socket.as_fd()]);
     }
 
     /// The kernel was asked for rings.

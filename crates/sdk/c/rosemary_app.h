@@ -73,7 +73,25 @@ enum {
     /* This application uses more than its soft limit of something, or as much as its hard one; `reason` is
      * ROSEMARY_LIMIT_*, body: struct rosemary_alert. About no switch. Told once, and again at the earliest
      * after ten seconds, if it used less meanwhile. Not told to an application in the kernel. */
-    ROSEMARY_ALERT = 13
+    ROSEMARY_ALERT = 13,
+    /* From a service, `reason` is which (ROSEMARY_SERVICE_*). `table_id` is ROSEMARY_SERVICE_ANSWERED: `cookie`
+     * is the request, body the answer; a request may be answered several times, as its service says;
+     * ..._UNAVAILABLE: the request in `cookie` is over, and may or may not have been done; ..._UP: the service
+     * is there, for the first time or anew. About no switch. */
+    ROSEMARY_SERVICE = 14
+};
+
+/* Services. What they are asked and answer, all numbers little endian, stands in sdk/src/services. */
+enum {
+    ROSEMARY_SERVICE_STORAGE = 1, /* values under keys, durable */
+    ROSEMARY_SERVICE_BROKER = 2   /* connections to hosts */
+};
+
+/* What became of a request. */
+enum {
+    ROSEMARY_SERVICE_ANSWERED = 0,
+    ROSEMARY_SERVICE_UNAVAILABLE = 1,
+    ROSEMARY_SERVICE_UP = 2
 };
 
 /* Why a message was refused. */
@@ -227,6 +245,21 @@ struct rosemary_host {
     const char *config;
     uint32_t config_size;
     uint32_t reserved2;
+    /* Asks a service, when the batch is done; the number of the request, which is above 0, or
+     * ROSEMARY_ASK_*. A request has 40960 bytes at most. */
+    int64_t  (*ask)(const struct rosemary_host *host, uint32_t service, const void *request, uint32_t size);
+    /* The descriptor that came with the answer to a request, which is in the batch in hand: it is the
+     * app's from now on. -1 if there is none. One that is not taken when the answer is handled is closed. */
+    int32_t  (*take)(const struct rosemary_host *host, uint64_t request);
+};
+
+/* Why a service was not asked. */
+enum {
+    /* The operator did not name it for this app, or the app runs in the kernel. */
+    ROSEMARY_ASK_NOT_NAMED = -1,
+    /* 64 requests wait for its answers. */
+    ROSEMARY_ASK_TOO_MANY = -2,
+    ROSEMARY_ASK_TOO_LONG = -3
 };
 
 /* What an application is called with. */

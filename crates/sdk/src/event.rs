@@ -8,6 +8,7 @@ use openflow::{
 use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
 use crate::network::Xid;
+use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
 
 /// A connected switch, as messages to it need it: events carry it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +76,23 @@ pub enum Event<'a> {
     Lost(u64),
     /// This application uses more than its soft limit of something, or as much as its hard one.
     Alert(Alert),
+    /// A service that is named for this application is there, for the first time or anew: watches
+    /// and requests that were made before are over.
+    ServiceUp(Service),
+    /// The storage answered.
+    Storage {
+        /// What was asked.
+        request: RequestId,
+        /// What it says.
+        answer: Result<storage::Answer<'a>, Unavailable>,
+    },
+    /// The broker answered.
+    Broker {
+        /// What was asked.
+        request: RequestId,
+        /// What it says.
+        answer: Result<broker::Answer<'a>, Unavailable>,
+    },
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -255,6 +273,28 @@ impl FlowRemoved<'_> {
 }
 
 impl<'a> Event<'a> {
+    /// From a record about a service; the service's number is where other records have a reason, what
+    /// came of the request where they have a table.
+    fn of_service(record: &Record, body: &'a [u8]) -> Option<Self> {
+        let service = Service::from_number(u32::from(record.reason))?;
+        let body = match Outcome::from_number(record.table_id)? {
+            Outcome::Up => return Some(Self::ServiceUp(service)),
+            Outcome::Answered => Some(body),
+            Outcome::Unavailable => None,
+        };
+        let request = RequestId(record.cookie);
+        Some(match service {
+            Service::Storage => {
+                let answer = read(body, storage::Answer::decode)?;
+                Self::Storage { request, answer }
+            }
+            Service::Broker => {
+                let answer = read(body, broker::Answer::decode)?;
+                Self::Broker { request, answer }
+            }
+        })
+    }
+
     /// From a record; `None` if it is of a kind that is not known here, or broken.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         let is = |kind: RecordKind| record.kind == kind as u16;
@@ -269,6 +309,9 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::Lost) {
             return Some(Self::Lost(u64::from_le_bytes(*body.first_chunk()?)));
+        }
+        if is(RecordKind::Service) {
+            return Self::of_service(record, body);
         }
         if is(RecordKind::Alert) {
             return Some(Self::Alert(Alert::of(record, body)?));
@@ -317,5 +360,16 @@ impl<'a> Event<'a> {
         }
         let why = Refusal::from_wire(record.reason);
         is(RecordKind::Refused).then_some(Self::Refused { switch, why, message: body })
+    }
+}
+
+/// A service's answer, if there is one; `None` if it cannot be read.
+fn read<'a, T>(
+    body: Option<&'a [u8]>,
+    decode: impl Fn(&'a [u8]) -> Option<T>,
+) -> Option<Result<T, Unavailable>> {
+    match body {
+        Some(body) => decode(body).map(Ok),
+        None => Some(Err(Unavailable)),
     }
 }

@@ -9,6 +9,8 @@
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
+//! What it asks of other processes, as to keep state, is in [`services`].
+//!
 //! The module [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
 //! What it will never do: open a socket, start a thread, read a clock, or offer an application
@@ -22,6 +24,7 @@ mod app;
 mod event;
 mod network;
 mod own;
+pub mod services;
 #[cfg(feature = "host")]
 pub mod testing;
 

@@ -339,6 +339,11 @@ impl<'h> Network<'h> {
         }
     }
 
+    /// What takes this application's calls.
+    pub(crate) fn host(&mut self) -> &mut Host {
+        self.host
+    }
+
     /// Whether there is room for so many bytes. Asks the host only if that may have changed.
     #[inline]
     pub(crate) fn has_room(&mut self, size: usize) -> bool {

@@ -4,6 +4,7 @@ use openflow::{Dpid, MacAddr, PortNo, Version};
 
 use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError};
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
+use crate::services::{AskError, Outcome, RequestId, Service};
 use crate::{App, Switch};
 
 /// A message that the application sent.
@@ -17,6 +18,17 @@ pub struct Sent {
     pub message: Vec<u8>,
 }
 
+/// What the application asked of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Which.
+    pub service: Service,
+    /// The request's number.
+    pub id: RequestId,
+    /// The request.
+    pub request: Vec<u8>,
+}
+
 /// What stands in for the ring.
 #[derive(Debug, Default)]
 pub struct Recorder {
@@ -24,6 +36,8 @@ pub struct Recorder {
     sent: Vec<Sent>,
     stopped: Vec<usize>,
     log: Vec<String>,
+    asked: Vec<Asked>,
+    last_request: u64,
     /// Bytes of messages for which there is room.
     left: usize,
     config: String,
@@ -75,6 +89,13 @@ impl Host for Recorder {
 
     fn log(&mut self, level: Level, text: &str) {
         self.log.push(format!("{level:?}: {text}"));
+    }
+
+    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        self.last_request += 1;
+        let id = RequestId(self.last_request);
+        self.asked.push(Asked { service, id, request: request.to_vec() });
+        Ok(id)
     }
 }
 
@@ -139,6 +160,11 @@ impl Bench {
     /// Which records, by their numbers in their batches, it has kept from the applications behind.
     pub fn stopped(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.app.host().stopped)
+    }
+
+    /// What it asked of services.
+    pub fn asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.app.host().asked)
     }
 
     /// What it told the operator.
@@ -248,6 +274,17 @@ impl AlignedRecord {
             )
         };
         Self::new(head, message)
+    }
+
+    /// From a service.
+    ///
+    /// # Panics
+    /// If the answer is longer than an OpenFlow message.
+    pub fn service(service: Service, outcome: Outcome, request: RequestId, body: &[u8]) -> Self {
+        let mut head = Record::new(RecordKind::Service, 0, 0, 0);
+        head.cookie = request.0;
+        (head.reason, head.table_id) = (service as u8, outcome as u8);
+        Self::new(head, body)
     }
 
     /// So many answers did not reach the application.

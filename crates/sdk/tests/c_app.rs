@@ -92,6 +92,8 @@ fn structures_have_the_same_layout_in_c() {
         ("last_meter", offset_of!(HostTable, last_meter)),
         ("config", offset_of!(HostTable, config)),
         ("config_size", offset_of!(HostTable, config_size)),
+        ("ask", offset_of!(HostTable, ask)),
+        ("take", offset_of!(HostTable, take)),
     ] {
         text += &check("rosemary_host", field, offset);
     }

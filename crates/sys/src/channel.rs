@@ -199,14 +199,14 @@ impl Channel {
     }
 }
 
-/// Receives, again if a signal came between.
+/// Receives, again if a signal came between. A peer that ended with messages of ours unread is told once,
+/// in front of its own last words: those come behind it.
 fn retry<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> Result<T, ChannelError> {
     loop {
         match receive() {
             Ok(received) => return Ok(received),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             Err(rustix::io::Errno::AGAIN) => return Err(ChannelError::WouldBlock),
-            Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
             Err(error) => return Err(ChannelError::System(error.into())),
         }
     }
@@ -260,6 +260,16 @@ mod tests {
         assert!(matches!(a.receive::<Ping>(), Err(ChannelError::Closed)));
         let sent = a.send(&Ping::Hello(String::new()), &[]);
         assert!(matches!(sent, Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn last_words_of_a_peer_that_did_not_read_everything_are_heard() {
+        let (a, b) = Channel::pair().unwrap();
+        a.send(&Ping::Hello("unread".into()), &[]).unwrap();
+        b.send(&Ping::Hello("last words".into()), &[]).unwrap();
+        drop(b);
+        assert_eq!(a.receive::<Ping>().unwrap().0, Ping::Hello("last words".into()));
+        assert!(matches!(a.receive::<Ping>(), Err(ChannelError::Closed)));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | [`doorbell`] | a pipe that wakes a peer that sleeps |
 //! | [`cgroup`] | groups of processes with limits, in both of Linux' versions |
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`packets`] | packets of bytes between a zone and a service |
 //! | [`clock`] | the time that applications are told |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
@@ -32,6 +33,7 @@ pub mod log;
 pub mod named;
 pub mod namespace;
 pub mod object;
+pub mod packets;
 pub mod process;
 pub mod ring;
 pub mod shm;

@@ -62,6 +62,7 @@ fn play() {
         objects: &[object.as_fd()],
         read: &[granted],
         tmp: Some(TMP),
+        network: false,
         limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
     };
     let mut confined = jail.confine().unwrap();

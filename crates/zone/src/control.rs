@@ -35,6 +35,8 @@ pub enum Request {
         sha256: String,
         /// What is the app's on switches.
         numbers: Numbers,
+        /// The services that are named for it, by their names.
+        services: Vec<String>,
     },
     /// The first and only message: confine yourself, say what could be done, and exit. Descriptor: as
     /// with [`Load`](Self::Load). Answered by [`Answer::Confined`] or [`Answer::Failed`].
@@ -50,6 +52,12 @@ pub enum Request {
     Rings {
         /// Bytes of records that each ring holds.
         capacity: u32,
+    },
+    /// A service is there; the one before of this name, if any, is gone. Descriptor: the socket to
+    /// it ([`sys::packets`]).
+    Service {
+        /// Its name.
+        name: String,
     },
     /// The app uses more of something than its soft limit, or as much as its hard one: tell it.
     Alert {

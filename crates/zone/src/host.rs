@@ -1,12 +1,16 @@
-//! What the application's calls lead to: the down ring, and the log.
+//! What the application's calls lead to: the down ring, services, and the log.
+
+use std::os::fd::OwnedFd;
 
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sdk::services::{AskError, RequestId, Service};
 use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
 use crate::control::Numbers;
+use crate::services::Services;
 
 /// The zone's side of the app ABI.
 #[derive(Debug)]
@@ -18,14 +22,20 @@ pub struct ZoneHost {
     pub messages: Vec<DownWriter>,
     /// By which ring the batch in hand came, and its messages go.
     pub ring: usize,
+    /// What is asked of services, and answered.
+    pub services: Services,
+    /// Whether the batch in hand came by no ring, so that nothing of it can be kept from others.
+    pub aside: bool,
     /// Where it is noted that the app is being called, if somebody looks.
     pub seat: Option<Seat>,
 }
 
 impl ZoneHost {
-    /// For the application with this name, these numbers and this configuration, without rings.
-    pub fn new(app: String, numbers: Numbers, config: Vec<u8>) -> Self {
-        Self { app, numbers, config, messages: Vec::new(), ring: 0, seat: None }
+    /// For the application with this name, these numbers, this configuration and the services named for
+    /// it, without rings.
+    pub fn new(app: String, numbers: Numbers, config: Vec<u8>, services: Services) -> Self {
+        let (messages, ring, aside, seat) = (Vec::new(), 0, false, None);
+        Self { app, numbers, config, messages, ring, services, aside, seat }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -63,7 +73,8 @@ impl Host for ZoneHost {
     }
 
     fn stop(&mut self, number: usize) {
-        if let Some(messages) = self.messages() {
+        let aside = self.aside;
+        if let Some(messages) = self.messages().filter(|_| !aside) {
             messages.stop(number);
         }
     }
@@ -78,5 +89,13 @@ impl Host for ZoneHost {
             Level::Info => info!(app, "{text}"),
             Level::Debug => debug!(app, "{text}"),
         }
+    }
+
+    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        self.services.ask(service, request)
+    }
+
+    fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+        self.services.take(request)
     }
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`control`] | what the monitor asks and is told |
 //! | [`host`] | what the application's calls lead to: the down ring |
+//! | [`services`] | what the application asks of services, and is answered |
 //! | [`wall`] | how it confines itself, and loads what is meant and nothing else |
 //! | [`run`](mod@run) | the zone's life: confine, load, then batch after batch |
 //!
@@ -18,6 +19,7 @@
 pub mod control;
 pub mod host;
 pub mod run;
+pub mod services;
 pub mod wall;
 
 pub use sdk::Limit;

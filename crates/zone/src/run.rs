@@ -12,6 +12,8 @@
 //! the application sends for it goes by that one's other half; they take turns. Only the snapshot is
 //! read ring after ring, so that the application sees one.
 //!
+//! What services answer comes between the kernel's batches, as a batch of its own, which no ring counts.
+//!
 //! The rule that keeps it right: what an application sends for a batch and the batch's being done
 //! become visible in the same store, or, if it fails, neither does.
 
@@ -35,6 +37,7 @@ use tracing::info;
 
 use crate::control::{Answer, Request};
 use crate::host::ZoneHost;
+use crate::services::Services;
 use crate::wall;
 
 /// Batches after which a busy zone looks at its control socket.
@@ -159,7 +162,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         monitor.send(&Answer::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let Request::Load { name, wall, sha256, numbers } = request else {
+    let Request::Load { name, wall, sha256, numbers, services } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let [object, config] = <[OwnedFd; 2]>::try_from(fds)
@@ -169,7 +172,9 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    let app = HostedApp::create(&object, ZoneHost::new(name.clone(), numbers, config))?;
+    let services = Services::named(&services);
+    let host = ZoneHost::new(name.clone(), numbers, config, services);
+    let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
     monitor.send(&Answer::Loaded { version }, &[])?;
@@ -190,9 +195,12 @@ impl Zone {
                 if !self.obey(monitor)? {
                     return Ok(());
                 }
+                self.app.host().services.hear();
             }
             until_look -= 1;
-            if !self.turn()? {
+            if self.turn()? {
+                self.app.host().services.send();
+            } else {
                 self.sleep(monitor);
                 until_look = 0;
             }
@@ -218,7 +226,7 @@ impl Zone {
                 return Ok(true);
             }
         }
-        self.wake()
+        Ok(self.turn_of_services()? || self.wake()?)
     }
 
     /// Calls the application if there is something for it in ring `number`.
@@ -264,6 +272,38 @@ impl Zone {
         Ok(Turn::Worked)
     }
 
+    /// Calls the application if services have answered. What it sends goes by the first ring.
+    fn turn_of_services(&mut self) -> Result<bool, ZoneError> {
+        if self.app.host().services.answers().is_empty() || self.telling.is_some() {
+            return Ok(false);
+        }
+        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
+        self.app.host().ring = 0;
+        let had = self.app.host().room();
+        if had == 0 {
+            ring.turn = Turn::NeedsRoom { had };
+            return Ok(false);
+        }
+        // Out of the host, which the application uses meanwhile, to take what came with them.
+        let answers = self.app.host().services.lend_answers();
+        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
+        let count = answers.oldest(&mut batch);
+        self.app.host().aside = true;
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), &batch[..count]);
+        self.app.host().aside = false;
+        let handled = handled?;
+        self.app.host().services.give_back(answers, handled);
+        if let Some(messages) = self.app.host().messages.first_mut()
+            && messages.done(&mut ring.records, 0)
+        {
+            ring.down_bell.ring();
+        }
+        if handled == 0 {
+            ring.turn = Turn::NeedsRoom { had };
+        }
+        Ok(handled > 0)
+    }
+
     /// Calls the application with what the monitor had to tell. What it sends goes by the first ring.
     fn tell_alerts(&mut self) -> Result<bool, ZoneError> {
         if self.alerts.is_empty() || self.telling.is_some() {
@@ -277,7 +317,10 @@ impl Zone {
         let mut records = [&[][..]; MAX_ALERTS];
         let count = self.alerts.oldest(&mut records);
         let records = &records[..count];
-        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records)?;
+        self.app.host().aside = true;
+        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records);
+        self.app.host().aside = false;
+        let handled = handled?;
         self.alerts.drop_oldest(handled, |_, ()| ());
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
@@ -319,7 +362,7 @@ impl Zone {
             self.telling.is_none_or(|telling| telling == number)
                 || turn == Turn::NeedsRoom { had: 0 }
         };
-        let messages = &mut self.app.host().messages;
+        let ZoneHost { messages, services, .. } = self.app.host();
         for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
             waiting |= match ring.turn {
                 turn if !counts(number, turn) => false,
@@ -336,9 +379,10 @@ impl Zone {
                 wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
             });
             let mut fds =
-                [PollFd::new(monitor, PollFlags::IN), PollFd::new(up_bell, PollFlags::IN)];
+                vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
+            fds.extend(services.fds());
             let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
-            if !fds[1].revents().is_empty() {
+            if fds.first().is_some_and(|bell| !bell.revents().is_empty()) {
                 up_bell.silence();
             }
         }
@@ -360,6 +404,11 @@ impl Zone {
                     self.alerts.push(&head.words(), &body, ());
                 }
                 Ok((Request::Watch, fds)) => self.be_watched(fds)?,
+                Ok((Request::Service { name }, fds)) => {
+                    let socket = fds.into_iter().next();
+                    let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
+                    self.app.host().services.connect(&name, socket);
+                }
                 Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
                 }

@@ -81,6 +81,7 @@ pub fn confine(
         objects,
         read: &wall.read,
         tmp: Some(TMP),
+        network: false,
         limits: wall.limits,
     };
     jail.confine()

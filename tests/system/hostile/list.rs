@@ -106,17 +106,17 @@ fn compile(lab: &Lab, source: &Path, object: &Path, lie: u32) -> anyhow::Result<
 
 fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
-        // A kernel does not die of these, nor is a slow or talkative app anybody's matter.
+        // A kernel does not die of these, nor is a slow or talkative app anybody's matter. And there is
+        // no grant for others' bands, numbers, buffers and connections.
         ("deadly", "failure")
-        | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader" | "stall") => Free::Never,
+        | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader" | "stall")
+        | ("network", "outrank" | "buffers" | "groups" | "other-switches")
+        | ("rings" | "flood", _) => Free::Never,
         ("deadly", _) => Free::InKernel,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
         ("network", "lldp") => Free::Granted("topology.probe"),
         ("network", "learn") => Free::Granted("experimenter:0x00002320"),
         ("network", "kinds") => Free::Granted("switch.config"),
-        // There is no grant for others' bands, numbers, buffers and connections.
-        ("network", "outrank" | "buffers" | "groups" | "other-switches")
-        | ("rings" | "flood", _) => Free::Never,
         // These two are kept by numbers: without them they do what they want.
         ("network", "storm" | "flow-flood") => Free::Granted(""),
         _ => Free::NoWall,
@@ -139,8 +139,12 @@ impl Attacker {
             };
             lines.push(format!("capabilities = [\"packet-out\", \"flow.write\"{more}]"));
             if !(let_loose && self.free == Free::Granted("")) {
-                lines.push("flow-mods-per-second = 500\npacket-outs-per-second = 500".to_owned());
+                let limits = "flow-mods-per-second = 500, packet-outs-per-second = 500";
+                lines.push(format!("limits = {{ {limits} }}"));
             }
+        }
+        if self.folder == "greedy" && !let_loose {
+            lines.push("limits = { memory = \"64 MiB\" }".to_owned());
         }
         if let_loose && self.free == Free::InKernel {
             lines.push("host = \"kernel\"".to_owned());

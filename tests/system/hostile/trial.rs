@@ -22,6 +22,14 @@ use super::list::{Attacker, Free};
 const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = \"closed\"\n\
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
+/// What the operator is told of an app that goes on, besides what it says itself.
+const RECORDS: [&str; 4] = [
+    "refused a system call",
+    "refused a message of an app",
+    "app is at a hard limit",
+    "app is above a hard limit",
+];
+
 /// What kernel and monitor may grow by, each.
 const GROWTH: u64 = 32 << 20;
 
@@ -294,9 +302,7 @@ fn record(log: &str, attacker: &Attacker) -> Option<String> {
     let told = |line: &&str| {
         is_end(line, name)
             || (line.contains(&format!("app=\"{name}\""))
-                && ["refused a system call", "refused a message of an app"]
-                    .iter()
-                    .any(|it| line.contains(it)))
+                && RECORDS.iter().any(|it| line.contains(it)))
     };
     log.lines().find(told).map(ToOwned::to_owned)
 }

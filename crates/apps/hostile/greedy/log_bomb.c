@@ -5,5 +5,5 @@ static void attack(void) {
     int i;
     for (i = 0; i < 20000; i++)
         say("and another thing, the %dth", i);
-    usleep(200000);
+    sleep(2); /* so that its last word is heard */
 }

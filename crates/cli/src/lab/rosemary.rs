@@ -49,7 +49,9 @@ impl<'lab> Rosemary<'lab> {
         let up = lab.start("rosemary", command)?;
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
         rosemary.wait_for("Rosemary is up", Duration::from_secs(10), |status| {
+            let services = &status.programs.services;
             let running = status.programs.kernel.state == State::Running
+                && services.iter().all(|service| service.state == State::Running)
                 && status.programs.apps.iter().all(|app| app.state == State::Running);
             running.then_some(())
         })?;

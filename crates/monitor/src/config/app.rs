@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use sdk::services::Service;
 use zone::Limit;
 
-use super::fs_read::{self, Right};
 use super::limits::Limits;
 use super::manifest::Manifests;
+use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 13] = [
+pub const APP_KEYS: [&str; 14] = [
     "name",
     "object",
     "config",
@@ -25,6 +26,7 @@ pub const APP_KEYS: [&str; 13] = [
     "dpids",
     "band",
     "capabilities",
+    "services",
     "limits",
     "hang-seconds",
 ];
@@ -72,6 +74,10 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// What it may read of the machine's files.
     pub read: Vec<PathBuf>,
+    /// The services that it reaches.
+    pub services: Vec<Service>,
+    /// What it may with them, beyond what is its own there.
+    pub service_rights: Vec<ServiceRight>,
     /// How much it may use.
     pub limits: Limits,
     /// What one of its calls may last, in processor time; `None` for what holds for all.
@@ -95,6 +101,8 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
+            services: Vec::new(),
+            service_rights: Vec::new(),
             limits: Limits::default(),
             hang: None,
             at: 0,
@@ -117,9 +125,24 @@ impl AppConfig {
         self.capabilities.iter().any(|capability| writes.contains(capability))
     }
 
+    /// All that it is granted.
+    pub fn granted(&self) -> Granted {
+        Granted {
+            capabilities: self.capabilities.clone(),
+            read: self.read.clone(),
+            services: self.services.clone(),
+            service_rights: self.service_rights.clone(),
+        }
+    }
+
+    /// Whether it is granted what only a zone can be given.
+    pub(crate) fn needs_a_zone(&self) -> bool {
+        !self.read.is_empty() || !self.services.is_empty()
+    }
+
     /// The elements of all its lists.
     pub(super) fn elements(&self) -> usize {
-        let rights = self.capabilities.len() + self.read.len();
+        let rights = self.capabilities.len() + self.read.len() + self.service_rights.len();
         self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
@@ -142,15 +165,12 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let (capabilities, read) = match (rights(table)?, manifest) {
-            (Some(rights), _) => rights,
-            (None, Some(manifest)) => (manifest.capabilities.clone(), manifest.read.clone()),
-            (None, None) => (default_capabilities(stage), Vec::new()),
+        let granted = match manifest {
+            Some(manifest) => manifest.granted(),
+            None => Granted { capabilities: default_capabilities(stage), ..Granted::default() },
         };
-        if host == Some(Host::Kernel) && !read.is_empty() {
-            let at = table.get("capabilities").map_or(table.at, |it| it.at);
-            return Err(Mistake::new(at, IN_KERNEL));
-        }
+        let granted = rights::read(table, host.unwrap_or_default(), granted)?;
+        let Granted { capabilities, read, services, service_rights } = granted;
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
@@ -162,6 +182,8 @@ impl AppConfig {
             band,
             capabilities,
             read,
+            services,
+            service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
@@ -259,34 +281,7 @@ fn band(value: &Value<'_>) -> Option<Band> {
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
 }
 
-/// Why an app in the kernel has no `fs.read`.
-pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files, as the kernel opens none; run it with \
-                                    host = \"user\", or leave fs.read out";
-
-/// What the kernel lets pass, and what the wall has a window to.
-pub(super) type Rights = (Vec<Capability>, Vec<PathBuf>);
-
-/// The key `capabilities`, of an app or of a developer.
-pub(super) fn rights(table: Table<'_>) -> Result<Option<Rights>, Mistake> {
-    let rights = table.list("capabilities", &known_capabilities(), right)?;
-    Ok(rights.map(|rights| {
-        let (mut capabilities, mut read) = Rights::default();
-        for right in rights {
-            match right {
-                Right::Kernel(capability) => capabilities.push(capability),
-                Right::Read(path) => read.push(path),
-            }
-        }
-        (capabilities, read)
-    }))
-}
-
-fn right(value: &Value<'_>) -> Option<Right> {
-    let read = || fs_read::path_of(value.text()?).map(Right::Read);
-    capability(value).map(Right::Kernel).or_else(read)
-}
-
-fn capability(value: &Value<'_>) -> Option<Capability> {
+pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
     let text = value.text()?;
     if let Some(id) = text.strip_prefix("experimenter:") {
         let id = id.strip_prefix("0x")?;
@@ -295,22 +290,20 @@ fn capability(value: &Value<'_>) -> Option<Capability> {
     CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
-fn known_capabilities() -> String {
+pub(super) fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{}, \"experimenter:0x00002320\" (with its id), {}", names.join(", "), fs_read::FORM)
+    format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
-/// Capabilities and paths as the configuration has them.
-pub fn right_names(capabilities: &[Capability], read: &[PathBuf]) -> Vec<String> {
-    let name = |capability: &Capability| match capability {
+/// A capability as the configuration has it.
+pub(super) fn capability_name(capability: Capability) -> String {
+    match capability {
         Capability::Experimenter(id) => format!("experimenter:{id:#010x}"),
-        other => match CAPABILITIES.iter().find(|(_, known)| known == other) {
+        other => match CAPABILITIES.iter().find(|(_, known)| *known == other) {
             Some((name, _)) => (*name).into(),
             None => format!("{other:?}"), // there is none, as a test says
         },
-    };
-    let paths = read.iter().map(|path| format!("fs.read:{}", path.display()));
-    capabilities.iter().map(name).chain(paths).collect()
+    }
 }
 
 /// What runs an app, by its name in the configuration.

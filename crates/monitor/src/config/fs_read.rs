@@ -3,17 +3,6 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use kernel::policy::Capability;
-
-/// An element of `capabilities`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Right {
-    /// The kernel enforces it.
-    Kernel(Capability),
-    /// The wall has a window there.
-    Read(PathBuf),
-}
-
 /// How it looks, for messages.
 pub(super) const FORM: &str = "\"fs.read:PATH\" (an absolute path without `..`, not in /proc, /sys, /dev, \
                                /tmp or /app)";

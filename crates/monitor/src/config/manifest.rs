@@ -14,8 +14,17 @@ use super::line_of;
 use super::value::{Mistake, Table};
 
 /// The keys of `app.toml`.
-pub const MANIFEST_KEYS: [&str; 8] =
-    ["name", "version", "stage", "fail", "ethertypes", "dpids", "capabilities", "limits"];
+pub const MANIFEST_KEYS: [&str; 9] = [
+    "name",
+    "version",
+    "stage",
+    "fail",
+    "ethertypes",
+    "dpids",
+    "capabilities",
+    "services",
+    "limits",
+];
 
 const VERSION_FORM: &str =
     "letters, digits, dots, hyphens and plus signs, a digit first, at most 40 long";

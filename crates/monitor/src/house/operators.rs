@@ -10,6 +10,7 @@ use tracing::debug;
 use super::House;
 use crate::admin::{Ask, KernelStatus, MonitorStatus, Status, Tell};
 use crate::reception::OperatorId;
+use crate::service::Service;
 use crate::supervise::State;
 
 impl House {
@@ -65,6 +66,7 @@ impl House {
                 pid: std::process::id(),
                 uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
             },
+            services: self.services.iter().map(Service::status).collect(),
             apps: self.zones.iter().map(|zone| zone.status(&kernel)).collect(),
             kernel,
         }

@@ -235,6 +235,7 @@ impl Fake {
                 ZoneRequest::Try { .. } => return,
                 ZoneRequest::Watch | ZoneRequest::Alert { .. } => {}
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
+                ZoneRequest::Service { name } => self.note(&format!("service {name}")),
                 ZoneRequest::Stop => {
                     self.note("stop");
                     if self.play != "deaf" {

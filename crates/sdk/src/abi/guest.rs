@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{
@@ -14,6 +15,7 @@ use super::{
 use crate::app::{App, Batch};
 use crate::network::Network;
 use crate::own::Own;
+use crate::services::{AskError, RequestId, Service};
 
 /// An application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
@@ -139,6 +141,27 @@ impl Host {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`.
         unsafe { (self.table().stop)(self.table, number) };
+    }
+
+    /// Asks a service.
+    pub(crate) fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        let size = u32::try_from(request.len()).map_err(|_| AskError::TooLong)?;
+        let start = request.as_ptr().cast();
+        // SAFETY: as in `reserve`; the request has that many bytes.
+        let code = unsafe { (self.table().ask)(self.table, service.number(), start, size) };
+        match u64::try_from(code) {
+            Ok(id) if id > 0 => Ok(RequestId(id)),
+            _ => Err(AskError::from_code(code)),
+        }
+    }
+
+    /// Takes the descriptor that came with an answer.
+    pub(crate) fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+        // SAFETY: as in `reserve`.
+        let fd = unsafe { (self.table().take)(self.table, request.0) };
+        // SAFETY: the ABI's contract: an open descriptor that is the application's from now on; it
+        // is given once.
+        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     /// Tells the operator something.

@@ -6,6 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 
 use sys::object::Object;
@@ -15,6 +16,8 @@ use super::{
     ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, MAX_CONFIG, RECORD_HEAD,
     Record, SYMBOL, guest,
 };
+
+use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
 
 pub use super::gathered::Gathered;
 
@@ -39,6 +42,20 @@ pub trait Host: 'static {
     fn stop(&mut self, number: usize);
     /// The application tells the operator something.
     fn log(&mut self, level: Level, text: &str);
+    /// The application asks a service.
+    ///
+    /// # Errors
+    /// [`AskError`]: nothing was asked. So it always is where there are no services.
+    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        let _ = (service, request);
+        Err(AskError::NotNamed)
+    }
+    /// The application takes the descriptor that came with the answer to a request; `None` if there
+    /// is none, as where there are no services.
+    fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+        let _ = request;
+        None
+    }
 }
 
 /// Why an object is not an application that can be run here.
@@ -192,6 +209,8 @@ impl<H: Host> HostedApp<H> {
                 config: std::ptr::null(),
                 config_size,
                 reserved2: 0,
+                ask: ask::<H>,
+                take: take::<H>,
             },
             config,
             inner: UnsafeCell::new(Inner {
@@ -386,6 +405,35 @@ unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
     if (number as usize) < inner.count {
         inner.stopped |= 1 << number;
     }
+}
+
+unsafe extern "C" fn ask<H: Host>(
+    host: *const HostTable,
+    service: u32,
+    request: *const c_void,
+    size: u32,
+) -> i64 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    let asked = match Service::from_number(service) {
+        None => Err(AskError::NotNamed),
+        Some(_) if request.is_null() || size as usize > MAX_MESSAGE => Err(AskError::TooLong),
+        Some(service) => {
+            // SAFETY: the ABI's contract: `size` bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(request.cast::<u8>(), size as usize) };
+            inner.host.ask(service, bytes)
+        }
+    };
+    match asked {
+        Ok(RequestId(id)) => i64::try_from(id).unwrap_or(i64::MAX),
+        Err(error) => error.code(),
+    }
+}
+
+unsafe extern "C" fn take<H: Host>(host: *const HostTable, request: u64) -> i32 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    inner.host.take(RequestId(request)).map_or(-1, OwnedFd::into_raw_fd)
 }
 
 unsafe extern "C" fn log<H: Host>(

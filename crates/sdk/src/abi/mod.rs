@@ -62,6 +62,8 @@ pub enum RecordKind {
     FlowRemoved = 11,
     Lost = 12,
     Alert = 13,
+    /// See [`Outcome`](crate::services::Outcome) and `rosemary_app.h`.
+    Service = 14,
 }
 
 /// Why a message of an application was refused.
@@ -298,6 +300,13 @@ pub struct HostTable {
     pub config: *const c_char,
     pub config_size: u32,
     pub reserved2: u32,
+    pub ask: unsafe extern "C" fn(
+        host: *const HostTable,
+        service: u32,
+        request: *const c_void,
+        size: u32,
+    ) -> i64,
+    pub take: unsafe extern "C" fn(host: *const HostTable, request: u64) -> i32,
 }
 
 /// What an application is called with.

@@ -73,27 +73,49 @@ pub(super) fn restrict(jail: &Jail<'_>, own_root: bool, report: &mut Report) {
                 }
                 _ => format!("Landlock: {error}"),
             };
-            for it in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes]
-            {
-                report.missing(it, why.clone());
-            }
-            return;
+            return none(jail, &why, report);
         }
     };
-    if let Err(error) = enforce(jail, own_root, &handled(version)) {
-        for it in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
-            report.missing(it, format!("Landlock: {error}"));
-        }
-        return;
+    let mut handled = handled(version);
+    if jail.network {
+        handled.handled_access_net = 0;
+    }
+    if let Err(error) = enforce(jail, own_root, &handled) {
+        return none(jail, &format!("Landlock: {error}"), report);
     }
     report.on(Mechanism::LandlockFiles);
+    if jail.network {
+        report.granted(Mechanism::LandlockTcp);
+    }
     for (mechanism, since, linux) in
         [(Mechanism::LandlockTcp, 4, "6.7"), (Mechanism::LandlockScopes, 6, "6.12")]
     {
+        if jail.network && mechanism == Mechanism::LandlockTcp {
+            continue;
+        }
         if version >= since {
             report.on(mechanism);
         } else {
-            report.missing(mechanism, format!("this Linux does not have it (since {linux})"));
+            let why = format!("this Linux does not have it (since {linux})");
+            if jail.network {
+                report.granted(mechanism); // as in `none`
+            } else {
+                report.missing(mechanism, why);
+            }
+        }
+    }
+}
+
+/// There is no Landlock.
+fn none(jail: &Jail<'_>, why: &str, report: &mut Report) {
+    for it in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
+        match it {
+            // Of who keeps the network, the list of calls has no sockets with abstract names, and
+            // the processes that it could send signals to are its own.
+            Mechanism::LandlockTcp | Mechanism::LandlockScopes if jail.network => {
+                report.granted(it);
+            }
+            _ => report.missing(it, why.to_owned()),
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct Jail<'a> {
     pub read: &'a [PathBuf],
     /// Its `/tmp`; `None` for none.
     pub tmp: Option<Tmp>,
+    /// Whether it keeps the machine's network, which is for who connects on others' behalf.
+    pub network: bool,
     /// What setrlimit(2) is told.
     pub limits: Limits,
 }
@@ -139,7 +141,7 @@ impl Jail<'_> {
         let first_to_end =
             if self.kind == Kind::Zone { proc.write("oom_score_adj", "1000") } else { Ok(()) };
         let mut users = namespaces::enter_if_needed(&proc);
-        namespaces::leave(&mut report);
+        namespaces::leave(self.network, &mut report);
         let root = if report.is_on(Mechanism::MountNamespace) {
             root::Root::of(self).enter()
         } else {

@@ -92,8 +92,9 @@ pub(super) fn what_came_of(entered: io::Result<Entered>, run_as: Option<u32>) ->
     }
 }
 
-/// Leaves the namespaces that this process shares with others.
-pub(super) fn leave(report: &mut Report) {
+/// Leaves the namespaces that this process shares with others, that of the network if it is not to keep
+/// it.
+pub(super) fn leave(keep_network: bool, report: &mut Report) {
     for (mechanism, flag) in [
         (Mechanism::MountNamespace, UnshareFlags::NEWNS),
         (Mechanism::NetworkNamespace, UnshareFlags::NEWNET),
@@ -101,6 +102,10 @@ pub(super) fn leave(report: &mut Report) {
         (Mechanism::HostNameNamespace, UnshareFlags::NEWUTS),
         (Mechanism::CgroupNamespace, UnshareFlags::NEWCGROUP),
     ] {
+        if keep_network && flag == UnshareFlags::NEWNET {
+            report.granted(mechanism);
+            continue;
+        }
         let mut left = unshare(flag);
         if left.is_ok() && flag == UnshareFlags::NEWUTS {
             left = rustix::system::sethostname(b"zone").map_err(Into::into);

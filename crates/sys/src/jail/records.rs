@@ -9,6 +9,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use libc::c_long;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +18,10 @@ use super::seccomp::WATCHED;
 
 /// Bytes of a path that are read at most.
 const LONGEST: usize = 256;
+
+/// How long the memory of callers is looked at between two [rests](Listener::rest). The caller can make
+/// each look last: its other threads change that memory, and keep it locked so long.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A call that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +61,8 @@ pub struct Listener {
     /// Room for what the running system tells, which may be more than we know of.
     room: Vec<u64>,
     reply: Vec<u64>,
+    /// How long its callers' memory has been looked at.
+    looked: Duration,
 }
 
 impl Listener {
@@ -80,7 +87,7 @@ impl Listener {
         let words = |size: u16, ours: usize| usize::from(size).max(ours).div_ceil(8);
         let room = vec![0; words(sizes[0], size_of::<libc::seccomp_notif>())];
         let reply = vec![0; words(sizes[1], size_of::<libc::seccomp_notif_resp>())];
-        Ok(Self { fd, has_tmp, room, reply })
+        Ok(Self { fd, has_tmp, room, reply, looked: Duration::ZERO })
     }
 
     /// The oldest call that waits, answered; `None` if none does. Never waits.
@@ -101,7 +108,7 @@ impl Listener {
             let Some(told) = self.receive()? else { continue };
             let call = WATCHED.iter().find(|it| it.number == c_long::from(told.data.nr));
             let name = call.map_or("unknown", |it| it.name);
-            let about = look(&told, name).filter(|_| self.is_valid(told.id));
+            let about = self.look(&told, name).filter(|_| self.is_valid(told.id));
             let goes_on = self.has_tmp
                 && ["open", "openat"].contains(&name)
                 && about.as_ref().is_none_or(|path| {
@@ -114,6 +121,22 @@ impl Listener {
                 Told::Refused(Refused { call: name, arguments: told.data.args, about })
             }));
         }
+    }
+
+    /// Has patience again with callers whose memory is slow to look at; to be called once a second or so.
+    pub fn rest(&mut self) {
+        self.looked = Duration::ZERO;
+    }
+
+    /// What the call is about, as far as there is patience.
+    fn look(&mut self, told: &libc::seccomp_notif, name: &str) -> Option<String> {
+        if self.looked >= PATIENCE {
+            return None;
+        }
+        let begun = Instant::now();
+        let about = look(told, name);
+        self.looked += begun.elapsed();
+        about
     }
 
     /// Takes the oldest; `None` if its caller was killed meanwhile.

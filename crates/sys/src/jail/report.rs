@@ -128,6 +128,8 @@ impl fmt::Display for Mechanism {
 pub enum State {
     /// It is.
     On,
+    /// It is not meant to be: what it would take away is what the process is for.
+    Granted,
     /// It could not be had.
     Missing {
         /// What the system said.
@@ -156,6 +158,10 @@ impl Report {
         self.findings.push(Finding { mechanism, state: State::On });
     }
 
+    pub(super) fn granted(&mut self, mechanism: Mechanism) {
+        self.findings.push(Finding { mechanism, state: State::Granted });
+    }
+
     pub(super) fn missing(&mut self, mechanism: Mechanism, why: String) {
         self.findings.push(Finding { mechanism, state: State::Missing { why } });
     }
@@ -180,7 +186,7 @@ impl Report {
                 return None;
             }
             match self.findings.iter().find(|it| it.mechanism == mechanism).map(|it| &it.state) {
-                Some(State::On) => None,
+                Some(State::On | State::Granted) => None,
                 Some(State::Missing { why }) => Some((mechanism, why.as_str())),
                 None => Some((mechanism, "it was not got to")),
             }

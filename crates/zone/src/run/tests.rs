@@ -52,7 +52,7 @@ impl App for Echo {
 
 fn host() -> ZoneHost {
     let numbers = Numbers { band: (1, 65_535), groups: (0, 0), meters: (0, 0) };
-    ZoneHost::new("echo".into(), numbers, Vec::new())
+    ZoneHost::new("echo".into(), numbers, Vec::new(), Services::named(&[]))
 }
 
 /// The zone, and the kernel's end of each ring.

@@ -8,12 +8,14 @@
 
 mod kernel;
 mod monitor;
+mod services;
 mod watched;
 
 use libc::c_long;
 
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
+use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{ANSWERED, WATCHED};
 
 /// A kind of process.
@@ -25,6 +27,10 @@ pub enum Kind {
     Security,
     /// The kernel, with the apps in it.
     Kernel,
+    /// The storage, a service.
+    Storage,
+    /// The broker, a service.
+    Broker,
     /// The resource monitor, and all that it starts until that confines itself.
     Monitor,
 }
@@ -36,6 +42,8 @@ impl Kind {
             Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Security => &[PROGRAM, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
+            Self::Storage => &[PROGRAM, OLD_PROGRAM, SERVICE, OWN_FILE],
+            Self::Broker => &[PROGRAM, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Monitor => &[
                 PROGRAM,
                 OLD_PROGRAM,
@@ -212,12 +220,16 @@ const OLD_PROGRAM: &[Entry] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_PROGRAM: &[Entry] = &[];
 
-/// A zone's messages with the monitor.
+/// A zone's messages with the monitor and with services, and what the broker connected for it.
+///
+/// Sockets can be made, bound and connected by nobody here. With an address, sendto(2) would connect, too.
 #[rustfmt::skip]
 const CONTROL: &[Entry] = &[
     when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket(0)), // an answer
-    when("recvmsg", libc::SYS_recvmsg, Test::ControlSocket(0)), // a request, with its descriptors
-    when("recvfrom", libc::SYS_recvfrom, Test::ControlSocket(0)), // the size of the next request
+    always("recvmsg", libc::SYS_recvmsg), // a request, with its descriptors; a service's answer
+    always("recvfrom", libc::SYS_recvfrom), // the size of the next request; from a connection
+    when("sendto", libc::SYS_sendto, Test::Null(4)), // a request to a service; to a connection
+    always("shutdown", libc::SYS_shutdown), // the end of a connection
 ];
 
 /// Files that were given as descriptors, where none can be opened.

@@ -1,0 +1,207 @@
+//! What an app is granted: capabilities that the kernel enforces, files that its wall shows, services that
+//! it may use and rights with them, which the services enforce.
+
+use std::path::PathBuf;
+
+use kernel::policy::Capability;
+use sdk::services::Service;
+use sdk::services::broker::LONGEST_HOST;
+use services::control::Host;
+
+use super::app::{capability, capability_name, is_name, known_capabilities};
+use super::fs_read;
+use super::value::{Mistake, Table, Value};
+
+/// An element of `capabilities`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Right {
+    /// The kernel enforces it.
+    Kernel(Capability),
+    /// The wall has a window there.
+    Read(PathBuf),
+    /// A service enforces it.
+    Service(ServiceRight),
+}
+
+/// A right with a service, beyond what is an app's own there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ServiceRight {
+    /// `storage.read:APP`: read and watch that app's namespace.
+    StorageRead(String),
+    /// `storage.write:APP`: write in that app's namespace.
+    StorageWrite(String),
+    /// `net.connect:HOST:PORT`: connections there.
+    Connect(Host),
+}
+
+/// How these look, for messages.
+pub(super) const FORMS: &str = "\"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
+                                \"net.connect:HOST:PORT\"";
+
+impl ServiceRight {
+    /// As in the configuration; `None` if it is none of these.
+    pub(super) fn named(text: &str) -> Option<Self> {
+        let (right, scope) = text.split_once(':')?;
+        match right {
+            "storage.read" if is_name(scope) => Some(Self::StorageRead(scope.into())),
+            "storage.write" if is_name(scope) => Some(Self::StorageWrite(scope.into())),
+            "net.connect" => {
+                let (name, port) = scope.rsplit_once(':')?;
+                let port = port.parse().ok().filter(|port| *port != 0)?;
+                let fits = (1..=LONGEST_HOST).contains(&name.len());
+                let plain =
+                    name.bytes().all(|it| it.is_ascii_alphanumeric() || b".-:_".contains(&it));
+                (fits && plain).then(|| Self::Connect(Host { name: name.into(), port }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The service that it is about.
+    pub fn service(&self) -> Service {
+        match self {
+            Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
+            Self::Connect(_) => Service::Broker,
+        }
+    }
+}
+
+impl std::fmt::Display for ServiceRight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StorageRead(app) => write!(f, "storage.read:{app}"),
+            Self::StorageWrite(app) => write!(f, "storage.write:{app}"),
+            Self::Connect(Host { name, port }) => write!(f, "net.connect:{name}:{port}"),
+        }
+    }
+}
+
+/// What an app is granted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// What the kernel enforces.
+    pub capabilities: Vec<Capability>,
+    /// What its wall shows of the machine's files.
+    pub read: Vec<PathBuf>,
+    /// The services that it reaches.
+    pub services: Vec<Service>,
+    /// What the services enforce.
+    pub service_rights: Vec<ServiceRight>,
+}
+
+impl Granted {
+    /// What of it is not within `most`.
+    pub(super) fn beyond(&self, most: &Self) -> Self {
+        let mut beyond = self.clone();
+        beyond.capabilities.retain(|it| !most.capabilities.contains(it));
+        // A path is granted with what is below it.
+        beyond.read.retain(|path| !most.read.iter().any(|granted| path.starts_with(granted)));
+        beyond.services.retain(|it| !most.services.contains(it));
+        beyond.service_rights.retain(|it| !most.service_rights.contains(it));
+        beyond
+    }
+
+    /// The elements of `capabilities` that it stands for.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.capabilities.iter().map(|it| capability_name(*it));
+        let paths = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
+        names.chain(paths).chain(self.service_rights.iter().map(ToString::to_string)).collect()
+    }
+
+    /// The elements of `services`.
+    pub fn service_names(&self) -> Vec<String> {
+        self.services.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// What `table` grants to an app that is run by `host`; what it does not say is as in `default`.
+pub(super) fn read(
+    table: Table<'_>,
+    host: kernel::control::Host,
+    default: Granted,
+) -> Result<Granted, Mistake> {
+    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
+    let mut granted = default;
+    if let Some(rights) = table.list("capabilities", &forms, right)? {
+        let services = granted.services;
+        granted = Granted { services, ..Granted::default() };
+        for right in rights {
+            match right {
+                Right::Kernel(capability) => granted.capabilities.push(capability),
+                Right::Read(path) => granted.read.push(path),
+                Right::Service(right) => granted.service_rights.push(right),
+            }
+        }
+    }
+    let named = "\"storage\" or \"broker\"";
+    if let Some(mut services) = table.list("services", named, |it| Service::named(it.text()?))? {
+        services.sort_unstable();
+        services.dedup();
+        granted.services = services;
+    }
+    let Granted { read, services, service_rights, .. } = &granted;
+    let at = |key| table.get(key).map_or(table.at, |it| it.at);
+    if host == kernel::control::Host::Kernel {
+        if !read.is_empty() {
+            return Err(Mistake::new(at("capabilities"), IN_KERNEL));
+        }
+        if !services.is_empty() {
+            return Err(Mistake::new(at("services"), IN_KERNEL));
+        }
+    }
+    if let Some(right) = service_rights.iter().find(|it| !services.contains(&it.service())) {
+        let service = right.service();
+        let what = format!(
+            "{right} is a right with the service {service}; add services = [\"{service}\"]"
+        );
+        return Err(Mistake::new(at("capabilities"), what));
+    }
+    Ok(granted)
+}
+
+fn right(value: &Value<'_>) -> Option<Right> {
+    let text = value.text()?;
+    let read = || fs_read::path_of(text).map(Right::Read);
+    let service = || ServiceRight::named(text).map(Right::Service);
+    capability(value).map(Right::Kernel).or_else(read).or_else(service)
+}
+
+/// Why an app in the kernel has neither.
+pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
+                                    nothing; run it with host = \"user\", or leave fs.read and services out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_understood_and_written_the_same_way() {
+        for text in [
+            "storage.read:firewall",
+            "storage.write:learning-switch",
+            "net.connect:example.org:443",
+            "net.connect:192.0.2.1:80",
+            "net.connect:2001:db8::1:80",
+        ] {
+            assert_eq!(ServiceRight::named(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_right_is_none() {
+        for text in [
+            "storage.read",
+            "storage.read:",
+            "storage.read:../x",
+            "storage.erase:x",
+            "net.connect:example.org",
+            "net.connect::80",
+            "net.connect:a b:80",
+            "net.connect:example.org:0",
+            "net.connect:example.org:65536",
+            "net.connect:example.org:http",
+        ] {
+            assert_eq!(ServiceRight::named(text), None, "{text}");
+        }
+    }
+}

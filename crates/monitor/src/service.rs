@@ -1,0 +1,215 @@
+//! A service that apps use: its process, and the file that it keeps its state in.
+//!
+//! It is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
+//! the state directory that is opened and locked here and handed over, and its clients are sockets that
+//! are made here, for an app that is loaded and a service that is ready.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use sdk::services::Service as Kind;
+use services::control::{Answer, Client, Request, Wall};
+use sys::process::Apart;
+use tracing::error;
+
+use crate::admin::ServiceStatus;
+use crate::config::Limits;
+use crate::error::StartError;
+use crate::output::Voice;
+use crate::places::Places;
+use crate::program::{Program, shortened};
+use crate::supervise::State;
+use crate::usage::Keeper;
+use crate::users::Users;
+use crate::wall::{Refusals, Require};
+
+/// A service, and its process if it runs.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) kind: Kind,
+    pub(crate) program: Program,
+    pub(crate) refusals: Refusals,
+    /// How high its wall is to be; `None` for none.
+    wall: Option<Require>,
+    run_as: Option<u32>,
+    /// The file that it keeps its state in, if it keeps any.
+    state: Option<PathBuf>,
+    failed: bool,
+}
+
+/// What came of listening to a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It said nothing that could be taken now.
+    Nothing,
+    /// It said something.
+    Something,
+    /// It serves from now on.
+    Ready,
+}
+
+impl Service {
+    /// The service, behind `wall` if there is to be one, with its state in `state_dir`.
+    ///
+    /// # Errors
+    /// Its program is missing.
+    pub(crate) fn new(
+        kind: Kind,
+        places: &Places,
+        users: Users,
+        wall: Option<Require>,
+        state_dir: &Path,
+        keeper: &Arc<Keeper>,
+    ) -> Result<Self, StartError> {
+        let apart = if wall.is_some() { Apart::find() } else { Apart::No };
+        let state = match kind {
+            Kind::Storage => Some(state_dir.join("storage.redb")),
+            Kind::Broker => None,
+        };
+        Ok(Self {
+            kind,
+            program: Program::new(
+                Voice::Service(kind.name()),
+                places.service(kind)?,
+                apart,
+                (keeper.clone(), Limits::default()),
+            ),
+            refusals: Refusals::of_service(kind.name(), Instant::now()),
+            wall,
+            run_as: users.for_service(kind).filter(|_| wall.is_some()),
+            state,
+            failed: false,
+        })
+    }
+
+    /// Starts its process and gives it its state.
+    pub(crate) fn start(&mut self, now: Instant) {
+        let state = self.state.as_deref().map(|path| {
+            open(path, self.run_as)
+                .map_err(|error| format!("could not open {}: {error}", path.display()))
+        });
+        let state = match state.transpose() {
+            Ok(state) => state,
+            Err(why) => return self.program.not_started(now, &why),
+        };
+        self.failed = false;
+        self.refusals.over();
+        self.program.start(now);
+        let wall =
+            self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
+        let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
+        self.program.tell(&Request::Start { wall }, &fds);
+    }
+
+    /// Takes what it said, if it said something.
+    pub(crate) fn hear(&mut self, now: Instant) -> Heard {
+        let Some((answer, fds)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
+        if self.failed {
+            self.program.kill("it spoke on after it had failed");
+            return Heard::Something;
+        }
+        match answer {
+            Answer::Confined { report } if !self.refusals.is_confined() => {
+                self.refusals.confined(&report, fds);
+            }
+            Answer::Confined { .. } => self.program.kill("it said twice that it is confined"),
+            Answer::Ready => {
+                if self.program.ready() {
+                    return Heard::Ready;
+                }
+            }
+            Answer::Failed { why } => {
+                let why = shortened(&why, 400);
+                error!(service = self.kind.name(), why, "service failed");
+                self.failed = true;
+                self.program.ending(now);
+            }
+        }
+        Heard::Something
+    }
+
+    /// Whether it serves.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.program.supervision().state() == State::Running
+    }
+
+    /// Gives it an app's socket.
+    pub(crate) fn admit(&mut self, client: Client, socket: &OwnedFd) {
+        self.program.tell(&Request::Client(client), &[socket.as_fd()]);
+    }
+
+    /// For the operator.
+    pub(crate) fn status(&self) -> ServiceStatus {
+        let supervision = self.program.supervision();
+        ServiceStatus {
+            name: self.kind.name().into(),
+            pid: self.program.pid(),
+            uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            state: supervision.state(),
+            restarts: supervision.restarts(),
+            last_exit: supervision.last_exit().map(Into::into),
+        }
+    }
+
+    /// Asks it to end, if it runs.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.program.stop(now) {
+            self.program.tell(&Request::Stop, &[]);
+        }
+    }
+}
+
+/// Opens a service's state, which is nobody else's.
+fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    // With the file it goes to the service, and ends with that.
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => {
+            io::Error::other("another instance uses it; name another directory with --state-dir")
+        }
+        error => error.into(),
+    })?;
+    if let Some(owner) = owner {
+        fchown(&file, Some(owner), Some(owner))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_opened_once_at_a_time_and_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        let first = open(&path, None).unwrap();
+        assert_eq!(first.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let error = open(&path, None).unwrap_err().to_string();
+        assert!(error.contains("another instance"), "{error}");
+        drop(first);
+        open(&path, None).unwrap();
+        assert!(open(dir.path(), None).is_err());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(open(&link, None).is_err());
+    }
+}

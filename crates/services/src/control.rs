@@ -1,0 +1,91 @@
+//! What the monitor and a service say to each other over the service's control socket.
+//!
+//! One enum each way, the same for all services. The monitor is the only one that holds the other end.
+
+use serde::{Deserialize, Serialize};
+use sys::jail::Report;
+
+/// The monitor to a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first message: confine yourself and begin to serve. Descriptor, for a service that keeps
+    /// something: the file that it keeps it in. Answered by [`Answer::Confined`] and then
+    /// [`Answer::Ready`], or by [`Answer::Failed`].
+    Start {
+        /// How to confine itself; `None` not to, for tests of the wall alone.
+        wall: Option<Wall>,
+    },
+    /// Somebody who may ask. Descriptor: the socket ([`sys::packets`]), which is all that tells who asks.
+    Client(Client),
+    /// Finish what is in hand and exit with code 0.
+    Stop,
+}
+
+/// How a service is to confine itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// The user and group to become, if the monitor is root.
+    pub run_as: Option<u32>,
+    /// Whether a wall with gaps is not enough: then it does not begin to serve.
+    pub full: bool,
+}
+
+/// An app that may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// The app's number, which is never another app's.
+    pub app: u16,
+    /// Its name, for messages.
+    pub name: String,
+    /// What it may.
+    pub rights: Rights,
+}
+
+/// What an app may ask of services, beyond what is its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// Other apps' namespaces in the storage.
+    pub namespaces: Vec<Namespace>,
+    /// Where it may have connections to.
+    pub hosts: Vec<Host>,
+}
+
+/// Another app's namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// The other's name, by which it is asked for.
+    pub name: String,
+    /// The other's number.
+    pub app: u16,
+    /// `storage.read`: it may be read and watched.
+    pub read: bool,
+    /// `storage.write`: it may be written.
+    pub write: bool,
+}
+
+/// A host and port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Host {
+    /// A name or an address.
+    pub name: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+/// A service to the monitor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The process is confined. Descriptor, if there is one: the listener that is told of refused
+    /// system calls ([`sys::jail::records`]).
+    Confined {
+        /// What could be done.
+        report: Report,
+    },
+    /// It serves.
+    Ready,
+    /// It cannot go on; the process exits after this.
+    Failed {
+        /// Why, as a phrase.
+        why: String,
+    },
+}

@@ -1,0 +1,229 @@
+//! A service's life: confine, open, then turn after turn.
+//!
+//! A turn takes requests of all who have asked, a few of each, does them together, and answers. One
+//! thread, one poll(2); nothing here waits for anybody but that and the disk.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::channel::{Channel, ChannelError};
+use sys::jail::seccomp::Kind;
+use sys::jail::{Jail, Limits};
+use thiserror::Error;
+use tracing::{error, info};
+
+use crate::clients::{Asked, ClientId, Clients};
+use crate::control::{Answer, Request, Wall};
+
+/// What a program is that serves.
+pub trait Service: Sized {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// What it may do beyond its clients' sockets.
+    fn needs() -> Needs;
+
+    /// Opens its state, which is in `file` if it was given one. It is confined already.
+    ///
+    /// # Errors
+    /// Why it cannot serve.
+    fn open(file: Option<OwnedFd>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Does what was asked, in this order, and answers; not all answers need be given now. `asked`
+    /// is empty when its [`bell`](Self::bell) has called, or its time has come.
+    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients);
+
+    /// What becomes readable when it has something to do by itself.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When it has something to do at the latest, if nothing happens before.
+    fn wake_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// A client is gone.
+    fn gone(&mut self, client: ClientId) {
+        let _ = client;
+    }
+}
+
+/// What a service needs of the system.
+#[derive(Debug)]
+pub struct Needs {
+    /// Its list of system calls.
+    pub kind: Kind,
+    /// The machine's network.
+    pub network: bool,
+    /// Files that it reads, those of them that are there.
+    pub read: Vec<PathBuf>,
+    /// What setrlimit(2) is told.
+    pub limits: Limits,
+}
+
+/// Why a service ends by itself.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The monitor is gone, or does not say what it should.
+    #[error("the monitor: {0}; services are started by the monitor, see `rosemary up`")]
+    Monitor(#[from] ChannelError),
+    /// The monitor said something out of order.
+    #[error("the monitor said {0}")]
+    OutOfOrder(&'static str),
+    /// Privileges could not be given up.
+    #[error("could not give up its privileges: {0}")]
+    Confine(io::Error),
+    /// Parts of the wall are missing, and the operator wants them all.
+    #[error("the wall has gaps, and zones.require is \"full\": {0}")]
+    Gaps(String),
+    /// Its state could not be opened.
+    #[error("could not open its state: {0}")]
+    Open(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The whole program of the service `S`.
+pub fn main<S: Service>() -> ExitCode {
+    if std::env::args_os().len() > 1 {
+        // The monitor gives no arguments: somebody wants to know what this is.
+        let text = format!(
+            "rosemary-{} is a service of Rosemary; `rosemary up` starts it, not you\n",
+            S::NAME
+        );
+        let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+        return ExitCode::from(2);
+    }
+    let split_off = sys::process::split_off_init();
+    sys::log::to_stderr();
+    if let Err(error) = split_off {
+        error!(%error, "could not start behind an init");
+        return ExitCode::FAILURE;
+    }
+    let result = match Channel::from_stdin() {
+        Ok(monitor) => run::<S>(&monitor),
+        Err(error) => Err(ServiceError::Confine(error)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!(service = S::NAME, %error, "service ended");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the service until the monitor says stop; the monitor is told why it ends otherwise.
+///
+/// # Errors
+/// [`ServiceError`]: the process is to end.
+pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
+    let result = start::<S>(monitor).and_then(|mut service| live(&mut service, monitor));
+    if let Err(error) = &result {
+        // The monitor may be what is gone; it sees our exit in any case.
+        let _ = monitor.send(&Answer::Failed { why: error.to_string() }, &[]);
+    }
+    result
+}
+
+fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
+    let (request, fds) = monitor.wait()?;
+    let Request::Start { wall } = request else {
+        return Err(ServiceError::OutOfOrder("something else than Start first"));
+    };
+    if let Some(wall) = wall {
+        confine(monitor, &fds, wall, S::needs())?;
+    }
+    let service = S::open(fds.into_iter().next()).map_err(ServiceError::Open)?;
+    monitor.send(&Answer::Ready, &[])?;
+    info!(service = S::NAME, "service was ready");
+    Ok(service)
+}
+
+fn confine(
+    monitor: &Channel,
+    fds: &[OwnedFd],
+    wall: Wall,
+    needs: Needs,
+) -> Result<(), ServiceError> {
+    let keep: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+    let read: Vec<PathBuf> = needs.read.into_iter().filter(|path| path.exists()).collect();
+    let jail = Jail {
+        kind: needs.kind,
+        run_as: wall.run_as,
+        control: monitor.as_fd(),
+        keep: &keep,
+        objects: &[],
+        read: &read,
+        tmp: None,
+        network: needs.network,
+        limits: needs.limits,
+    };
+    let confined = jail.confine().map_err(ServiceError::Confine)?;
+    let gaps: Vec<String> =
+        confined.report.gaps().iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+    let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
+    monitor.send(&Answer::Confined { report: confined.report }, listener.as_slice())?;
+    if wall.full && !gaps.is_empty() {
+        return Err(ServiceError::Gaps(gaps.join("; ")));
+    }
+    Ok(())
+}
+
+fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceError> {
+    let mut clients = Clients::default();
+    loop {
+        let ready = wait(service, monitor, &clients);
+        if !obey(monitor, &mut clients)? {
+            return Ok(());
+        }
+        let mut asked = Vec::new();
+        for client in ready {
+            clients.hear(client, &mut asked);
+        }
+        service.serve(asked, &mut clients);
+        for client in clients.take_gone() {
+            service.gone(client);
+        }
+    }
+}
+
+/// Sleeps until there is something to do; the clients that have something.
+fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<ClientId> {
+    let mut fds = vec![PollFd::new(monitor, PollFlags::IN)];
+    fds.extend(service.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
+    let others = fds.len();
+    let mut ids = Vec::new();
+    for (id, fd) in clients.fds() {
+        ids.push(id);
+        fds.push(fd);
+    }
+    let timeout = service.wake_at().map(|at| {
+        // Rounded up, or the loop would spin through the last millisecond.
+        let time = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        time.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
+    });
+    let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
+    let ready = ids.into_iter().zip(fds.iter().skip(others));
+    ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(id, _)| id).collect()
+}
+
+/// Does what the monitor asks. `false` when that is to stop.
+fn obey(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
+    loop {
+        match monitor.receive() {
+            Ok((Request::Stop, _)) => return Ok(false),
+            Ok((Request::Client(client), fds)) => {
+                let socket = fds.into_iter().next();
+                let socket = socket.ok_or(ServiceError::OutOfOrder("Client without a socket"))?;
+                clients.add(client, socket);
+            }
+            Ok((Request::Start { .. }, _)) => return Err(ServiceError::OutOfOrder("Start twice")),
+            Err(ChannelError::WouldBlock) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

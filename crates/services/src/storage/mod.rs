@@ -1,0 +1,215 @@
+//! The storage: values under keys, durable when they are acknowledged.
+//!
+//! A turn's requests become operations on the [`Engine`] in the order in which they came, are carried
+//! out together, and are answered when the engine says that they are on the disk. So many small writes
+//! cost one wait for it. What is asked and answered stands in [`sdk::services::storage`].
+
+pub mod engine;
+pub mod redb;
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use sdk::services::storage::{Answer, Refused, Request};
+use sys::jail::Limits;
+use sys::jail::seccomp::Kind;
+use tracing::error;
+
+use self::engine::{Engine, EngineError, Op, Outcome};
+use self::redb::Redb;
+use crate::clients::{Asked, ClientId, Clients, Reply};
+use crate::rate::Rate;
+use crate::run::{Needs, Service};
+
+/// Watches of one client.
+const MOST_WATCHES: usize = 16;
+
+/// The service.
+#[derive(Debug)]
+pub struct Storage<E = Redb<File>> {
+    engine: E,
+    watches: Vec<Watch>,
+    failures: Rate,
+}
+
+/// Who wants to be told of what.
+#[derive(Debug)]
+struct Watch {
+    client: ClientId,
+    id: u64,
+    space: u16,
+    prefix: Vec<u8>,
+}
+
+/// What is to be done about a request.
+#[derive(Debug)]
+enum Plan<'a> {
+    /// It is the engine's matter.
+    Run(Op<'a>),
+    Watch {
+        space: u16,
+        prefix: &'a [u8],
+    },
+    Unwatch {
+        request: u64,
+    },
+    Refuse(Refused),
+}
+
+impl Service for Storage {
+    const NAME: &'static str = "storage";
+
+    fn needs() -> Needs {
+        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, data: None };
+        Needs { kind: Kind::Storage, network: false, read: Vec::new(), limits }
+    }
+
+    fn open(file: Option<OwnedFd>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let file = file.ok_or("it was given no file")?;
+        Ok(Self::of(Redb::open(File::from(file))?))
+    }
+
+    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
+        self.serve_all(&asked, clients);
+    }
+
+    fn gone(&mut self, client: ClientId) {
+        self.watches.retain(|watch| watch.client != client);
+    }
+}
+
+impl<E: Engine> Storage<E> {
+    /// Before an engine.
+    pub fn of(engine: E) -> Self {
+        Self { engine, watches: Vec::new(), failures: Rate::new(Instant::now()) }
+    }
+
+    fn serve_all(&mut self, asked: &[Asked], clients: &mut Clients) {
+        let plans: Vec<Plan<'_>> = asked.iter().map(|it| plan(it, clients)).collect();
+        let ops: Vec<Op<'_>> = plans
+            .iter()
+            .filter_map(|plan| if let Plan::Run(op) = plan { Some(*op) } else { None })
+            .collect();
+        let outcomes = if ops.is_empty() { Ok(Vec::new()) } else { self.engine.run(&ops) };
+        let why = outcomes.as_ref().err().map(|error| self.failed(error));
+        let mut outcomes = outcomes.unwrap_or_default().into_iter();
+        for (asked, plan) in asked.iter().zip(plans) {
+            let (client, id) = (asked.client, asked.id);
+            let mut answer = |answer: Answer<'_>, more| {
+                clients.answer(Reply { client, id, more, body: &answer.encode() });
+            };
+            match plan {
+                Plan::Refuse(why) => answer(Answer::Refused(why), false),
+                Plan::Watch { space, prefix } => {
+                    let count = self.watches.iter().filter(|it| it.client == client).count();
+                    if count < MOST_WATCHES {
+                        answer(Answer::Watching, true);
+                        self.watches.push(Watch { client, id, space, prefix: prefix.to_vec() });
+                    } else {
+                        answer(Answer::Refused(Refused::TooManyWatches), false);
+                    }
+                }
+                Plan::Unwatch { request } => {
+                    let is_it = |it: &Watch| it.client == client && it.id == request;
+                    if let Some(place) = self.watches.iter().position(is_it) {
+                        self.watches.remove(place);
+                        let body = Answer::Done { version: 0 }.encode();
+                        clients.answer(Reply { client, id: request, more: false, body: &body });
+                    }
+                    let body = Answer::Done { version: 0 }.encode();
+                    clients.answer(Reply { client, id, more: false, body: &body });
+                }
+                Plan::Run(op) => match (outcomes.next(), why) {
+                    (None, why) => {
+                        answer(Answer::Refused(why.unwrap_or(Refused::Failed)), false);
+                    }
+                    (Some(Outcome::Done { version, changed }), _) => {
+                        answer(Answer::Done { version }, false);
+                        if changed {
+                            self.tell(&op, version, clients);
+                        }
+                    }
+                    (Some(Outcome::Value { version, value }), _) => {
+                        answer(Answer::Value { version, value: &value }, false);
+                    }
+                    (Some(Outcome::Nothing), _) => answer(Answer::Nothing, false),
+                    (Some(Outcome::Conflict { version }), _) => {
+                        answer(Answer::Conflict { version }, false);
+                    }
+                    (Some(Outcome::OverQuota), _) => {
+                        answer(Answer::Refused(Refused::Quota), false);
+                    }
+                    (Some(Outcome::Keys(body)), _) => {
+                        clients.answer(Reply { client, id, more: false, body: &body });
+                    }
+                },
+            }
+        }
+    }
+
+    /// Tells who watches that a key has changed.
+    fn tell(&self, op: &Op<'_>, version: u64, clients: &mut Clients) {
+        let (space, key) = op.place();
+        let body = Answer::Changed { version, key }.encode();
+        for watch in self.watches.iter().filter(|it| it.space == space) {
+            if key.starts_with(&watch.prefix) {
+                let Watch { client, id, .. } = *watch;
+                clients.answer(Reply { client, id, more: true, body: &body });
+            }
+        }
+    }
+
+    /// The engine could not: what the apps are told.
+    fn failed(&mut self, error: &EngineError) -> Refused {
+        if let Some(left_out) = self.failures.admit(Instant::now()) {
+            let left_out = (left_out > 0).then_some(left_out);
+            let hint = "nothing of it was written; what was acknowledged before is kept";
+            error!(%error, left_out, hint, "could not write to the disk");
+        }
+        match error {
+            EngineError::DiskFull => Refused::DiskFull,
+            EngineError::Failed(_) => Refused::Failed,
+        }
+    }
+}
+
+fn plan<'a>(asked: &'a Asked, clients: &mut Clients) -> Plan<'a> {
+    let Some(request) = Request::decode(&asked.request) else {
+        return Plan::Refuse(Refused::Malformed);
+    };
+    let (namespace, write) = match request {
+        Request::Unwatch { request } => return Plan::Unwatch { request },
+        Request::Put { namespace, .. } | Request::Delete { namespace, .. } => (namespace, true),
+        Request::Get { namespace, .. }
+        | Request::List { namespace, .. }
+        | Request::Watch { namespace, .. } => (namespace, false),
+    };
+    let Some(space) = space_of(asked.client, namespace, write, clients) else {
+        let right = if write { "storage.write" } else { "storage.read" };
+        let shown: String = namespace.chars().take(40).flat_map(char::escape_debug).collect();
+        let what = if write { "writing another's data" } else { "reading another's data" };
+        clients.record_refusal(asked.client, what, &format!("{right}:{shown}"));
+        return Plan::Refuse(Refused::NotGranted);
+    };
+    match request {
+        Request::Get { key, .. } => Plan::Run(Op::Get { space, key }),
+        Request::Put { key, expect, value, .. } => Plan::Run(Op::Put { space, key, expect, value }),
+        Request::Delete { key, expect, .. } => Plan::Run(Op::Delete { space, key, expect }),
+        Request::List { prefix, after, .. } => Plan::Run(Op::List { space, prefix, after }),
+        Request::Watch { prefix, .. } => Plan::Watch { space, prefix },
+        Request::Unwatch { request } => Plan::Unwatch { request },
+    }
+}
+
+/// The namespace of that name, if the client may read or write it: its own, or one that is granted.
+fn space_of(client: ClientId, name: &str, write: bool, clients: &Clients) -> Option<u16> {
+    if name.is_empty() {
+        return clients.app(client);
+    }
+    let granted = clients.rights(client)?.namespaces.iter().find(|it| it.name == name)?;
+    (if write { granted.write } else { granted.read }).then_some(granted.app)
+}
+
+#[cfg(test)]
+mod tests;

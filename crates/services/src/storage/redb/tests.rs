@@ -1,0 +1,259 @@
+//! The engine on files, beside a model of it, and on a disk that fills up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use sdk::services::storage::Answer;
+
+use super::*;
+
+fn engine() -> Redb<File> {
+    Redb::open(tempfile::tempfile().unwrap()).unwrap()
+}
+
+fn put<'a>(key: &'a [u8], value: &'a [u8], expect: Expect) -> Op<'a> {
+    Op::Put { space: 1, key, expect, value }
+}
+
+fn done(version: u64) -> Outcome {
+    Outcome::Done { version, changed: true }
+}
+
+fn keys_of(outcome: &Outcome) -> (Vec<Vec<u8>>, bool) {
+    let Outcome::Keys(body) = outcome else { panic!("{outcome:?}") };
+    let Some(Answer::Keys(keys)) = Answer::decode(body) else { panic!() };
+    (keys.iter().map(|(key, _)| key.to_vec()).collect(), keys.more)
+}
+
+#[test]
+fn operations_of_one_turn_see_those_before_them() {
+    let mut engine = engine();
+    let ops = [
+        Op::Get { space: 1, key: b"k" },
+        put(b"k", b"one", Expect::Nothing),
+        Op::Get { space: 1, key: b"k" },
+        put(b"k", b"two", Expect::Nothing),
+        put(b"k", b"two", Expect::Version(1)),
+        Op::Get { space: 2, key: b"k" },
+        Op::Delete { space: 1, key: b"k", expect: Expect::Version(1) },
+        Op::Delete { space: 1, key: b"k", expect: Expect::Version(2) },
+        put(b"k", b"three", Expect::Version(2)),
+        put(b"k", b"three", Expect::Nothing),
+    ];
+    let expected = [
+        Outcome::Nothing,
+        done(1),
+        Outcome::Value { version: 1, value: b"one".to_vec() },
+        Outcome::Conflict { version: 1 },
+        done(2),
+        Outcome::Nothing,
+        Outcome::Conflict { version: 2 },
+        done(0),
+        Outcome::Conflict { version: 0 },
+        done(4), // the delete was the third write: no version comes twice
+    ];
+    assert_eq!(engine.run(&ops).unwrap(), expected);
+}
+
+#[test]
+fn keys_are_listed_by_prefix_in_pages_and_of_one_namespace() {
+    let mut engine = engine();
+    let keys: Vec<Vec<u8>> =
+        (0..1_000_u32).map(|it| [b"p/", &it.to_be_bytes()[..], &[7; 100]].concat()).collect();
+    for chunk in keys.chunks(100) {
+        let ops: Vec<Op<'_>> = chunk.iter().map(|key| put(key, b"v", Expect::Anything)).collect();
+        engine.run(&ops).unwrap();
+    }
+    let others = [put(b"p", b"", Expect::Anything), put(b"p0", b"", Expect::Anything)];
+    engine.run(&others).unwrap();
+    let (mut found, mut after, mut pages) = (Vec::new(), Vec::new(), 0);
+    loop {
+        let op = Op::List { space: 1, prefix: b"p/", after: &after };
+        let (page, more) = keys_of(&engine.run(&[op]).unwrap()[0]);
+        pages += 1;
+        after = page.last().cloned().unwrap();
+        found.extend(page);
+        if !more {
+            break;
+        }
+    }
+    assert!(found == keys && pages > 2, "{pages}");
+    let other = Op::List { space: 2, prefix: b"", after: b"" };
+    assert_eq!(keys_of(&engine.run(&[other]).unwrap()[0]), (vec![], false));
+}
+
+#[test]
+fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
+    let mut engine = engine();
+    let value = vec![1; 32 * 1024];
+    let keys: Vec<[u8; 2]> = (0..600_u16).map(u16::to_be_bytes).collect();
+    let ops: Vec<Op<'_>> = keys.iter().map(|key| put(key, &value, Expect::Anything)).collect();
+    let outcomes = engine.run(&ops).unwrap();
+    let refused = outcomes.iter().position(|it| *it == Outcome::OverQuota).unwrap();
+    assert_eq!(refused as u64, MOST_BYTES / (value.len() as u64 + 2));
+    let other = Op::Put { space: 2, key: b"k", expect: Expect::Anything, value: &value };
+    assert_eq!(engine.run(&[other]).unwrap(), [done(1)], "another's is not touched");
+    let delete = Op::Delete { space: 1, key: &keys[0], expect: Expect::Anything };
+    let again = engine.run(&[delete, put(b"new", &value, Expect::Anything)]).unwrap();
+    assert!(matches!(again[..], [Outcome::Done { .. }, Outcome::Done { version: 1.., .. }]));
+}
+
+/// A disk with little room.
+#[derive(Debug)]
+struct Small {
+    file: File,
+    room: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct SmallFile(OwnFile, Arc<AtomicU64>);
+
+impl Disk for Small {
+    fn backend(&self) -> io::Result<impl StorageBackend> {
+        Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.room)))
+    }
+}
+
+impl StorageBackend for SmallFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset + data.len() as u64 > self.1.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.write(offset, data)
+    }
+}
+
+#[test]
+fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() {
+    let room = Arc::new(AtomicU64::new(2 << 20));
+    let disk = Small { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) };
+    let mut engine = Redb::open(disk).unwrap();
+    let value = vec![1; 32 * 1024];
+    let (mut written, mut full) = (0_u16, 0);
+    for key in 0..200_u16 {
+        match engine.run(&[put(&key.to_be_bytes(), &value, Expect::Anything)]) {
+            Ok(outcome) => {
+                assert_eq!(outcome, [done(u64::from(key) + 1)]);
+                written = key + 1;
+            }
+            Err(EngineError::DiskFull) => full += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if full == 5 {
+            break;
+        }
+    }
+    assert!(written > 10 && full == 5, "{written} {full}");
+    for key in 0..written {
+        let got = engine.run(&[Op::Get { space: 1, key: &key.to_be_bytes() }]).unwrap();
+        let version = u64::from(key) + 1;
+        assert_eq!(got, [Outcome::Value { version, value: value.clone() }], "{key}");
+    }
+    let none = engine.run(&[Op::Get { space: 1, key: &written.to_be_bytes() }]).unwrap();
+    assert_eq!(none, [Outcome::Nothing]);
+    room.store(u64::MAX, Ordering::Relaxed);
+    let again = engine.run(&[put(b"again", &value, Expect::Nothing)]).unwrap();
+    assert_eq!(again, [done(u64::from(written) + 1)]);
+}
+
+#[test]
+fn file_that_is_something_else_is_an_error_not_an_empty_storage() {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&vec![7; 100_000], 0).unwrap();
+    assert!(matches!(Redb::open(file), Err(EngineError::Failed(_))));
+}
+
+/// What is there, by the model: version and value.
+#[derive(Debug, Default)]
+struct Model {
+    values: BTreeMap<(u16, Vec<u8>), (u64, Vec<u8>)>,
+    last: BTreeMap<u16, u64>,
+}
+
+impl Model {
+    fn run(&mut self, op: &Op<'_>) -> Outcome {
+        let (space, key) = op.place();
+        let there = self.values.get(&(space, key.to_vec())).cloned();
+        let version = there.as_ref().map_or(0, |(version, _)| *version);
+        let (expect, value) = match *op {
+            Op::Put { expect, value, .. } => (expect, Some(value)),
+            Op::Delete { expect, .. } => (expect, None),
+            Op::Get { .. } | Op::List { .. } => {
+                let value = |(version, value)| Outcome::Value { version, value };
+                return there.map_or(Outcome::Nothing, value);
+            }
+        };
+        let expected = match expect {
+            Expect::Anything => true,
+            Expect::Nothing => there.is_none(),
+            Expect::Version(expected) => there.is_some() && expected == version,
+        };
+        if !expected {
+            return Outcome::Conflict { version };
+        }
+        if value.is_none() && there.is_none() {
+            return Outcome::Done { version: 0, changed: false };
+        }
+        let last = self.last.entry(space).or_default();
+        *last += 1;
+        if let Some(value) = value {
+            self.values.insert((space, key.to_vec()), (*last, value.to_vec()));
+            done(*last)
+        } else {
+            self.values.remove(&(space, key.to_vec()));
+            done(0)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn engine_does_as_its_model_and_after_being_opened_again_too(
+        turns in prop::collection::vec(
+            prop::collection::vec((0..4_u8, 1..3_u16, 0..3_u8, 0..6_u64), 1..8),
+            1..6,
+        )
+    ) {
+        let file = tempfile::tempfile().unwrap();
+        let mut model = Model::default();
+        for turn in turns {
+            let mut engine = Redb::open(file.try_clone().unwrap()).unwrap();
+            let keys: Vec<[u8; 1]> = turn.iter().map(|(_, _, key, _)| [*key]).collect();
+            let ops: Vec<Op<'_>> = turn.iter().zip(&keys).map(|((what, space, _, number), key)| {
+                let space = *space;
+                let expect = match number {
+                    0 | 1 => Expect::Anything,
+                    2 => Expect::Nothing,
+                    version => Expect::Version(version - 2),
+                };
+                match what {
+                    0 => Op::Get { space, key },
+                    1 => Op::Delete { space, key, expect },
+                    _ => Op::Put { space, key, expect, value: key },
+                }
+            }).collect();
+            let expected: Vec<Outcome> = ops.iter().map(|op| model.run(op)).collect();
+            prop_assert_eq!(engine.run(&ops).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Services: reached by the apps that name them and by no others, kept by one process each, and back when
+//! that was killed.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Rosemary};
+use cli::status::Report;
+use monitor::supervise::State;
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+
+/// The whole wall, around services too.
+const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
+
+const STORAGE: &str = "services = [\"storage\"]";
+
+fn start<'lab>(lab: &'lab Lab, keeper: &str) -> anyhow::Result<Rosemary<'lab>> {
+    let observer = in_rust("observer", "stage = \"observe\"\nservices = [\"storage\"]");
+    configure(&[FULL, &in_rust("keeper", keeper), &observer])?;
+    Ok(Rosemary::start(lab, &rosemary_binary(), &[])?)
+}
+
+fn service(status: &Report, name: &str) -> Option<(u32, u64)> {
+    let service = status.programs.services.iter().find(|it| it.name == name)?;
+    (service.state == State::Running).then_some((service.pid?, service.restarts))
+}
+
+fn app(status: &Report, name: &str) -> Option<u32> {
+    status.app(name).filter(|app| app.state == State::Running)?.pid
+}
+
+#[test]
+fn what_an_app_keeps_outlives_it_the_storage_and_rosemary() {
+    in_a_lab(|lab| {
+        let mut rosemary = start(lab, STORAGE)?;
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        kill(app(&status, "keeper").context("it runs")?)?;
+        rosemary.wait_for_log(&["keeper", "start 2 is kept"], SOON)?;
+        // A new storage is there for the app that has not ended, which counts that as a start, too.
+        let (pid, _) = service(&status, "storage").context("it runs")?;
+        kill(pid)?;
+        rosemary.wait_for_log(&["keeper", "start 3 is kept"], SOON)?;
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(service(&after, "storage").is_some_and(|(it, times)| it != pid && times == 1));
+        ensure!(after.programs.kernel == status.programs.kernel, "the kernel is as it was");
+        ensure!(app(&after, "observer") == app(&status, "observer"), "the others are, too");
+        rosemary.stop(rustix::process::Signal::TERM)?;
+        let mut rosemary = start(lab, STORAGE)?;
+        rosemary.wait_for_log(&["keeper", "start 4 is kept"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn service_that_no_app_names_does_not_run_and_cannot_be_asked() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("keeper", ""), &in_rust("observer", "stage = \"observe\"")])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["keeper", "not asked: the service is not named"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.programs.services.is_empty(), "{status:?}");
+        ensure!(!rosemary.log().contains("is there"), "{}", rosemary.log());
+        rosemary.stop(rustix::process::Signal::TERM)?;
+
+        // One app's service is not the others'.
+        let observer = in_rust("observer", &format!("stage = \"observe\"\n{STORAGE}"));
+        configure(&[FULL, &in_rust("keeper", ""), &observer])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["app was connected", "rosemary_services", "observer"], SOON)?;
+        rosemary.wait_for_log(&["keeper", "not asked: the service is not named"], SOON)?;
+        let log = rosemary.log();
+        ensure!(!log.contains("is there"), "{log}");
+        Ok(())
+    });
+}
+
+#[test]
+fn another_apps_data_is_refused_with_a_record_unless_it_is_granted() {
+    in_a_lab(|lab| {
+        let mut rosemary = start(lab, STORAGE)?;
+        for what in ["reading", "writing"] {
+            let refused = format!("{what} data of observer: Refused(NotGranted)");
+            rosemary.wait_for_log(&["keeper", &refused], SOON)?;
+            let record = format!("{what} another's data");
+            let right = "storage.";
+            let words = ["refused", "app=\"keeper\"", &record, right, "observer"];
+            println!("{}", rosemary.wait_for_log(&words, SOON)?);
+        }
+        rosemary.stop(rustix::process::Signal::TERM)?;
+
+        let granted = format!(
+            "{STORAGE}\ncapabilities = [\"storage.read:observer\", \"storage.write:observer\"]"
+        );
+        let mut rosemary = start(lab, &granted)?;
+        rosemary.wait_for_log(&["keeper", "reading data of observer: Nothing"], SOON)?;
+        rosemary.wait_for_log(&["keeper", "writing data of observer: Done"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn broker_connects_to_what_is_granted_and_to_nothing_else() {
+    in_a_lab(|lab| {
+        let listener = TcpListener::bind("127.0.0.1:7007")?;
+        let keys = "services = [\"broker\"]\ncapabilities = [\"net.connect:127.0.0.1:7007\"]";
+        let mut rosemary = start(lab, keys)?;
+        let (mut peer, _) = listener.accept()?;
+        peer.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut line = String::new();
+        BufReader::new(peer.try_clone()?).read_line(&mut line)?;
+        ensure!(line == "hello\n", "{line:?}");
+        peer.write_all(b"welcome\n")?;
+        rosemary.wait_for_log(&["keeper", "heard", "welcome"], SOON)?;
+        rosemary.wait_for_log(&["keeper", "broker: Ok(NotGranted)"], SOON)?;
+        let words = ["refused", "app=\"keeper\"", "net.connect:localhost:7007"];
+        println!("{}", rosemary.wait_for_log(&words, SOON)?);
+        let log = rosemary.log();
+        ensure!(!log.contains("refused a system call"), "{log}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_in_the_kernel_that_names_a_service_is_refused_with_what_to_do() {
+    in_a_lab(|lab| {
+        configure(&[&in_rust("keeper", &format!("host = \"kernel\"\n{STORAGE}"))])?;
+        let program = rosemary_binary().display().to_string();
+        let error = lab.run(&program, &["up"]).expect_err("it does not start").to_string();
+        ensure!(error.contains("rosemary.toml:") && error.contains("host = \"user\""), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn state_is_the_services_alone() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    in_a_lab(|lab| {
+        let mut rosemary = start(lab, STORAGE)?;
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        let uid = status.programs.services.first().context("it is there")?.uid;
+        let file = fs::metadata("/var/lib/rosemary/storage.redb")?;
+        ensure!(file.uid() == uid && file.permissions().mode() & 0o777 == 0o600, "{file:?}");
+        ensure!(uid >= 0x7001_0000, "a user of its own: {uid}");
+        Ok(())
+    });
+}
+
+#[test]
+fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
+    in_a_lab(|lab| {
+        let state = lab.files().join("small");
+        fs::create_dir(&state)?;
+        let dir = state.display().to_string();
+        lab.run("mount", &["-t", "tmpfs", "-o", "size=4m", "tmpfs", &dir])?;
+        let ballast = state.join("ballast");
+        fs::write(&ballast, vec![7; 1 << 20])?;
+        configure(&[FULL, &in_rust("filler", STORAGE)])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--state-dir", &dir])?;
+        let line = rosemary.wait_for_log(&["filler", "refused DiskFull after"], SOON)?;
+        println!("{line}");
+        rosemary.wait_for_log(&["could not write to the disk", "make room"], SOON)?;
+        let full = rosemary.wait_for_log(&["filler", "values are there"], SOON)?;
+        println!("{full}");
+        let service = |status: &Report| service(status, "storage");
+        let before = rosemary.status()?.context("it answers")?;
+        fs::remove_file(&ballast)?;
+        lab.wait_for("it goes on in the larger room", SOON, |evidence| {
+            let log = rosemary.log();
+            let counts = log.lines().filter_map(count);
+            let (least, most) = (counts.clone().min(), counts.max());
+            evidence.0 = format!("{least:?} {most:?}");
+            Ok((most > least.map(|least| least + 10)).then_some(()))
+        })?;
+        let log = rosemary.log();
+        ensure!(!log.contains("ERROR app: filler"), "{log}");
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(service(&before) == service(&after) && service(&after).is_some(), "it lives on");
+        Ok(())
+    });
+}
+
+/// How many values the app found there, if the line says it.
+fn count(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once("filler: all ")?;
+    rest.split_once(" values are there")?.0.parse().ok()
+}
