@@ -65,7 +65,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build ## all of it: check, then the whole system against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl ovs-pki tshark mn strace
+	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

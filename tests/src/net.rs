@@ -84,7 +84,14 @@ impl<'lab> Net<'lab> {
     /// # Errors
     /// What did not work.
     pub fn start_with(lab: &'lab Lab, of: Of, args: &[&str]) -> Result<Self, LabError> {
-        let rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
+        Self::of(lab, of, Rosemary::start(lab, &rosemary_binary(), args)?)
+    }
+
+    /// As [`Net::start`], with a Rosemary that runs.
+    ///
+    /// # Errors
+    /// What did not work.
+    pub fn of(lab: &'lab Lab, of: Of, rosemary: Rosemary<'lab>) -> Result<Self, LabError> {
         let s1 = lab.switch("s1", of)?;
         Self::with_hosts(lab, rosemary, s1)
     }

@@ -22,6 +22,7 @@ mod lab;
 mod limits;
 mod mininet;
 mod offences;
+mod packages;
 mod pausing;
 mod refusals;
 mod scaffold;

@@ -7,11 +7,26 @@ use std::process::Command;
 use anyhow::ensure;
 use cli::lab::{Lab, Of};
 use rosemary_tests::net::{INTERVAL, Net};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{LIMIT, in_a_lab, in_a_lab_for, rosemary_binary};
 
 #[test]
 fn new_app_in_rust_builds_and_floods() {
-    in_a_lab(|lab| new_app_builds_and_floods(lab, &[], &mut cargo(lab)));
+    // It compiles the SDK twice.
+    in_a_lab_for(3 * LIMIT, |lab| {
+        let mut cargo = as_builder(lab, Path::new(env!("CARGO")));
+        new_app_builds_and_floods(lab, &[], cargo.args(["build", "--offline"]))?;
+        // And the same, to be shipped.
+        let mut build = as_builder(lab, &rosemary_binary());
+        let dir = lab.files().join("my-app");
+        build.args(["app", "build", "--", "--offline"]).current_dir(&dir);
+        let output = build.output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout)?, "./my-app-0.1.0.rosemary\n");
+        let list =
+            lab.run("tar", &["-tf", &dir.join("my-app-0.1.0.rosemary").display().to_string()])?;
+        assert_eq!(list, "SHA256SUMS\napp.toml\napp.so\n");
+        Ok(())
+    });
 }
 
 #[test]
@@ -42,20 +57,22 @@ fn new_app_builds_and_floods(
     Ok(())
 }
 
-/// `cargo build`, without the network: as who built this test, where sudo runs it.
-fn cargo(lab: &Lab) -> Command {
+/// A program that compiles, as who built this test, where sudo runs it.
+fn as_builder(lab: &Lab, program: &Path) -> Command {
     let cargo = PathBuf::from(env!("CARGO"));
+    let bin = cargo.parent().unwrap_or(Path::new("/")).display();
     let home = option_env!("CARGO_HOME").map_or(Path::new(env!("HOME")).join(".cargo"), Into::into);
     let mut command = match builder() {
-        None => lab.command(&cargo),
+        None => lab.command(program),
         Some(user) => {
             let mut command = lab.command("setpriv");
             let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
-            command.args([&user, &group, "--clear-groups"]).arg(&cargo);
+            command.args([&user, &group, "--clear-groups"]).arg(program);
             command
         }
     };
-    command.args(["build", "--offline"]).env("CARGO_HOME", home);
+    let path = format!("{bin}:{}", env::var("PATH").unwrap_or_default());
+    command.env("CARGO_HOME", home).env("PATH", path);
     command.env("RUSTC", cargo.with_file_name("rustc")).env_remove("CARGO_TARGET_DIR");
     command
 }

@@ -63,7 +63,7 @@ fn plain_tcp_from_elsewhere_is_refused_unless_it_is_allowed_and_tls_is_taken() {
         let pki = Pki::init(lab, "pki")?;
         let start = |more: &[&str]| {
             let args = [&["--listen", "0.0.0.0:6653"], more].concat();
-            Rosemary::start(lab, &rosemary_binary(), &args)
+            Rosemary::start_with(lab, &rosemary_binary(), &args)
         };
         let s1 = lab.switch("s1", Of::V1_3)?;
         s1.connect_to("tcp:192.0.2.1:6653")?;

@@ -91,6 +91,7 @@ fn table(apps: &[Line]) -> String {
         "DROPPED",
         "REFUSED",
         "VERSION",
+        "FROM",
         "SHA-256",
         "LAST EXIT",
     ]);
@@ -112,6 +113,7 @@ fn table(apps: &[Line]) -> String {
             &number(dropped),
             &number(refused),
             &or_none(app.version.as_deref()),
+            app.signed_by.as_deref().unwrap_or(&app.origin),
             &or_none(app.sha256.as_deref().map(|it| it.get(..DIGITS).unwrap_or(it))),
             &or_none(app.last_exit.as_deref()),
         ]);
@@ -144,6 +146,8 @@ mod tests {
             demoted: None,
             version: Some("0.1.0".into()),
             sha256: Some("0123456789abcdef".repeat(4)),
+            origin: "package".into(),
+            signed_by: Some("acme".into()),
             pid: Some(42),
             uid: 1_879_048_199,
             state: State::Running,
@@ -159,6 +163,8 @@ mod tests {
             demoted: Some("it panicked".into()),
             version: None,
             sha256: None,
+            origin: "unsigned".into(),
+            signed_by: None,
             pid: None,
             state: State::Waiting,
             restarts: 3,
@@ -171,9 +177,9 @@ mod tests {
         assert_eq!(
             table(&lines),
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0.1.0    0123456789ab  -
-observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -        -             killed by SIGSEGV
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  FROM      SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0.1.0    acme      0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -        unsigned  -             killed by SIGSEGV
 "
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());

@@ -9,7 +9,8 @@
 //! | [`top`] | `rosemary top`: how much each program uses, live |
 //! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app, and what keeps its limits |
 //! | [`flows`] | `rosemary flows`: what is in a switch's tables |
-//! | [`scaffold`] | `rosemary app new`: makes an app to begin with |
+//! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: makes an app to begin with |
+//! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: an app's way to operators |
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
@@ -23,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod apps;
 pub mod ask;
 pub mod demo;
@@ -30,6 +32,7 @@ pub mod doctor;
 pub mod flows;
 pub mod lab;
 pub mod ofp;
+pub mod packages;
 pub mod pki;
 pub mod say;
 pub mod scaffold;

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use monitor::options::Options;
+use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
+use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
-use rosemary_cli::scaffold::{self, AppCommand};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
@@ -68,9 +69,12 @@ enum Command {
     Apps(AppsArgs),
     /// Show how much each program uses, live
     Top(TopArgs),
-    /// Make apps
+    /// Make apps and packages of them, install those of others
     #[command(subcommand)]
     App(AppCommand),
+    /// Make the keys that you sign your apps with
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Try what this machine lets Rosemary put around an app; exit code 1 if there are gaps
     Doctor(DoctorArgs),
     /// Show Rosemary working on this machine, with switches and hosts of its own
@@ -114,7 +118,8 @@ fn main() -> ExitCode {
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
-        Command::App(command) => scaffold::run(command).map(|()| ExitCode::SUCCESS),
+        Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

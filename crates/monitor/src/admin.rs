@@ -115,6 +115,11 @@ pub struct AppStatus {
     pub version: Option<String>,
     /// SHA-256 of the object that runs, as hexadecimal digits.
     pub sha256: Option<String>,
+    /// Where it comes from: `package`, if a developer's key signed it, `shipped` if it came with
+    /// Rosemary, `unsigned` if it is a bare file, which is for development.
+    pub origin: String,
+    /// Whose key, by the name in `[[trust]]`; `None` unless it is from a package.
+    pub signed_by: Option<String>,
     /// Its process, if it runs; the kernel's for an app that the kernel hosts.
     pub pid: Option<u32>,
     /// The user that its process is.

@@ -1,25 +1,32 @@
 //! Which apps run, and where their objects are: from the configuration and the command line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel::control::Host;
 use kernel::policy::Policy;
+use package::PublicKey;
 use sdk::services::Service;
+use tracing::warn;
 
 use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
-use crate::options::AppChoice;
+use crate::object::{Object, ObjectFile};
+use crate::options::{AppChoice, Options};
+use crate::packages::{Admitted, Gate, Store};
 use crate::places::Places;
 use crate::progress::DEFAULT_BOUND;
 
 /// An app that is to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct App {
     /// Its name.
     pub(crate) name: String,
-    /// The file of its object, which is there.
-    pub(crate) object: PathBuf,
+    /// Its object, which is there.
+    pub(crate) object: Object,
+    /// Who answers for it.
+    pub(crate) origin: Origin,
     /// The file of its configuration, if it has one.
     pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
@@ -38,32 +45,95 @@ pub(crate) struct App {
     pub(crate) service_rights: Vec<ServiceRight>,
 }
 
+/// Who answers for an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A developer, who has signed its package.
+    Package {
+        /// By their name in `[[trust]]`.
+        developer: String,
+        /// With this key.
+        key: PublicKey,
+    },
+    /// Who installed Rosemary: it came with it.
+    Shipped,
+    /// Nobody.
+    Unsigned,
+}
+
+impl Origin {
+    /// In a word, for operators.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Package { .. } => "package",
+            Self::Shipped => "shipped",
+            Self::Unsigned => "unsigned",
+        }
+    }
+
+    /// Who has signed it.
+    pub(crate) fn developer(&self) -> Option<&str> {
+        match self {
+            Self::Package { developer, .. } => Some(developer),
+            Self::Shipped | Self::Unsigned => None,
+        }
+    }
+}
+
+impl App {
+    /// The key of its developer, which with its name makes it the app it is.
+    pub(crate) fn key(&self) -> Option<&PublicKey> {
+        match &self.origin {
+            Origin::Package { key, .. } => Some(key),
+            Origin::Shipped | Origin::Unsigned => None,
+        }
+    }
+}
+
 /// The apps that run: those on the command line, or else those of the configuration, or else the
 /// learning switch.
 ///
 /// # Errors
-/// An app cannot run as it is wanted, or its object is missing.
+/// An app cannot run as it is wanted, its package is refused, or its object is missing.
 pub(crate) fn apps(
     config: &Config,
-    chosen: &[AppChoice],
+    options: &Options,
     places: &Places,
+    store: &Store,
 ) -> Result<Vec<App>, StartError> {
-    let apps = if chosen.is_empty() {
-        config.apps.clone().unwrap_or_else(|| vec![AppConfig::named(DEFAULT_APP)])
-    } else {
-        named(config, chosen)?
-    };
+    let mut packages = admit(config, &wanted(config, &options.apps)?, store)?;
+    let manifests = packages.iter().map(|(name, it)| (name.clone(), it.manifest.app.clone()));
+    let config = &config.over(&manifests.collect())?;
+    let apps = wanted(config, &options.apps)?;
     let policies = config.policies(&apps)?;
     let running = apps.into_iter().zip(policies).filter(|(app, _)| app.enabled);
     running
         .map(|(app, policy)| {
-            let object = places.object(&app.name, app.object.as_deref())?;
+            let (object, origin) = match (packages.remove(&app.name), &app.object) {
+                (Some(package), _) => {
+                    let refused = |why| StartError::Package { app: app.name.clone(), why };
+                    package.check(&app).map_err(refused)?;
+                    packaged(package, store)
+                }
+                (None, Some(path)) => {
+                    let object = Places::bare(&app.name, path)?;
+                    if !options.allow_unsigned {
+                        return Err(StartError::Unsigned { app: app.name, object });
+                    }
+                    (Object::File(ObjectFile::new(object)), Origin::Unsigned)
+                }
+                (None, None) => {
+                    let object = places.object(&app.name, &store.path(&app.name))?;
+                    (Object::File(ObjectFile::new(object)), Origin::Shipped)
+                }
+            };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
             let AppConfig { name, config: file, host, read, limits, .. } = app;
             let (services, service_rights) = (app.services, app.service_rights);
             let app = App {
                 name,
                 object,
+                origin,
                 config: file,
                 policy,
                 host,
@@ -78,6 +148,54 @@ pub(crate) fn apps(
         .collect()
 }
 
+/// Says loudly which apps nobody signed.
+pub(crate) fn warn_of_unsigned(apps: &[App]) {
+    for App { name, object, .. } in apps.iter().filter(|app| app.origin == Origin::Unsigned) {
+        let object = object.path().display();
+        warn!(app = name, %object, "UNSIGNED: nobody answers for this app; this is for development alone");
+    }
+}
+
+fn wanted(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartError> {
+    if chosen.is_empty() {
+        Ok(config.apps.clone().unwrap_or_else(|| vec![config.named(DEFAULT_APP)]))
+    } else {
+        named(config, chosen)
+    }
+}
+
+/// The packages of `apps`, by name. One that is refused is an error if its app is to run.
+fn admit<'a>(
+    config: &'a Config,
+    apps: &[AppConfig],
+    store: &Store,
+) -> Result<BTreeMap<String, Admitted<'a>>, StartError> {
+    let mut admitted = BTreeMap::new();
+    let packaged = |app: &&AppConfig| app.object.is_none() && store.has(&app.name);
+    let packaged: Vec<&AppConfig> = apps.iter().filter(packaged).collect();
+    if packaged.is_empty() {
+        return Ok(admitted);
+    }
+    let gate = Gate::new(&config.trust)?;
+    for AppConfig { name, enabled, .. } in packaged {
+        match store.read(name).and_then(|files| gate.admit(&files, Some(name), true)) {
+            Ok(package) => drop(admitted.insert(name.clone(), package)),
+            Err(why) if *enabled => {
+                return Err(StartError::Package { app: name.clone(), why });
+            }
+            Err(why) => warn!(app = name, %why, "package of an app that is not enabled is refused"),
+        }
+    }
+    Ok(admitted)
+}
+
+fn packaged(package: Admitted<'_>, store: &Store) -> (Object, Origin) {
+    let Admitted { manifest, trust, object, object_sha256: sha256, .. } = package;
+    let path = store.path(&manifest.app.name);
+    let origin = Origin::Package { developer: trust.name.clone(), key: trust.key.clone() };
+    (Object::Packaged { path, object, sha256 }, origin)
+}
+
 fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartError> {
     if chosen.len() > MOST_APPS {
         return Err(StartError::TooManyApps { count: chosen.len(), most: MOST_APPS });
@@ -88,7 +206,7 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
             return refuse("it is given twice; leave one of them out");
         }
         let known = config.app(&choice.name).cloned();
-        let mut app = known.unwrap_or_else(|| AppConfig::named(&choice.name));
+        let mut app = known.unwrap_or_else(|| config.named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
         if app.host == Host::Kernel && app.needs_a_zone() {
@@ -125,6 +243,24 @@ mod tests {
         assert_eq!(apps[1], AppConfig::named("c"));
         let apps = chosen(text, &[("b", Some(Host::User)), ("c", Some(Host::Kernel))]).unwrap();
         assert_eq!([apps[0].host, apps[1].host], [Host::User, Host::Kernel]);
+    }
+
+    #[test]
+    fn bare_file_runs_only_where_what_nobody_signed_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let object = dir.path().join("a.so");
+        std::fs::write(&object, "object").unwrap();
+        let text = format!("[[app]]\nname = \"a\"\nobject = \"{}\"", object.display());
+        let config = Config::parse("/rosemary.toml".into(), text).unwrap();
+        let places = Places::of("/nowhere");
+        let apps = |args: &[&str]| {
+            let options = crate::options::tests::parse(args).unwrap();
+            apps(&config, &options, &places, &Store::of(dir.path()))
+        };
+        let error = apps(&[]).unwrap_err().to_string();
+        assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
+        let app = apps(&["--allow-unsigned"]).unwrap().remove(0);
+        assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::packages::Refused;
+
 /// What keeps the monitor from starting. Nothing is left behind then.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -52,6 +54,35 @@ pub enum StartError {
         /// Why not, and what to do.
         why: &'static str,
     },
+    /// An app is nothing but a file.
+    #[error(
+        "the app {app} is the bare file {}, which nobody signed. While you develop it, type `rosemary up \
+         --allow-unsigned`. To run it for good, make a package of it: `rosemary app build`, `sign` and \
+         `install`, and leave `object` out of the configuration (docs/packages.md)", object.display()
+    )]
+    Unsigned {
+        /// Its name.
+        app: String,
+        /// The file.
+        object: PathBuf,
+    },
+    /// The app's package is not let in.
+    #[error(
+        "the app {app} is not run: {why}. With enabled = false in its [[app]], or without it, the \
+             others run"
+    )]
+    Package {
+        /// Its name.
+        app: String,
+        /// Why not.
+        why: Refused,
+    },
+    /// Development for everybody.
+    #[error(
+        "--allow-unsigned is for development, and plain TCP is allowed from anywhere (`plain`): then \
+         anybody could be the switch that an app nobody signed is tried with; leave one of them out"
+    )]
+    UnsignedFromAnywhere,
     /// An app is granted what it must not have.
     #[error("app {app}: {why}")]
     Granted {

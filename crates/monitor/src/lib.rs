@@ -12,7 +12,8 @@
 //! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
 //! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
 //! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
-//! | `object.rs` | an app's object, read again when its file has changed |
+//! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
+//! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
 //! | `config_file.rs` | an app's own configuration |
 //! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
@@ -31,6 +32,7 @@
 
 pub mod admin;
 mod attachment;
+mod child;
 mod choice;
 pub mod config;
 mod config_file;
@@ -43,6 +45,7 @@ mod numbers;
 mod object;
 pub mod options;
 mod output;
+pub mod packages;
 pub mod places;
 mod program;
 mod progress;
@@ -69,6 +72,7 @@ use crate::config::Config;
 use crate::error::StartError;
 use crate::house::{Entrance, House};
 use crate::options::Options;
+use crate::packages::Store;
 use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
@@ -136,12 +140,12 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
-    let apps = choice::apps(&config, &options.apps, &places)?;
+    let state_dir = options.state.resolve(&config)?;
+    let apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let dir = options.place.resolve(&config)?;
-    let state_dir = options.state_dir(&config)?;
     let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
     check_reads(&apps, &own.into_iter().flatten().collect::<Vec<_>>())?;
     let runtime = RuntimeDir::claim(&dir)?;
@@ -153,11 +157,14 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if plain == Plain::Never && keys.is_none() {
         return Err(StartError::NobodyCouldConnect);
     }
+    if options.allow_unsigned && plain == Plain::Any {
+        return Err(StartError::UnsignedFromAnywhere);
+    }
     if plain == Plain::Any {
         warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
     }
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
-    let numbers = numbers::of(&state_dir, apps.iter().map(|app| app.name.as_str()))?;
+    let numbers = numbers::of(&state_dir, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     check_wall(options, config.require, &places.zone)?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
@@ -166,6 +173,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
+    choice::warn_of_unsigned(&apps);
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };

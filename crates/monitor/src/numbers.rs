@@ -1,10 +1,11 @@
-//! The apps' numbers (design §10): each name gets one, once and for ever.
+//! The apps' numbers (design §10): each name gets one, once and for ever, and with each key that its
+//! packages are signed with another: the app of another developer is another app.
 //!
 //! The kernel marks flows with the number of the app that wrote them, and a process's user follows
 //! from it. So a number never comes to mean another app, whatever is added, removed or renamed:
 //!
 //! ```text
-//! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "number": 1 }, ... ] }
+//! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "key": ..., "number": 1 }, ... ] }
 //! ```
 //!
 //! The file is replaced as a whole (written beside it, synchronised, renamed), under a lock on the
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernel::control::AppId;
+use package::PublicKey;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
@@ -52,17 +54,20 @@ struct Book {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
+    /// The public key of its developer; without one if it comes with Rosemary, or is a bare file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<PublicKey>,
     number: u16,
 }
 
-/// The numbers of the apps of these names, in their order; new ones are given to new names.
+/// The numbers of the apps of these names and keys, in their order; new ones are given to new apps.
 ///
 /// # Errors
 /// [`StartError::Numbers`] if the file is damaged or the numbers are used up;
 /// [`StartError::Path`].
 pub(crate) fn of<'n>(
     state_dir: &Path,
-    names: impl IntoIterator<Item = &'n str>,
+    apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
 ) -> Result<Vec<AppId>, StartError> {
     let path = state_dir.join(FILE);
     let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
@@ -74,7 +79,8 @@ pub(crate) fn of<'n>(
         hint: HINT,
         source,
     })?;
-    lock(&dir).map_err(|error| refuse("lock the directory of", error))?;
+    lock(&dir, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| refuse("lock the directory of", error))?;
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut book = match text {
@@ -82,7 +88,8 @@ pub(crate) fn of<'n>(
         Some(text) => parse(&text).map_err(damaged)?,
     };
     let known = book.apps.len();
-    let numbers = names.into_iter().map(|name| book.number(name)).collect::<Result<_, _>>();
+    let numbers =
+        apps.into_iter().map(|(name, key)| book.number(name, key)).collect::<Result<_, _>>();
     let numbers = numbers.map_err(damaged)?;
     if book.apps.len() > known {
         write(&dir, state_dir, &book).map_err(|error| refuse("write", error))?;
@@ -91,14 +98,15 @@ pub(crate) fn of<'n>(
 }
 
 impl Book {
-    fn number(&mut self, name: &str) -> Result<AppId, String> {
-        if let Some(entry) = self.apps.iter().find(|entry| entry.name == name) {
+    fn number(&mut self, name: &str, key: Option<&PublicKey>) -> Result<AppId, String> {
+        let is_it = |entry: &&Entry| entry.name == name && entry.key.as_ref() == key;
+        if let Some(entry) = self.apps.iter().find(is_it) {
             return Ok(AppId(entry.number));
         }
         let last = self.apps.iter().map(|entry| entry.number).max().unwrap_or(0);
         let number = Some(last + 1).filter(|number| NUMBERS.contains(number));
         let number = number.ok_or("all numbers are used up")?;
-        self.apps.push(Entry { name: name.to_owned(), number });
+        self.apps.push(Entry { name: name.to_owned(), key: key.cloned(), number });
         Ok(AppId(number))
     }
 }
@@ -110,24 +118,25 @@ fn parse(text: &[u8]) -> Result<Book, String> {
         return Err(format!("its format is {}, this version knows {FORMAT}", book.format));
     }
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-    for Entry { name, number } in &book.apps {
+    for Entry { name, key, number } in &book.apps {
         if !is_name(name) {
             return Err(format!("{name:?} is not an app's name"));
         }
         if !NUMBERS.contains(number) {
             return Err(format!("{number} is not an app's number"));
         }
-        if !names.insert(name) || !numbers.insert(number) {
+        if !names.insert((name, key.as_ref().map(ToString::to_string))) || !numbers.insert(number) {
             return Err(format!("{name:?} or {number} is there twice"));
         }
     }
     Ok(book)
 }
 
-fn lock(dir: &File) -> io::Result<()> {
+/// Locks a directory, by one of the two operations that do not block.
+pub(crate) fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        match flock(dir, operation) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -163,7 +172,8 @@ mod tests {
     use super::*;
 
     fn numbers(dir: &Path, names: &[&str]) -> Result<Vec<u16>, String> {
-        let numbers = of(dir, names.iter().copied()).map_err(|error| error.to_string())?;
+        let numbers =
+            of(dir, names.iter().map(|name| (*name, None))).map_err(|error| error.to_string())?;
         Ok(numbers.into_iter().map(|AppId(number)| number).collect())
     }
 
@@ -177,6 +187,23 @@ mod tests {
         let names: Vec<_> =
             std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(names, [FILE]);
+    }
+
+    #[test]
+    fn app_of_another_developer_is_another_app_whatever_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = || -> PublicKey {
+            let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+            pair.pk.to_base64().parse().unwrap()
+        };
+        let (one, other) = (key(), key());
+        let apps = [("a", None), ("a", Some(&one)), ("a", Some(&other)), ("b", Some(&one))];
+        let numbers = |apps: &[(&'static str, Option<&PublicKey>)]| {
+            of(dir.path(), apps.iter().copied()).unwrap()
+        };
+        assert_eq!(numbers(&apps), [1, 2, 3, 4].map(AppId));
+        assert_eq!(numbers(&apps[2..]), [3, 4].map(AppId));
+        assert_eq!(numbers(&apps[..1]), [AppId(1)]);
     }
 
     #[test]

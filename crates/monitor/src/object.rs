@@ -16,6 +16,51 @@ use crate::places::read_object;
 /// times showing it.
 const SETTLED: Duration = Duration::from_secs(2);
 
+/// Where an app's object comes from.
+#[derive(Debug)]
+pub(crate) enum Object {
+    /// A file, as it is at each start of the app.
+    File(ObjectFile),
+    /// A package, as it was let in when Rosemary started.
+    Packaged {
+        /// The package, for messages.
+        path: PathBuf,
+        /// The object, sealed.
+        object: OwnedFd,
+        /// Its digest.
+        sha256: String,
+    },
+}
+
+impl Object {
+    /// Where it comes from, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::File(file) => &file.path,
+            Self::Packaged { path, .. } => path,
+        }
+    }
+
+    /// Takes the object as it is now; returns its digest.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn take(&mut self, name: &str) -> io::Result<&str> {
+        match self {
+            Self::File(file) => file.take(name),
+            Self::Packaged { sha256, .. } => Ok(sha256),
+        }
+    }
+
+    /// The object that was taken last.
+    pub(crate) fn taken(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::File(file) => file.taken(),
+            Self::Packaged { object, .. } => Some(object.as_fd()),
+        }
+    }
+}
+
 /// The file of an object, and what was read of it last.
 #[derive(Debug)]
 pub(crate) struct ObjectFile {
@@ -34,10 +79,6 @@ struct Read {
 impl ObjectFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, read: None }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Takes the object as it is in its file now; returns its digest.

@@ -55,16 +55,13 @@ pub struct Options {
     /// what runs it: `user`, a zone of its own, or `kernel`, the kernel itself, which then trusts it.
     #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
-    /// The directory of what outlives a run, if it is not the default.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROSEMARY_STATE_DIR",
-        hide_env_values = true,
-        help = "Directory of what outlives a run [default: /var/lib/rosemary for root, \
-                $XDG_STATE_HOME/rosemary for others]"
-    )]
-    pub state_dir: Option<PathBuf>,
+    /// Where what outlives a run is.
+    #[command(flatten)]
+    pub state: StateDir,
+    /// For development: run apps that the configuration names by a bare `object`, which nobody signed.
+    /// Plain TCP is for this machine only then
+    #[arg(long)]
+    pub allow_unsigned: bool,
     /// Runs apps without any wall, for tests of the wall.
     #[arg(long, hide = true)]
     pub unconfined: bool,
@@ -117,6 +114,36 @@ pub struct Place {
                 $XDG_RUNTIME_DIR/rosemary for others]"
     )]
     pub runtime_dir: Option<PathBuf>,
+}
+
+/// The directory of what outlives a run, for who writes there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct StateDir {
+    /// The directory, if it is not the default.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROSEMARY_STATE_DIR",
+        hide_env_values = true,
+        help = "Directory of what outlives a run [default: /var/lib/rosemary for root, \
+                $XDG_STATE_HOME/rosemary for others]"
+    )]
+    pub state_dir: Option<PathBuf>,
+}
+
+impl StateDir {
+    /// The directory, as an absolute path.
+    ///
+    /// # Errors
+    /// [`StartError::NoStateDir`] if nothing says which it is.
+    pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
+        let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
+            Some(dir) => dir.clone(),
+            None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
+            None => of_user("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
+        };
+        absolute(dir, "name another one with --state-dir")
+    }
 }
 
 /// The directory of the keys for TLS, for who makes them and for who uses them.
@@ -188,6 +215,9 @@ impl Options {
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
+        if self.allow_unsigned {
+            args.push("--allow-unsigned".into());
+        }
         if self.unconfined {
             args.push("--unconfined".into());
         }
@@ -195,7 +225,7 @@ impl Options {
             args.push("--no-cgroups".into());
         }
         let paths = [
-            ("--state-dir", &self.state_dir),
+            ("--state-dir", &self.state.state_dir),
             ("--config", &self.place.config),
             ("--runtime-dir", &self.place.runtime_dir),
         ];
@@ -221,19 +251,6 @@ impl Options {
     /// How many threads serve switches; `None` for one for each CPU.
     pub fn workers(&self, config: &Config) -> Option<u16> {
         self.workers.or(config.workers)
-    }
-
-    /// The directory of what outlives a run, as an absolute path.
-    ///
-    /// # Errors
-    /// [`StartError::NoStateDir`] if nothing says which it is.
-    pub fn state_dir(&self, config: &Config) -> Result<PathBuf, StartError> {
-        let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
-            Some(dir) => dir.clone(),
-            None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
-            None => of_user("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
-        };
-        absolute(dir, "name another one with --state-dir")
     }
 }
 
@@ -291,7 +308,7 @@ fn parse_app(text: &str) -> Result<AppChoice, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -302,7 +319,7 @@ mod tests {
         options: Options,
     }
 
-    fn parse(args: &[&str]) -> Result<Options, String> {
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let args = std::iter::once("test").chain(args.iter().copied());
         Command::try_parse_from(args).map(|it| it.options).map_err(|error| error.to_string())
     }
@@ -321,7 +338,7 @@ mod tests {
         let options = parse(&[]).unwrap();
         assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
-        assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s"));
+        assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s"));
         assert_eq!(options.plain(&config), Plain::Any);
         assert_eq!(options.workers(&config), Some(3));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/etc/x/k"));
@@ -332,7 +349,7 @@ mod tests {
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
         assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/r2"));
-        assert_eq!(options.state_dir(&config).unwrap(), Path::new("/s2"));
+        assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s2"));
     }
 
     #[test]
@@ -349,7 +366,7 @@ mod tests {
     #[test]
     fn arguments_survive_being_passed_on() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --workers 2 --app a:user --app b --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --app a:user --app b --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
         assert_eq!(options.plain, Some(Plain::Never));

@@ -57,23 +57,44 @@ impl Places {
         program(name, &self.own)
     }
 
-    /// Finds the object of the app `name`: in `configured`, if that says where it is.
+    #[cfg(test)]
+    pub(crate) fn of(own: &str) -> Self {
+        Self { kernel: "/".into(), zone: "/".into(), own: own.into() }
+    }
+
+    /// Finds `rosemary-security`.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn security() -> Result<PathBuf, StartError> {
+        program("rosemary-security", &own_dir()?)
+    }
+
+    /// Finds the object of the app `name`, which comes with Rosemary: beside our own program, or where
+    /// packages of the system put it. As with the programs there, nobody's signature is asked for: who
+    /// can write there can replace the monitor itself. `package` is where it is not installed.
     ///
     /// # Errors
     /// [`StartError::Missing`] names what is missing and where it was looked for.
-    pub fn object(&self, name: &str, configured: Option<&Path>) -> Result<PathBuf, StartError> {
-        let what = format!("the object of the app {name}");
-        if let Some(path) = configured {
-            let hint = "build it, or correct `object` in the configuration";
-            return first(what, &[path.to_owned()], hint);
-        }
+    pub fn object(&self, name: &str, package: &Path) -> Result<PathBuf, StartError> {
+        let what = format!("the app {name}");
         let looked = [
+            package.to_owned(),
             self.own.join(format!("examples/lib{}.so", name.replace('-', "_"))),
             Path::new(APPS).join(format!("{name}.so")),
         ];
-        let hint = "build it (`make build` for the apps that ship), or say where it is with \
-                    `object` in the configuration";
+        let hint = "install its package with `rosemary app install`, or, if it comes with Rosemary, \
+                    build it with `make build`";
         first(what, &looked, hint)
+    }
+
+    /// Checks that the object of the app `name` is at `path`, where the configuration says.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn bare(name: &str, path: &Path) -> Result<PathBuf, StartError> {
+        let hint = "build it, or correct `object` in the configuration";
+        first(format!("the object of the app {name}"), &[path.to_owned()], hint)
     }
 }
 
@@ -163,15 +184,15 @@ mod tests {
 
     #[test]
     fn object_is_looked_for_by_the_apps_name_or_only_where_the_operator_says() {
-        let places = Places { kernel: "/".into(), zone: "/".into(), own: "/nowhere".into() };
-        let error = places.object("my-app", None).unwrap_err().to_string();
+        let places = Places::of("/nowhere");
+        let error = places.object("my-app", Path::new("/state/my-app")).unwrap_err().to_string();
         assert!(
             error.contains(
-                "looked for /nowhere/examples/libmy_app.so and /usr/lib/rosemary/apps/my-app.so"
+                "looked for /state/my-app and /nowhere/examples/libmy_app.so and /usr/lib/rosemary/apps/my-app.so"
             ),
             "{error}"
         );
-        let error = places.object("my-app", Some(Path::new("/mine.so"))).unwrap_err().to_string();
+        let error = Places::bare("my-app", Path::new("/mine.so")).unwrap_err().to_string();
         assert!(error.contains("looked for /mine.so; build it, or correct `object`"), "{error}");
     }
 

@@ -79,6 +79,11 @@ impl Users {
     pub(crate) fn for_app(self, app: u16) -> Option<u32> {
         self.for_kernel().map(|base| base + u32::from(app))
     }
+
+    /// A user that neither the kernel nor an app has.
+    pub(crate) fn for_nobody(self) -> Option<u32> {
+        self.for_app(u16::MAX)
+    }
 }
 
 /// Whether all of `len` numbers from `first` are in one line of a `uid_map`, `user_namespaces(7)`.

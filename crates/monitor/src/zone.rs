@@ -21,11 +21,11 @@ use zone::control::{Answer, Numbers, Request, Wall};
 
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
-use crate::choice::App;
+use crate::choice::{App, Origin};
 use crate::config::{NO_BAND, host_name, stage_name};
 use crate::config_file::ConfigFile;
 use crate::hosting::Hosting;
-use crate::object::ObjectFile;
+use crate::object::Object;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
 use crate::progress::{self, Watch};
@@ -42,7 +42,8 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) program: Program,
     hosting: Hosting,
-    object: ObjectFile,
+    object: Object,
+    origin: Origin,
     config: ConfigFile,
     /// What could not be made an app of.
     unfit: Option<Unfit>,
@@ -117,7 +118,8 @@ impl Zone {
             refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
             hosting: Hosting::new(of.host),
-            object: ObjectFile::new(of.object),
+            object: of.object,
+            origin: of.origin,
             config: ConfigFile::new(of.config),
             unfit: None,
             read: of.read,
@@ -463,6 +465,8 @@ impl Zone {
             demoted: self.hosting.demoted().map(Into::into),
             version: self.version.clone(),
             sha256: self.sha256.clone(),
+            origin: self.origin.name().into(),
+            signed_by: self.origin.developer().map(Into::into),
             pid,
             uid: self.uid(),
             state,

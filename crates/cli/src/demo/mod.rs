@@ -150,7 +150,7 @@ fn scenes(
     story.step("Rosemary starts (rosemary up).");
     story.written()?;
     let start = Instant::now();
-    let mut rosemary = Rosemary::start(lab, binary, &[])?;
+    let mut rosemary = Rosemary::start_with(lab, binary, &[])?;
     remember(started);
     let status = rosemary.wait_for("the app runs", Duration::from_secs(5), |status| {
         status.app(APP).and(Some(status.clone()))

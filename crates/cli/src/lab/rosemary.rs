@@ -30,11 +30,20 @@ pub struct Rosemary<'lab> {
 }
 
 impl<'lab> Rosemary<'lab> {
-    /// Starts `binary up ARGS...` and waits until it answers and all it starts is running.
+    /// Starts `binary up --allow-unsigned ARGS...`, as most tests have apps that nobody signed, and waits
+    /// until it answers and all it starts is running.
     ///
     /// # Errors
     /// [`LabError::Ended`] with the end of its log if it gave up.
     pub fn start(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
+        Self::start_with(lab, binary, &[&["--allow-unsigned"], args].concat())
+    }
+
+    /// Starts `binary up ARGS...` and waits until it answers and all it starts is running.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
         let mut command = lab.command(binary);
         command.arg("up").args(args);
         let up = lab.start("rosemary", command)?;

@@ -12,7 +12,7 @@
 //!
 //! Keys are 0600 and never shown. Nothing is replaced without `--force`.
 
-mod files;
+pub(crate) mod files;
 mod make;
 
 use std::net::SocketAddr;

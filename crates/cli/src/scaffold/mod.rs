@@ -9,20 +9,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use monitor::config::{NAME_FORM, is_name};
 
 use crate::say;
 
 /// The SDK that this program was built with.
 const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk");
-
-/// What `rosemary app` does.
-#[derive(Debug, Clone, Subcommand)]
-pub enum AppCommand {
-    /// Make a new app that builds and runs as it is
-    New(NewArgs),
-}
 
 /// The options of `rosemary app new`.
 #[derive(Debug, Clone, Args)]
@@ -45,8 +38,7 @@ pub struct NewArgs {
 ///
 /// # Errors
 /// The directory is in use or cannot be written, or the SDK is not there.
-pub fn run(command: &AppCommand) -> anyhow::Result<()> {
-    let AppCommand::New(args) = command;
+pub fn run(args: &NewArgs) -> anyhow::Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let (files, build) = if args.c {
         (c(&args.name), "make")
@@ -55,7 +47,7 @@ pub fn run(command: &AppCommand) -> anyhow::Result<()> {
     };
     write(&dir, &files)?;
     say::note(format_args!(
-        "made the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --config rosemary.toml",
+        "made the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --allow-unsigned --config rosemary.toml",
         args.name,
         dir = dir.display()
     ));
@@ -85,9 +77,10 @@ fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
     let mut files = vec![
         ("Cargo.toml".into(), fill(include_str!("Cargo.toml.txt"))),
         ("src/lib.rs".into(), fill(include_str!("lib.rs.txt"))),
+        ("app.toml".into(), fill(include_str!("app.toml.txt"))),
         ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
         ("README.md".into(), fill(include_str!("README.rust.txt"))),
-        (".gitignore".into(), "/target\n".into()),
+        (".gitignore".into(), "/target\n*.rosemary\n*.minisig\n".into()),
     ];
     if let Ok(lock) = fs::read_to_string(sdk.join("../../Cargo.lock")) {
         files.push(("Cargo.lock".into(), lock));
@@ -107,9 +100,10 @@ fn c(name: &str) -> Vec<File> {
         (format!("{lib}.c"), hub),
         ("rosemary_app.h".into(), include_str!("../../../sdk/c/rosemary_app.h").into()),
         ("Makefile".into(), fill(include_str!("Makefile.txt"))),
+        ("app.toml".into(), fill(include_str!("app.toml.txt"))),
         ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
         ("README.md".into(), fill(include_str!("README.c.txt"))),
-        (".gitignore".into(), "*.so\n".into()),
+        (".gitignore".into(), "*.so\n*.rosemary\n*.minisig\n".into()),
     ]
 }
 
@@ -151,6 +145,8 @@ fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use monitor::config::Manifest;
+
     use super::*;
 
     #[test]
@@ -173,6 +169,14 @@ mod tests {
             let config = monitor::config::Config::parse(file, text.clone()).unwrap();
             let object = config.app("my-app").unwrap().object.clone().unwrap();
             assert!(object.starts_with("/apps/my-app") && object.ends_with("libmy_app.so"));
+        }
+    }
+
+    #[test]
+    fn manifest_that_is_made_is_one() {
+        for files in [rust("my-app", None).unwrap(), c("my-app")] {
+            let (_, text) = files.iter().find(|(path, _)| path == "app.toml").unwrap();
+            assert_eq!(Manifest::parse(text).unwrap().app.name, "my-app");
         }
     }
 

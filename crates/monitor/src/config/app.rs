@@ -9,6 +9,7 @@ use sdk::services::Service;
 use zone::Limit;
 
 use super::limits::Limits;
+use super::manifest::Manifests;
 use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
@@ -135,7 +136,9 @@ impl AppConfig {
         self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
-    pub(super) fn read(table: Table<'_>) -> Result<Self, Mistake> {
+    /// What `table` says of an app; what it does not say is as the app's manifest, `base`, has it, if
+    /// there is one.
+    pub(super) fn read(table: Table<'_>, base: &Manifests) -> Result<Self, Mistake> {
         let name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)))?;
         let name = name.ok_or_else(|| {
             Mistake::new(
@@ -144,15 +147,16 @@ impl AppConfig {
             )
         })?;
         let host = table.read("host", r#""user" or "kernel""#, |it| host_named(it.text()?))?;
-        let stage = stage(table)?;
+        let manifest = base.get(name);
+        let default = manifest.cloned().unwrap_or_else(|| Self::named(name));
+        let stage = stage(table, default.stage)?;
         let band = table.read(
             "band",
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let granted = rights::read(table, host.unwrap_or_default())?;
+        let granted = rights::read(table, host.unwrap_or_default(), manifest)?;
         let Granted { capabilities, read, services, service_rights } = granted;
-        let default = Self::named(name);
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
             object: table.read("object", "the path of a file", path)?,
@@ -160,7 +164,7 @@ impl AppConfig {
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
             stage,
-            filter: filter(table)?,
+            filter: filter(table, default.filter)?,
             band,
             capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
             read,
@@ -169,7 +173,7 @@ impl AppConfig {
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
             at: table.get("band").map_or(table.at, |it| it.at),
-            ..default
+            name: name.into(),
         })
     }
 }
@@ -201,7 +205,7 @@ pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
     value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
+fn stage(table: Table<'_>, default: Stage) -> Result<Stage, Mistake> {
     let stage =
         table.read("stage", r#""guard", "control" or "observe""#, |it| match it.text()? {
             "guard" => Some(Stage::Guard(Fail::Closed)),
@@ -209,7 +213,7 @@ fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
             "observe" => Some(Stage::Observe),
             _ => None,
         })?;
-    let stage = stage.unwrap_or(Stage::Control);
+    let stage = stage.unwrap_or(default);
     let fail = table.read("fail", r#""open" or "closed""#, |it| match it.text()? {
         "open" => Some(Fail::Open),
         "closed" => Some(Fail::Closed),
@@ -226,7 +230,7 @@ fn stage(table: Table<'_>) -> Result<Stage, Mistake> {
     }
 }
 
-fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
+fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     let expected = "ethertypes from 0x0600 to 0xffff, as 0x0806 for ARP";
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
@@ -242,7 +246,10 @@ fn filter(table: Table<'_>) -> Result<Filter, Mistake> {
             return Err(Mistake::new(list.at, what));
         }
     }
-    Ok(Filter { ethertypes: ethertypes.unwrap_or_default(), dpids: dpids.unwrap_or_default() })
+    Ok(Filter {
+        ethertypes: ethertypes.unwrap_or(default.ethertypes),
+        dpids: dpids.unwrap_or(default.dpids),
+    })
 }
 
 /// A DPID as Rosemary prints it, or the same 16 digits without colons, as Open vSwitch does.
@@ -272,6 +279,24 @@ pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
 pub(super) fn known_capabilities() -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
     format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
+}
+
+/// Capabilities and paths as the configuration has them.
+pub fn right_names(
+    capabilities: &[Capability],
+    read: &[PathBuf],
+    of_services: &[ServiceRight],
+) -> Vec<String> {
+    let name = |capability: &Capability| match capability {
+        Capability::Experimenter(id) => format!("experimenter:{id:#010x}"),
+        other => match CAPABILITIES.iter().find(|(_, known)| known == other) {
+            Some((name, _)) => (*name).into(),
+            None => format!("{other:?}"), // there is none, as a test says
+        },
+    };
+    let paths = read.iter().map(|path| format!("fs.read:{}", path.display()));
+    let of_services = of_services.iter().map(ToString::to_string);
+    capabilities.iter().map(name).chain(paths).chain(of_services).collect()
 }
 
 /// What runs an app, by its name in the configuration.

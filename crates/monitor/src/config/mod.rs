@@ -11,7 +11,9 @@ mod app;
 mod band;
 pub(crate) mod fs_read;
 mod limits;
+mod manifest;
 mod rights;
+mod trust;
 mod value;
 
 use std::io::{self, Read as _};
@@ -25,11 +27,15 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
+pub use app::{
+    APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, right_names, stage_name,
+};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
+pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub(crate) use rights::IN_KERNEL;
 pub use rights::ServiceRight;
+pub use trust::{TRUST_KEYS, TooMuch, Trust};
 /// What there can be a limit on.
 pub use zone::Limit;
 
@@ -51,7 +57,7 @@ pub const DEFAULT_APP: &str = "learning-switch";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 3] = ["controller", "zones", "app"];
+pub const TOP_KEYS: [&str; 4] = ["controller", "zones", "trust", "app"];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 6] =
@@ -82,10 +88,14 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How much of a wall there must be around each app.
     pub require: Require,
+    /// The developers whose packages may be installed and run.
+    pub trust: Vec<Trust>,
     /// What a call of an app may last, in processor time.
     pub hang: Option<Duration>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
+    /// What the manifests of packages say, where this does not.
+    manifests: Manifests,
     /// The file's text, to tell lines by.
     text: String,
 }
@@ -120,17 +130,33 @@ impl Config {
     /// # Errors
     /// [`StartError::Config`] for the first mistake.
     pub fn parse(file: PathBuf, text: String) -> Result<Self, StartError> {
-        match Self::understand(&file, &text) {
+        match Self::understand(&file, &text, None) {
             Ok(config) => Ok(Self { file: Some(file), text, ..config }),
             Err(mistake) => Err(tell(file, &text, mistake)),
         }
     }
 
-    fn understand(file: &Path, text: &str) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            Mistake::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
-        })?;
+    /// The same, where what is not said of an app is as its manifest has it.
+    ///
+    /// # Errors
+    /// [`StartError::Config`]: together they make no sense, as that bands overlap.
+    pub fn over(&self, manifests: &Manifests) -> Result<Self, StartError> {
+        let (file, text) = (self.file.clone().unwrap_or_default(), self.text.clone());
+        match Self::understand(&file, &text, Some(manifests)) {
+            Ok(config) => {
+                Ok(Self { file: self.file.clone(), text, manifests: manifests.clone(), ..config })
+            }
+            Err(mistake) => Err(tell(file, &text, mistake)),
+        }
+    }
+
+    /// An app of which nothing is said here but its name: as its manifest has it, if there is one.
+    pub(crate) fn named(&self, name: &str) -> AppConfig {
+        self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
+    }
+
+    fn understand(file: &Path, text: &str, manifests: Option<&Manifests>) -> Result<Self, Mistake> {
+        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
         let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let below = |path: PathBuf| base.join(path);
@@ -160,6 +186,9 @@ impl Config {
             config.require = require.unwrap_or_default();
             config.hang = app::hang(zones)?;
         }
+        if let Some(value) = top.get("trust") {
+            config.trust = trust::read(value, text)?;
+        }
         if let Some(value) = top.get("app") {
             let expected = "tables that begin with [[app]], in two brackets";
             let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
@@ -171,7 +200,7 @@ impl Config {
             let mut apps: Vec<AppConfig> = Vec::new();
             for table in tables {
                 let table = table.table("[[app]]", &APP_KEYS)?;
-                let mut app = AppConfig::read(table)?;
+                let mut app = AppConfig::read(table, manifests.unwrap_or(&Manifests::new()))?;
                 (app.object, app.config) = (app.object.map(&below), app.config.map(&below));
                 if let Some(first) = apps.iter().find(|other| other.name == app.name) {
                     let what = format!(
@@ -191,7 +220,11 @@ impl Config {
                 }
                 apps.push(app);
             }
-            bands(&apps, text)?; // so that a file is right or wrong whichever apps are switched on
+            // So that a file is right or wrong whichever apps are switched on. Where there may be packages
+            // their manifests have a say in it first.
+            if manifests.is_some() || config.trust.is_empty() {
+                bands(&apps, text)?;
+            }
             config.apps = Some(apps);
         }
         Ok(config)

@@ -8,7 +8,7 @@ use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 use services::control::Host;
 
-use super::app::{capability, is_name, known_capabilities};
+use super::app::{AppConfig, capability, is_name, known_capabilities};
 use super::fs_read;
 use super::value::{Mistake, Table, Value};
 
@@ -76,6 +76,15 @@ impl std::fmt::Display for ServiceRight {
     }
 }
 
+/// What is granted by a key `capabilities`, of an app or of a developer.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// What the kernel enforces.
+    pub(super) capabilities: Vec<Capability>,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) service_rights: Vec<ServiceRight>,
+}
+
 /// What an app is granted.
 #[derive(Debug)]
 pub(super) struct Granted {
@@ -86,27 +95,50 @@ pub(super) struct Granted {
     pub(super) service_rights: Vec<ServiceRight>,
 }
 
-/// What `table` grants to an app that is run by `host`.
-pub(super) fn read(table: Table<'_>, host: kernel::control::Host) -> Result<Granted, Mistake> {
+/// The key `capabilities`.
+pub(super) fn listed(table: Table<'_>) -> Result<Option<Listed>, Mistake> {
     let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
     let rights = table.list("capabilities", &forms, right)?;
-    let (mut read, mut service_rights) = (Vec::new(), Vec::new());
-    let capabilities = rights.map(|rights| {
-        let mut capabilities = Vec::new();
+    Ok(rights.map(|rights| {
+        let mut listed = Listed::default();
         for right in rights {
             match right {
-                Right::Kernel(capability) => capabilities.push(capability),
-                Right::Read(path) => read.push(path),
-                Right::Service(right) => service_rights.push(right),
+                Right::Kernel(capability) => listed.capabilities.push(capability),
+                Right::Read(path) => listed.read.push(path),
+                Right::Service(right) => listed.service_rights.push(right),
             }
         }
-        capabilities
-    });
+        listed
+    }))
+}
+
+/// The key `services`.
+pub(super) fn services(table: Table<'_>) -> Result<Option<Vec<Service>>, Mistake> {
     let named = "\"storage\" or \"broker\"";
     let services = table.list("services", named, |it| Service::named(it.text()?))?;
-    let mut services = services.unwrap_or_default();
-    services.sort_unstable();
-    services.dedup();
+    Ok(services.map(|mut services| {
+        services.sort_unstable();
+        services.dedup();
+        services
+    }))
+}
+
+/// What `table` grants to an app that is run by `host`; what it does not say is as `manifest` asks.
+pub(super) fn read(
+    table: Table<'_>,
+    host: kernel::control::Host,
+    manifest: Option<&AppConfig>,
+) -> Result<Granted, Mistake> {
+    let asked = manifest.map(|it| Listed {
+        capabilities: it.capabilities.clone(),
+        read: it.read.clone(),
+        service_rights: it.service_rights.clone(),
+    });
+    let listed = listed(table)?.or(asked);
+    let capabilities = listed.as_ref().map(|it| it.capabilities.clone());
+    let Listed { read, service_rights, .. } = listed.unwrap_or_default();
+    let services = services(table)?.or_else(|| manifest.map(|it| it.services.clone()));
+    let services = services.unwrap_or_default();
     let at = |key| table.get(key).map_or(table.at, |it| it.at);
     if host == kernel::control::Host::Kernel {
         if !read.is_empty() {

@@ -22,6 +22,12 @@ impl Mistake {
     pub(super) fn new(at: usize, what: impl Into<String>) -> Self {
         Self { at, what: what.into() }
     }
+
+    /// That a text is not TOML.
+    pub(super) fn syntax(error: &toml::de::Error) -> Self {
+        let at = error.span().map_or(0, |span| span.start);
+        Self::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
+    }
 }
 
 /// A value and where it is.

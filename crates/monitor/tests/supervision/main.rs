@@ -68,7 +68,7 @@ impl House {
         let mut command = Command::new(self.command);
         command
             .arg(self.path("rosemary-monitor"))
-            .args(["--listen", listen, "--runtime-dir"])
+            .args(["--allow-unsigned", "--listen", listen, "--runtime-dir"])
             .arg(self.runtime_dir())
             .arg("--config")
             .arg(&self.config)
@@ -412,10 +412,11 @@ fn what_is_wrong_with_the_apps_is_told_before_anything_is_made() {
     let numbers = house.path("state");
     for (config, args, said) in [
         ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:2: unknown key \"nam\""),
-        ("[[app]]\nname = \"a\"\n", &[], "the object of the app a is missing; looked for"),
+        ("[[app]]\nname = \"a\"\n", &[], "the app a is missing; looked for"),
         ("[[app]]\nname = \"a\"\nobject = \"x.so\"", &[], "x.so; build it, or correct `object`"),
         ("", &["--app", "b"], "examples/libb.so"),
         ("", &["--app", "b:kernel"], "examples/libb.so"),
+        ("", &["--plain", "any"], "--allow-unsigned is for development"),
     ] {
         fs::write(&house.config, config).unwrap();
         let output = house.command("127.0.0.1:0").args(args).output().unwrap();

@@ -23,6 +23,8 @@ pub use self::watched::{ANSWERED, WATCHED};
 pub enum Kind {
     /// An app's zone.
     Zone,
+    /// Who looks into a package.
+    Security,
     /// The kernel, with the apps in it.
     Kernel,
     /// The storage, a service.
@@ -38,6 +40,7 @@ impl Kind {
     pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
         let lists: &[&[Entry]] = match self {
             Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
+            Self::Security => &[PROGRAM, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Storage => &[PROGRAM, OLD_PROGRAM, SERVICE, OWN_FILE],
             Self::Broker => &[PROGRAM, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
@@ -227,6 +230,13 @@ const CONTROL: &[Entry] = &[
     always("recvfrom", libc::SYS_recvfrom), // the size of the next request; from a connection
     when("sendto", libc::SYS_sendto, Test::Null(4)), // a request to a service; to a connection
     always("shutdown", libc::SYS_shutdown), // the end of a connection
+];
+
+/// Files that were given as descriptors, where none can be opened.
+#[rustfmt::skip]
+const GIVEN_FILES: &[Entry] = &[
+    always("pread64", libc::SYS_pread64), // a package and its signature
+    always("statx", libc::SYS_statx), // their sizes
 ];
 
 /// Reading files: libraries and what is granted. Which, the root directory and Landlock say.

@@ -1,0 +1,173 @@
+//! `rosemary app build`: an app's sources, compiled, and with its manifest in a package.
+//!
+//! The package is a function of the manifest and the object alone: who builds the same object gets the
+//! same bytes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use monitor::config::{Manifest, ManifestMistake};
+use package::EXTENSION;
+use serde::Deserialize;
+
+use crate::say;
+
+/// What a shared object begins with.
+const ELF: &[u8] = b"\x7fELF";
+
+/// The options of `rosemary app build`.
+#[derive(Debug, Clone, Args)]
+pub struct BuildArgs {
+    /// Directory of the app, with its app.toml
+    #[arg(default_value = ".")]
+    pub dir: PathBuf,
+    /// The object, if it is built already
+    #[arg(long, value_name = "FILE")]
+    pub object: Option<PathBuf>,
+    /// Directory for the package [default: here]
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// What is passed on to cargo or make, as `-- --offline`
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub arguments: Vec<OsString>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The manifest is wrong, the app does not compile, or the package cannot be written.
+pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
+    let file = args.dir.join("app.toml");
+    let text = fs::read_to_string(&file).with_context(|| {
+        format!("cannot read {}; `rosemary app new` makes an app that has one", file.display())
+    })?;
+    let manifest = Manifest::parse(&text).map_err(|ManifestMistake { line, what }| {
+        anyhow::anyhow!("{}:{line}: {what}", file.display())
+    })?;
+    let name = manifest.app.name.as_str();
+    let object = match &args.object {
+        Some(object) => object.clone(),
+        None => compile(args, name)?,
+    };
+    let bytes = monitor::places::read_object(&object);
+    let bytes = bytes.with_context(|| format!("cannot read {}", object.display()))?;
+    if !bytes.starts_with(ELF) {
+        bail!("{} is not a shared object; name one with --object", object.display());
+    }
+    let package = package::pack(&text, &bytes)?;
+    let path = args.out.join(format!("{name}-{}.{EXTENSION}", manifest.version));
+    fs::write(&path, package).with_context(|| format!("cannot write {}", path.display()))?;
+    say::note(format_args!("next: rosemary app sign {}", path.display()));
+    say::data(format_args!("{}\n", path.display()))
+}
+
+/// Compiles the app in its directory; returns its object.
+fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
+    let cargo = args.dir.join("Cargo.toml");
+    if cargo.is_file() {
+        return by_cargo(&cargo, &args.arguments);
+    }
+    if args.dir.join("Makefile").is_file() {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(&args.dir).args(&args.arguments).stdout(std::io::stderr());
+        let status = make.status().context("cannot start make")?;
+        if !status.success() {
+            bail!("make: {status}");
+        }
+        return Ok(args.dir.join(format!("lib{}.so", name.replace('-', "_"))));
+    }
+    bail!(
+        "neither Cargo.toml nor Makefile is in {}; build the object and name it with --object",
+        args.dir.display()
+    )
+}
+
+/// A line of what cargo says.
+#[derive(Debug, Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> {
+    let manifest = fs::canonicalize(manifest)?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics"]);
+    cargo.arg("--manifest-path").arg(&manifest).args(arguments).stderr(Stdio::inherit());
+    let output = cargo.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cargo: {}", output.status);
+    }
+    object(&String::from_utf8_lossy(&output.stdout), &manifest).with_context(|| {
+        let manifest = manifest.display();
+        format!("{manifest} makes no shared object; say crate-type = [\"cdylib\"] in its [lib]")
+    })
+}
+
+/// The shared object of the package `manifest`, by what cargo said.
+fn object(said: &str, manifest: &Path) -> Option<PathBuf> {
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    let ours =
+        messages.filter(|it| it.reason == "compiler-artifact" && it.manifest_path == manifest);
+    ours.flat_map(|it| it.filenames).find(|file| file.extension().is_some_and(|it| it == "so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(manifest: &str) -> (tempfile::TempDir, BuildArgs) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("app.toml"), manifest).unwrap();
+        fs::write(dir.path().join("a.so"), b"\x7fELF object").unwrap();
+        let args = BuildArgs {
+            dir: dir.path().to_owned(),
+            object: Some(dir.path().join("a.so")),
+            out: dir.path().to_owned(),
+            arguments: Vec::new(),
+        };
+        (dir, args)
+    }
+
+    #[test]
+    fn package_is_named_after_the_app_and_its_version_and_holds_both_files() {
+        let manifest = "name = \"my-app\"\nversion = \"1.2.3\"\n";
+        let (dir, args) = app(manifest);
+        run(&args).unwrap();
+        let package = fs::read(dir.path().join("my-app-1.2.3.rosemary")).unwrap();
+        let contents = package::open(&package).unwrap();
+        assert_eq!(contents.manifest, manifest);
+        assert_eq!(&package[contents.object], b"\x7fELF object");
+    }
+
+    #[test]
+    fn what_cannot_be_packed_is_told_with_what_to_do() {
+        let (dir, args) = app("name = \"my-app\"\n");
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("app.toml:1: version is missing"), "{error}");
+        fs::write(dir.path().join("app.toml"), "name = \"a\"\nversion = \"1\"").unwrap();
+        fs::write(dir.path().join("a.so"), "text").unwrap();
+        assert!(run(&args).unwrap_err().to_string().contains("not a shared object"));
+        let without = BuildArgs { object: None, ..args };
+        assert!(run(&without).unwrap_err().to_string().contains("--object"));
+        fs::remove_file(dir.path().join("app.toml")).unwrap();
+        assert!(run(&without).unwrap_err().to_string().contains("rosemary app new"));
+    }
+
+    #[test]
+    fn object_is_that_of_the_app_and_not_of_what_it_depends_on() {
+        let said = r#"{"reason":"compiler-artifact","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}
+not json
+{"reason":"compiler-artifact","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(object(said, Path::new("/app/Cargo.toml")), Some("/t/libapp.so".into()));
+        assert_eq!(object(said, Path::new("/other/Cargo.toml")), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! The password of a secret key: asked for at the terminal, or the first line of a file.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use zeroize::Zeroizing;
+
+/// Bytes of a password, at most.
+const LONGEST: u64 = 1024;
+
+/// Where the password is.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PasswordArgs {
+    /// File whose first line is the key's password, - for standard input [default: ask]
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl PasswordArgs {
+    /// The password of a key that is there.
+    ///
+    /// # Errors
+    /// It is empty, or cannot be had.
+    pub(super) fn get(&self, key: &Path) -> anyhow::Result<Zeroizing<String>> {
+        match &self.password_file {
+            Some(file) => first_line(file),
+            None => ask(&format!("Password of {}: ", key.display())),
+        }
+    }
+
+    /// A password for a new key: asked for twice.
+    ///
+    /// # Errors
+    /// It is empty, or not the same both times, or cannot be had.
+    pub(super) fn get_new(&self) -> anyhow::Result<Zeroizing<String>> {
+        if let Some(file) = &self.password_file {
+            return first_line(file);
+        }
+        let password = ask("Password for the new key: ")?;
+        if ask("The same again: ")? != password {
+            bail!("these were two passwords; nothing was made");
+        }
+        Ok(password)
+    }
+}
+
+fn ask(prompt: &str) -> anyhow::Result<Zeroizing<String>> {
+    let password = rpassword::prompt_password(prompt);
+    let password =
+        password.context("cannot ask for a password here; name a file with --password-file")?;
+    not_empty(Zeroizing::new(password))
+}
+
+fn first_line(file: &Path) -> anyhow::Result<Zeroizing<String>> {
+    let read = |from: &mut dyn io::Read| {
+        let mut text = Zeroizing::new(String::new());
+        from.take(LONGEST).read_to_string(&mut text).map(|_| text)
+    };
+    let text = if file == Path::new("-") {
+        read(&mut io::stdin())
+    } else {
+        std::fs::File::open(file).and_then(|mut file| read(&mut file))
+    };
+    let text = text.with_context(|| format!("cannot read the password in {}", file.display()))?;
+    not_empty(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
+}
+
+fn not_empty(password: Zeroizing<String>) -> anyhow::Result<Zeroizing<String>> {
+    if password.is_empty() {
+        bail!("the password is empty, and a key without one would be for whoever finds the file");
+    }
+    Ok(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn password_is_the_first_line_of_its_file_and_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        let args = PasswordArgs { password_file: Some(file.clone()) };
+        let get = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            args.get_new().map(|it| it.to_string()).map_err(|error| error.to_string())
+        };
+        assert_eq!(get("two words\nmore\n").as_deref(), Ok("two words"));
+        assert!(get("\nmore\n").unwrap_err().contains("is empty"));
+    }
+}

@@ -1,0 +1,169 @@
+//! `app.toml`: what an app's developer says of it, and what it asks for.
+//!
+//! The keys mean what they mean in an `[[app]]` of the configuration, of which these are the ones that
+//! are not the operator's alone. What is not asked for here is not had: unlike there, no capabilities
+//! are meant where none are named.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use toml::de::DeTable;
+
+use super::app::{AppConfig, NAME_FORM, is_name};
+use super::line_of;
+use super::value::{Mistake, Table};
+
+/// The keys of `app.toml`.
+pub const MANIFEST_KEYS: [&str; 9] = [
+    "name",
+    "version",
+    "stage",
+    "fail",
+    "ethertypes",
+    "dpids",
+    "capabilities",
+    "services",
+    "limits",
+];
+
+const VERSION_FORM: &str =
+    "letters, digits, dots, hyphens and plus signs, a digit first, at most 40 long";
+
+/// Apps as their manifests have them, by name.
+pub type Manifests = BTreeMap<String, AppConfig>;
+
+/// What an app's developer says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its version.
+    pub version: String,
+    /// Its name and what it asks for.
+    pub app: AppConfig,
+}
+
+/// What is wrong with a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("app.toml:{line}: {what}")]
+pub struct ManifestMistake {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What was found and what was expected.
+    pub what: String,
+}
+
+impl Manifest {
+    /// Understands `text`.
+    ///
+    /// # Errors
+    /// [`ManifestMistake`], the first.
+    pub fn parse(text: &str) -> Result<Self, ManifestMistake> {
+        Self::understand(text)
+            .map_err(|Mistake { at, what }| ManifestMistake { line: line_of(text, at), what })
+    }
+
+    fn understand(text: &str) -> Result<Self, Mistake> {
+        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
+        let table = Table::new("app.toml", &MANIFEST_KEYS, 0, parsed.get_ref())?;
+        let missing = |key, form| Mistake::new(0, format!("{key} is missing; expected {form}"));
+        let name = table.read("name", NAME_FORM, |it| it.text().filter(|it| is_name(it)))?;
+        name.ok_or_else(|| missing("name", NAME_FORM))?;
+        let version =
+            table.read("version", VERSION_FORM, |it| it.text().filter(|it| is_version(it)))?;
+        let version = version.ok_or_else(|| missing("version", VERSION_FORM))?.to_owned();
+        let mut app = AppConfig::read(table, &Manifests::new())?;
+        if table.get("capabilities").is_none() {
+            app.capabilities.clear();
+        }
+        Ok(Self { version, app: AppConfig { at: 0, ..app } })
+    }
+}
+
+/// Part of a file's name, and of log lines.
+fn is_version(text: &str) -> bool {
+    text.len() <= 40
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|it| it.is_ascii_alphanumeric() || b".-+".contains(&it))
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::policy::{Capability, Fail, Stage};
+
+    use super::super::{Config, Limit};
+    use super::*;
+
+    const HUB: &str = "name = \"hub\"\nversion = \"1.0.0\"\n";
+
+    #[test]
+    fn manifest_asks_for_what_it_names_and_nothing_else() {
+        let manifest = Manifest::parse(HUB).unwrap();
+        assert_eq!((manifest.app.name.as_str(), manifest.version.as_str()), ("hub", "1.0.0"));
+        assert_eq!(manifest.app.capabilities, []);
+        let text = format!(
+            "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nlimits = {{ threads = 7 }}"
+        );
+        let app = Manifest::parse(&text).unwrap().app;
+        assert_eq!(app.stage, Stage::Guard(Fail::Closed));
+        assert_eq!(app.capabilities, [Capability::FlowWrite]);
+        assert_eq!(app.limits.of(Limit::Threads).hard, 7);
+    }
+
+    #[test]
+    fn keys_of_the_operator_alone_are_no_keys_of_a_manifest() {
+        for key in ["host = \"kernel\"", "band = [1, 2]", "object = \"/x\"", "enabled = true"] {
+            let error = Manifest::parse(&format!("{HUB}{key}")).unwrap_err().to_string();
+            assert!(error.starts_with("app.toml:3: unknown key"), "{error}");
+        }
+    }
+
+    #[test]
+    fn mistake_is_told_with_its_line() {
+        for (text, line, part) in [
+            ("", 1, "name is missing"),
+            ("name = \"hub\"", 1, "version is missing"),
+            ("name = \"Hub\"\nversion = \"1\"", 1, "lower-case"),
+            ("name = \"hub\"\nversion = \"../1\"", 2, "a digit first"),
+            ("name = \"hub\"\nversion = ", 2, "not TOML"),
+        ] {
+            let error = Manifest::parse(text).unwrap_err();
+            assert!(error.line == line && error.what.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn operator_goes_before_the_manifest_key_by_key() {
+        let text = format!(
+            "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nethertypes = [0x806]"
+        );
+        let app = Manifest::parse(&text).unwrap().app;
+        let manifests = Manifests::from([("hub".into(), app)]);
+        let over = |keys: &str| {
+            let text = format!("[[app]]\nname = \"other\"\n[[app]]\nname = \"hub\"\n{keys}");
+            let config = Config::parse("/rosemary.toml".into(), text).unwrap();
+            config.over(&manifests).unwrap().apps.unwrap().remove(1)
+        };
+        let app = over("");
+        assert_eq!(app.stage, Stage::Guard(Fail::Closed));
+        assert_eq!(app.capabilities, [Capability::FlowWrite]);
+        assert_eq!(app.filter.ethertypes, [0x806]);
+        assert_eq!(over("stage = \"guard\"\nfail = \"open\"").stage, Stage::Guard(Fail::Open));
+        assert_eq!(over("stage = \"observe\"").capabilities, [Capability::FlowWrite]);
+        assert_eq!(over("capabilities = []").capabilities, []);
+        assert_eq!(over("ethertypes = [0x800]").filter.ethertypes, [0x800]);
+    }
+
+    #[test]
+    fn bands_are_judged_when_the_stages_of_packages_are_known() {
+        let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+        let text = format!(
+            "[[trust]]\nname = \"a\"\nkey = \"{key}\"\n[[app]]\nname = \"hub\"\n\
+             [[app]]\nname = \"top\"\nband = [45056, 49151]"
+        );
+        let config = Config::parse("/rosemary.toml".into(), text).unwrap();
+        let manifest = |keys: &str| Manifest::parse(&format!("{HUB}{keys}")).unwrap().app;
+        let over = |keys| config.clone().over(&Manifests::from([("hub".into(), manifest(keys))]));
+        assert!(over("stage = \"guard\"\ncapabilities = [\"flow.write\"]").is_ok());
+        let error = over("capabilities = [\"flow.write\"]").unwrap_err().to_string();
+        assert!(error.contains("overlaps [45056, 49151]"), "{error}");
+    }
+}

@@ -1,0 +1,298 @@
+//! `[[trust]]`: a developer's key, and the most that the apps signed with it may ask for.
+
+use std::path::PathBuf;
+
+use kernel::policy::Capability;
+use package::PublicKey;
+use sdk::services::Service;
+
+use super::app::{AppConfig, is_name, right_names, stage_name};
+use super::limits::Limits;
+use super::rights::{self, Listed, ServiceRight};
+use super::value::{Mistake, Table, Value};
+use super::{Limit, line_of};
+
+/// The keys of a `[[trust]]`.
+pub const TRUST_KEYS: [&str; 9] = [
+    "name",
+    "key",
+    "apps",
+    "stages",
+    "capabilities",
+    "services",
+    "limits",
+    "revoked",
+    "revoked-packages",
+];
+
+/// Most developers.
+const MOST: usize = 256;
+
+/// The stages of an app whose developer the operator says no more of: guards stop others' packets.
+const STAGES: [&str; 2] = ["control", "observe"];
+
+/// What the operator trusts a developer with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trust {
+    /// What the operator calls them.
+    pub name: String,
+    /// Their public key.
+    pub key: PublicKey,
+    /// The names that their apps may have; `None` for any.
+    pub apps: Option<Vec<String>>,
+    /// The stages that their apps may be in, by name.
+    pub stages: Vec<&'static str>,
+    /// What their apps may send.
+    pub capabilities: Vec<Capability>,
+    /// What of the machine's files their apps may read: these, and what is below them.
+    pub read: Vec<PathBuf>,
+    /// The services that their apps may use.
+    pub services: Vec<Service>,
+    /// What their apps may do there beyond what is their own.
+    pub service_rights: Vec<ServiceRight>,
+    /// The highest limits that their apps may ask for.
+    pub limits: Limits,
+    /// Whether the key is good for nothing any more.
+    pub revoked: bool,
+    /// Packages of theirs that are refused, by their SHA-256 in hexadecimal digits.
+    pub revoked_packages: Vec<String>,
+}
+
+/// More than a developer is trusted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooMuch {
+    /// What their app asks to do, as a phrase.
+    pub what: String,
+    /// The key that would have to allow it.
+    pub key: &'static str,
+    /// What that allows.
+    pub allowed: String,
+}
+
+impl Trust {
+    /// What of all that `app` asks for is more than this allows; `None` if nothing is.
+    pub fn too_much(&self, app: &AppConfig) -> Option<TooMuch> {
+        if let Some(apps) = self.apps.as_ref().filter(|apps| !apps.contains(&app.name)) {
+            return Some(TooMuch::new(format!("be called {}", app.name), "apps", apps));
+        }
+        let stage = stage_name(app.stage);
+        if !self.stages.contains(&stage) {
+            return Some(TooMuch::new(format!("be in the stage {stage}"), "stages", &self.stages));
+        }
+        let (mut capabilities, mut read) = (app.capabilities.clone(), app.read.clone());
+        capabilities.retain(|it| !self.capabilities.contains(it));
+        read.retain(|path| !self.read.iter().any(|granted| path.starts_with(granted)));
+        let mut service_rights = app.service_rights.clone();
+        service_rights.retain(|it| !self.service_rights.contains(it));
+        let what = right_names(&capabilities, &read, &service_rights).join(", ");
+        let allowed = right_names(&self.capabilities, &self.read, &self.service_rights);
+        if !what.is_empty() {
+            return Some(TooMuch::new(format!("have {what}"), "capabilities", &allowed));
+        }
+        if let Some(service) = app.services.iter().find(|it| !self.services.contains(it)) {
+            let allowed: Vec<String> = self.services.iter().map(ToString::to_string).collect();
+            return Some(TooMuch::new(format!("use the service {service}"), "services", &allowed));
+        }
+        let hard = |limits: &Limits, limit: Limit| limits.of(limit).hard;
+        let beyond = |limit: &Limit| hard(&app.limits, *limit) > hard(&self.limits, *limit);
+        let limit = Limit::ALL.into_iter().find(beyond)?;
+        let shown = |limits| format!("{} = {}", limit.name(), limit.shown(hard(limits, limit)));
+        let what = format!("have the limit {}", shown(&app.limits));
+        Some(TooMuch::new(what, "limits", &[shown(&self.limits)]))
+    }
+}
+
+impl TooMuch {
+    fn new(what: String, key: &'static str, allowed: &[impl AsRef<str>]) -> Self {
+        let allowed: Vec<&str> = allowed.iter().map(AsRef::as_ref).collect();
+        let allowed = if allowed.is_empty() { "none".into() } else { allowed.join(", ") };
+        Self { what, key, allowed }
+    }
+}
+
+/// All of them.
+pub(super) fn read(value: Value<'_>, text: &str) -> Result<Vec<Trust>, Mistake> {
+    let expected = "tables that begin with [[trust]], in two brackets";
+    let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
+    if let Some(first) = tables.get(MOST) {
+        let what = format!("this is [[trust]] number {}; expected {MOST} at most", MOST + 1);
+        return Err(Mistake::new(first.at, what));
+    }
+    let mut all: Vec<(Trust, usize)> = Vec::new();
+    for table in tables {
+        let table = table.table("[[trust]]", &TRUST_KEYS)?;
+        let one = read_one(table)?;
+        // By its number, which is what a signature names.
+        let same = |(it, _): &&(Trust, usize)| it.key.id() == one.key.id() || it.name == one.name;
+        if let Some((_, at)) = all.iter().find(same) {
+            let what = format!(
+                "the [[trust]] in line {} has the same name or key; expected one of each",
+                line_of(text, *at)
+            );
+            return Err(Mistake::new(table.at, what));
+        }
+        all.push((one, table.at));
+    }
+    Ok(all.into_iter().map(|(trust, _)| trust).collect())
+}
+
+fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
+    let missing = |key: &str, what: &str| {
+        Mistake::new(table.at, format!("a [[trust]] without {key}; expected {key} = {what}"))
+    };
+    let form = "1 to 40 letters, digits, dots, hyphens or at signs";
+    let name = table.read("name", form, |it| it.text().filter(|name| is_developer(name)))?;
+    let name = name.ok_or_else(|| missing("name", form))?.to_owned();
+    let form = "a public key as `rosemary key new` or minisign shows it: 56 letters, RWQ first";
+    let key = table.read("key", form, |it| it.text()?.parse().ok())?;
+    let key = key.ok_or_else(|| missing("key", form))?;
+    let app = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
+    let apps = table.list("apps", "an app's name", app)?;
+    let stage = |it: &Value<'_>| {
+        let stages = ["guard", "control", "observe"];
+        stages.into_iter().find(|stage| Some(*stage) == it.text())
+    };
+    let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
+    let Listed { capabilities, read, service_rights } =
+        rights::listed(table)?.unwrap_or_default();
+    let default = Limits::default();
+    let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
+    let digest = |it: &Value<'_>| {
+        let text = it.text().filter(|text| text.len() == 64)?.to_ascii_lowercase();
+        text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(text)
+    };
+    let form = "the SHA-256 of a package, 64 hexadecimal digits, as `sha256sum` prints it";
+    let revoked_packages = table.list("revoked-packages", form, digest)?;
+    Ok(Trust {
+        name,
+        key,
+        apps,
+        stages: stages.unwrap_or(STAGES.into()),
+        capabilities,
+        read,
+        services: rights::services(table)?.unwrap_or_default(),
+        service_rights,
+        limits: limits.unwrap_or_default(),
+        revoked: table.read("revoked", "true or false", Value::boolean)?.unwrap_or(false),
+        revoked_packages: revoked_packages.unwrap_or_default(),
+    })
+}
+
+/// Whether a developer can be called that, in log lines.
+fn is_developer(name: &str) -> bool {
+    (1..=40).contains(&name.len())
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || b".-@_".contains(&it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+
+    fn parse(text: &str) -> Result<Vec<Trust>, String> {
+        let config = Config::parse("/rosemary.toml".into(), text.into());
+        config.map(|config| config.trust).map_err(|error| error.to_string())
+    }
+
+    fn acme(keys: &str) -> Trust {
+        let text = format!("[[trust]]\nname = \"acme\"\nkey = \"{KEY}\"\n{keys}");
+        parse(&text).unwrap().remove(0)
+    }
+
+    fn app(keys: &str) -> AppConfig {
+        let text = format!("[[app]]\nname = \"hub\"\n{keys}");
+        let config = Config::parse("/rosemary.toml".into(), text).unwrap();
+        config.app("hub").unwrap().clone()
+    }
+
+    #[test]
+    fn developer_of_whom_no_more_is_said_may_make_apps_that_send_nothing() {
+        let acme = acme("");
+        assert_eq!(acme.too_much(&app("capabilities = []")), None);
+        let more = acme.too_much(&app("capabilities = [\"flow.write\", \"experimenter:0x1\"]"));
+        let (what, allowed) = ("have flow.write, experimenter:0x00000001".into(), "none".into());
+        assert_eq!(more.unwrap(), TooMuch { what, key: "capabilities", allowed });
+        let guard = acme.too_much(&app("stage = \"guard\"\ncapabilities = []")).unwrap();
+        let (what, allowed) = ("be in the stage guard".into(), "control, observe".into());
+        assert_eq!(guard, TooMuch { what, key: "stages", allowed });
+    }
+
+    #[test]
+    fn app_within_what_is_granted_is_not_too_much_and_any_more_is() {
+        let acme = acme(
+            "apps = [\"hub\"]\nstages = [\"guard\"]\ncapabilities = [\"packet-out\", \"flow.write\"]",
+        );
+        let guard = app("stage = \"guard\"");
+        assert_eq!(acme.too_much(&guard), None);
+        let other = AppConfig { name: "other".into(), ..guard.clone() };
+        assert!(acme.too_much(&other).unwrap().what.contains("be called other"));
+        let mut any = guard;
+        any.capabilities.push(Capability::FlowWriteAny);
+        assert!(acme.too_much(&any).unwrap().what.contains("flow.write.any"));
+        assert!(acme.too_much(&app("")).unwrap().what.contains("in the stage control"));
+    }
+
+    #[test]
+    fn app_asks_for_no_higher_limits_than_the_default_or_those_granted() {
+        let asks = |trust: &str, limits: &str| {
+            let app = app(&format!("capabilities = []\nlimits = {{ {limits} }}"));
+            acme(trust).too_much(&app).map(|it| (it.what, it.allowed))
+        };
+        assert_eq!(asks("", "memory = \"512 MiB\""), None);
+        let (what, allowed) = asks("", "memory = \"513 MiB\"").unwrap();
+        assert_eq!(what, "have the limit memory = 513 MiB");
+        assert_eq!(allowed, "memory = 512 MiB");
+        assert_eq!(asks("limits = { memory = \"1 GiB\" }", "memory = \"513 MiB\""), None);
+    }
+
+    #[test]
+    fn services_and_rights_with_them_are_granted_by_name() {
+        let asks = |trust: &str, keys: &str| acme(trust).too_much(&app(keys)).map(|it| it.what);
+        let storage = "capabilities = []\nservices = [\"storage\"]";
+        assert_eq!(asks("", storage).as_deref(), Some("use the service storage"));
+        assert_eq!(asks("services = [\"storage\"]", storage), None);
+        let other = "capabilities = [\"storage.read:other\"]\nservices = [\"storage\"]";
+        let more = asks("services = [\"storage\"]", other);
+        assert_eq!(more.as_deref(), Some("have storage.read:other"));
+        assert_eq!(asks(other, other), None);
+    }
+
+    #[test]
+    fn path_is_granted_with_what_is_below_it_and_nothing_beside() {
+        let acme = acme("capabilities = [\"fs.read:/usr/share/geo\"]");
+        let asks = |path: &str| {
+            acme.too_much(&app(&format!("capabilities = [\"fs.read:{path}\"]"))).map(|it| it.what)
+        };
+        assert_eq!(asks("/usr/share/geo"), None);
+        assert_eq!(asks("/usr/share/geo/ip"), None);
+        assert_eq!(asks("/usr/share/geode").as_deref(), Some("have fs.read:/usr/share/geode"));
+        assert_eq!(asks("/usr/share").as_deref(), Some("have fs.read:/usr/share"));
+    }
+
+    #[test]
+    fn mistake_is_told_with_its_line() {
+        let second = format!("[[trust]]\nname = \"b\"\nkey = \"{KEY}\"\n");
+        for (text, line, part) in [
+            ("[[trust]]\nname = \"a\"".into(), 1, "without key"),
+            (format!("[[trust]]\nkey = \"{KEY}\""), 1, "without name"),
+            ("[[trust]]\nname = \"a\"\nkey = \"RWQ\"".into(), 3, "56 letters"),
+            (format!("{second}{}", second.replace('b', "c")), 4, "line 1 has the same"),
+            (format!("{second}revoked-packages = [\"abc\"]"), 4, "64 hexadecimal"),
+            (format!("{second}stages = [\"kernel\"]"), 4, "\"observe\""),
+            (format!("{second}host = \"kernel\""), 4, "unknown key"),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.starts_with(&format!("/rosemary.toml:{line}: ")), "{text}: {error}");
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_capability_has_the_name_by_which_it_is_read() {
+        for (name, known) in super::super::app::CAPABILITIES {
+            assert_eq!(right_names(&[known], &[], &[]), [name]);
+        }
+    }
+}

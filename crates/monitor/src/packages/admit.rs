@@ -1,0 +1,204 @@
+//! Letting a package in, or not: what `rosemary-security` says of it, held against what the operator
+//! trusts its developer with.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use security::control::{Answer, Request, Signed};
+use zone::wall::sha256;
+
+use super::{Files, Refused};
+use crate::child;
+use crate::config::{AppConfig, Manifest, Trust};
+use crate::error::StartError;
+use crate::places::Places;
+use crate::users::Users;
+
+/// Who looks at packages before they are let in.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    program: PathBuf,
+    users: Users,
+    trust: &'a [Trust],
+}
+
+/// A package that was let in.
+#[derive(Debug)]
+pub struct Admitted<'a> {
+    /// What it says of itself, all of which its developer may ask for.
+    pub manifest: Manifest,
+    /// Whose it is.
+    pub trust: &'a Trust,
+    /// The package's SHA-256, in hexadecimal digits.
+    pub sha256: String,
+    /// The object, sealed.
+    pub object: OwnedFd,
+    /// The object's SHA-256.
+    pub object_sha256: String,
+}
+
+impl<'a> Gate<'a> {
+    /// With the developers of `trust`.
+    ///
+    /// # Errors
+    /// [`StartError`]: the program that looks into packages is missing, or the users are not known.
+    pub fn new(trust: &'a [Trust]) -> Result<Self, StartError> {
+        Ok(Self { program: Places::security()?, users: Users::find()?, trust })
+    }
+
+    /// Lets `files` in, as the package of the app `name` if that is known; `installed`: they are in
+    /// the store, where a signature has one form.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn admit(
+        &self,
+        files: &Files,
+        name: Option<&str>,
+        installed: bool,
+    ) -> Result<Admitted<'a>, Refused> {
+        let request = Request {
+            run_as: self.users.for_nobody(),
+            keys: self.trust.iter().map(|trust| trust.key.to_string()).collect(),
+            installed,
+        };
+        let fds = [files.package.as_fd(), files.signature.as_fd()];
+        let signed = match child::ask(&self.program, &request, &fds).map_err(Refused::Unknown)? {
+            Answer::Signed(signed) => signed,
+            Answer::Refused(doubt) => return Err(doubt.into()),
+            Answer::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),
+        };
+        let trust = self.trust.get(signed.key);
+        let trust = trust.ok_or_else(|| lie("it was signed with a key that was not asked for"))?;
+        let manifest = allowed(trust, &signed, name)?;
+        let (object, object_sha256) = object(files, &signed).map_err(Refused::Unknown)?;
+        Ok(Admitted { manifest, trust, sha256: signed.sha256, object, object_sha256 })
+    }
+}
+
+impl Admitted<'_> {
+    /// Refuses an app that the operator's own words have made more of than its developer may ask for. How
+    /// much it may use is theirs alone.
+    ///
+    /// # Errors
+    /// [`Refused::TooMuch`].
+    pub fn check(&self, app: &AppConfig) -> Result<(), Refused> {
+        let mut app = app.clone();
+        app.limits.clone_from(&self.manifest.app.limits);
+        within(self.trust, &app)
+    }
+}
+
+fn within(trust: &Trust, app: &AppConfig) -> Result<(), Refused> {
+    match trust.too_much(app) {
+        Some(more) => Err(Refused::TooMuch { trust: trust.name.clone(), more }),
+        None => Ok(()),
+    }
+}
+
+/// The manifest of what was signed, if the operator has nothing against it.
+fn allowed(trust: &Trust, signed: &Signed, name: Option<&str>) -> Result<Manifest, Refused> {
+    if trust.revoked {
+        let (trust, key) = (trust.name.clone(), trust.key.id().to_string());
+        return Err(Refused::RevokedKey { trust, key });
+    }
+    if trust.revoked_packages.contains(&signed.sha256) {
+        let (trust, sha256) = (trust.name.clone(), signed.sha256.clone());
+        return Err(Refused::RevokedPackage { trust, sha256 });
+    }
+    let manifest = Manifest::parse(&signed.manifest)?;
+    if let Some(expected) = name.filter(|name| *name != manifest.app.name) {
+        let found = manifest.app.name;
+        return Err(Refused::OtherApp { found, expected: expected.into() });
+    }
+    within(trust, &manifest.app)?;
+    Ok(manifest)
+}
+
+/// The object of what was signed, sealed, and its digest, which is what it was said to be.
+fn object(files: &Files, signed: &Signed) -> io::Result<(OwnedFd, String)> {
+    let (at, size) = signed.object;
+    let package = File::from(files.package.try_clone()?);
+    let object = File::from(sys::shm::sealed_copy("object", &range(&package, at, size)?)?);
+    let found = sha256(&object)?;
+    if found != signed.object_sha256 {
+        return Err(io::Error::other("rosemary-security gave another digest than the object has"));
+    }
+    Ok((object.into(), found))
+}
+
+/// `size` bytes of `file` from `at` on, which must be there.
+fn range(file: &File, at: usize, size: usize) -> io::Result<Vec<u8>> {
+    let there = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    if at.checked_add(size).is_none_or(|end| end > there) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut bytes = vec![0; size];
+    file.read_exact_at(&mut bytes, at as u64)?;
+    Ok(bytes)
+}
+
+fn lie(what: &str) -> Refused {
+    Refused::Unknown(io::Error::other(format!("rosemary-security says that {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const MANIFEST: &str = "name = \"hub\"\nversion = \"1.0.0\"\ncapabilities = [\"flow.write\"]";
+
+    fn trust(keys: &str) -> Trust {
+        let text = format!(
+            "[[trust]]\nname = \"acme\"\n\
+             key = \"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"\n{keys}"
+        );
+        Config::parse("/rosemary.toml".into(), text).unwrap().trust.remove(0)
+    }
+
+    fn signed(manifest: &str) -> Signed {
+        Signed {
+            key: 0,
+            sha256: "ab".repeat(32),
+            manifest: manifest.into(),
+            object: (2, 6),
+            object_sha256: package::sha256(b"object"),
+        }
+    }
+
+    #[test]
+    fn each_refusal_of_the_operator_has_its_own_words() {
+        let says = |keys: &str, manifest: &str, name| {
+            allowed(&trust(keys), &signed(manifest), name).unwrap_err().to_string()
+        };
+        let granted = "capabilities = [\"flow.write\"]";
+        assert!(allowed(&trust(granted), &signed(MANIFEST), Some("hub")).is_ok());
+        let text = says("revoked = true", MANIFEST, None);
+        assert!(text.contains("E7620F1842B4E81F, which was revoked"), "{text}");
+        let revoked = format!("{granted}\nrevoked-packages = [\"{}\"]", "AB".repeat(32));
+        let text = says(&revoked, MANIFEST, None);
+        assert!(text.contains("this package was revoked"), "{text}");
+        let text = says(granted, MANIFEST, Some("firewall"));
+        assert!(text.contains("of the app hub, not of firewall"), "{text}");
+        let text = says("", MANIFEST, None);
+        assert!(text.contains("flow.write") && text.contains("\"acme\" allows"), "{text}");
+        let text = says(granted, "name = \"hub\"", None);
+        assert!(text.contains("app.toml:1: version is missing"), "{text}");
+    }
+
+    #[test]
+    fn object_that_is_not_where_or_what_was_said_is_not_taken() {
+        let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
+        let files = Files { package: sealed(b"..object"), signature: sealed(b"") };
+        let (memory, digest) = object(&files, &signed("")).unwrap();
+        assert_eq!(digest, sha256(&File::from(memory)).unwrap());
+        for place in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {
+            let signed = Signed { object: place, ..signed("") };
+            assert!(object(&files, &signed).is_err(), "{place:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The packages that are installed, and reading those that are not yet.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
+use rustix::fs::FlockOperation;
+
+use super::Refused;
+use crate::config::is_name;
+use crate::numbers::lock;
+use crate::places::read_file;
+
+/// The directory of the packages, in the state directory.
+const DIR: &str = "apps";
+
+/// Where packages are installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// A package and its signature, in memory that nobody can change.
+#[derive(Debug)]
+pub struct Files {
+    /// The package.
+    pub package: OwnedFd,
+    /// The text of its signature.
+    pub signature: OwnedFd,
+}
+
+impl Files {
+    /// Reads the package at `path`, and the signature beside it.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`] or [`Refused::Unsigned`].
+    pub fn read(path: &Path) -> Result<Self, Refused> {
+        let signature_path = signature_of(path);
+        let read = |path: &Path, most| {
+            let bytes = read_file(path, most as u64);
+            let bytes = bytes.and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
+            bytes.map_err(|source| Refused::Unreadable { path: path.to_owned(), source })
+        };
+        let package = read(path, MAX_PACKAGE)?;
+        match read(&signature_path, MAX_SIGNATURE) {
+            Err(Refused::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Err(Refused::Unsigned { signature: signature_path })
+            }
+            signature => Ok(Self { package, signature: signature? }),
+        }
+    }
+}
+
+impl Store {
+    /// That of an instance with this state directory.
+    pub fn of(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join(DIR) }
+    }
+
+    /// Where the package of the app `name` is, if it is installed.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.{EXTENSION}"))
+    }
+
+    /// Whether the app `name` is installed.
+    pub fn has(&self, name: &str) -> bool {
+        // What cannot be looked at is taken for there: reading it will say why.
+        !matches!(self.path(name).symlink_metadata(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Reads the package of the app `name`.
+    ///
+    /// # Errors
+    /// As [`Files::read`].
+    pub fn read(&self, name: &str) -> Result<Files, Refused> {
+        // Not between the two files of one that is just being installed.
+        let locked = File::open(&self.dir)
+            .and_then(|dir| lock(&dir, FlockOperation::NonBlockingLockShared).map(|()| dir));
+        let _held =
+            locked.map_err(|source| Refused::Unreadable { path: self.dir.clone(), source })?;
+        Files::read(&self.path(name))
+    }
+
+    /// The names of the apps that are installed, in order.
+    ///
+    /// # Errors
+    /// The directory is there and cannot be read.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let file = PathBuf::from(entry?.file_name());
+            let name = file.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
+            if file.extension().is_some_and(|it| it == EXTENSION) {
+                names.extend(name.map(ToOwned::to_owned));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Installs the package of the app `name`, in place of the one that is there. `files` were looked
+    /// into.
+    ///
+    /// # Errors
+    /// It cannot be written. What was there then still is.
+    pub fn install(&self, name: &str, files: &Files) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
+        let dir = File::open(&self.dir)?;
+        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        let path = self.path(name);
+        let signature = String::from_utf8(bytes_of(&files.signature)?).map_err(io::Error::other)?;
+        let signature: Signature = signature.parse().map_err(io::Error::other)?;
+        let contents = [
+            (path.clone(), bytes_of(&files.package)?),
+            (signature_of(&path), signature.installed().into_bytes()),
+        ];
+        for (path, bytes) in &contents {
+            write(&beside(path), bytes)?;
+        }
+        // Somebody who pulls the plug between the two has a package with another's signature: refused.
+        for (path, _) in &contents {
+            std::fs::rename(beside(path), path)?;
+        }
+        dir.sync_all()
+    }
+
+    /// Removes the package of the app `name`. Says whether it was there.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, name: &str) -> io::Result<bool> {
+        if !self.has(name) {
+            return Ok(false);
+        }
+        let dir = File::open(&self.dir)?;
+        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        let path = self.path(name);
+        std::fs::remove_file(&path)?;
+        match std::fs::remove_file(signature_of(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        dir.sync_all()?;
+        Ok(true)
+    }
+}
+
+/// Where the signature of the package at `path` is.
+pub fn signature_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{SIGNATURE_EXTENSION}"));
+    name.into()
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// What is in sealed memory.
+fn bytes_of(memory: &OwnedFd) -> io::Result<Vec<u8>> {
+    sys::shm::read_sealed(memory.try_clone()?, MAX_PACKAGE)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {} // of a command that was interrupted
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(package: &[u8], signature: &str) -> Files {
+        let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
+        Files { package: sealed(package), signature: sealed(signature.as_bytes()) }
+    }
+
+    fn signature() -> String {
+        let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+        minisign::sign(None, &pair.sk, &b"package"[..], None, None).unwrap().into_string()
+    }
+
+    #[test]
+    fn what_was_installed_is_found_replaced_and_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(&parent.path().join("new"));
+        assert!(!store.has("hub") && store.names().unwrap().is_empty());
+        let signature = signature();
+        store.install("hub", &files(b"one", &signature)).unwrap();
+        store.install("hub", &files(b"two", &signature)).unwrap();
+        store.install("a", &files(b"a", &signature)).unwrap();
+        assert_eq!(store.names().unwrap(), ["a", "hub"]);
+        let read = store.read("hub").unwrap();
+        assert_eq!(bytes_of(&read.package).unwrap(), b"two");
+        let text = String::from_utf8(bytes_of(&read.signature).unwrap()).unwrap();
+        assert!(text.parse::<Signature>().unwrap().is_installed());
+        assert!(store.remove("hub").unwrap());
+        assert!(!store.remove("hub").unwrap());
+        assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 2, "of a");
+    }
+
+    #[test]
+    fn package_without_a_signature_is_unsigned_and_not_unreadable() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hub.rosemary");
+        assert!(matches!(Files::read(&path), Err(Refused::Unreadable { .. })));
+        std::fs::write(&path, "package").unwrap();
+        let error = Files::read(&path).unwrap_err().to_string();
+        assert!(error.contains("hub.rosemary.minisig") && error.contains("app sign"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        for path in [pipe, "/dev/zero".into(), dir.path().to_owned()] {
+            assert!(matches!(Files::read(&path), Err(Refused::Unreadable { .. })), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Signatures and keys in minisign's formats, <https://jedisct1.github.io/minisign/>.
+//!
+//! ```text
+//! untrusted comment: anything                    not signed
+//! BASE64                                         "ED", the key's id (8 bytes), Ed25519 of BLAKE2b-512
+//! trusted comment: anything                      signed
+//! BASE64                                         Ed25519 of the signature above and the comment
+//! ```
+//!
+//! What is verified is the prehashed form alone ("ED"), which the tool writes since 2021. The text is
+//! taken in one form only: four lines, base64 as it is encoded, nothing else; with the first line fixed
+//! ([`INSTALLED_COMMENT`]) no byte of it can then be changed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The longest text of a signature, in bytes.
+pub const MAX_SIGNATURE: usize = 4096;
+
+/// The first line of a signature that lies beside an installed package.
+pub const INSTALLED_COMMENT: &str = "untrusted comment: installed by rosemary app install";
+
+const UNTRUSTED: &str = "untrusted comment: ";
+const TRUSTED: &str = "trusted comment: ";
+
+/// The algorithms' names: of a key, and of a signature of a hash.
+const KEY: &[u8] = b"Ed";
+const PREHASHED: &[u8] = b"ED";
+
+/// A developer's public key, as the second line of minisign's `.pub` files has it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct PublicKey {
+    text: String,
+    id: KeyId,
+    key: minisign_verify::PublicKey,
+}
+
+/// A key's number: 8 random bytes, which its signatures name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyId([u8; 8]);
+
+/// A signature of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    text: String,
+    id: KeyId,
+}
+
+/// A text is no signature that could be verified.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{0}")]
+pub struct SignatureFormat(String);
+
+/// The signature is not of these bytes by this key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the signature does not fit")]
+pub struct BadSignature;
+
+impl FromStr for PublicKey {
+    type Err = &'static str;
+
+    /// Takes the key alone, without the comment's line.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "a public key as `rosemary key new` or minisign shows it, 56 letters";
+        let bytes = STANDARD.decode(text).map_err(|_| FORM)?;
+        if bytes.len() != 42 || !bytes.starts_with(KEY) {
+            return Err(FORM);
+        }
+        let id = bytes[2..].first_chunk().copied().map(KeyId).ok_or(FORM)?;
+        let key = minisign_verify::PublicKey::from_base64(text).map_err(|_| FORM)?;
+        Ok(Self { text: text.to_owned(), id, key })
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> Self {
+        key.text
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl PublicKey {
+    /// Its number.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl fmt::Display for KeyId {
+    /// As the minisign tool prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", u64::from_le_bytes(self.0))
+    }
+}
+
+impl FromStr for Signature {
+    type Err = SignatureFormat;
+
+    fn from_str(text: &str) -> Result<Self, SignatureFormat> {
+        let no = |why: &str| Err(SignatureFormat(why.into()));
+        if text.len() > MAX_SIGNATURE {
+            return no("it is too long");
+        }
+        let lines: Vec<&str> = text.split('\n').collect();
+        let [untrusted, signature, trusted, global, ""] = lines.as_slice() else {
+            return no("it does not have the four lines of minisign's format");
+        };
+        if !untrusted.starts_with(UNTRUSTED)
+            || !trusted.starts_with(TRUSTED)
+            || text.contains(|letter: char| letter.is_control() && !"\n\t".contains(letter))
+        {
+            return no("its lines are not as in minisign's format");
+        }
+        let (Ok(signature), Ok(global)) = (STANDARD.decode(signature), STANDARD.decode(global))
+        else {
+            return no("it is not in base64");
+        };
+        if signature.len() != 74 || global.len() != 64 {
+            return no("its parts do not have the lengths of minisign's format");
+        }
+        let (algorithm, rest) = signature.split_at(2);
+        match algorithm {
+            PREHASHED => {}
+            KEY => return no("it is of minisign's old form, without a hash; sign it anew"),
+            _ => return no("its algorithm is not known"),
+        }
+        let id = rest.first_chunk().copied().map_or(KeyId([0; 8]), KeyId); // 72 bytes are there
+        Ok(Self { text: text.to_owned(), id })
+    }
+}
+
+impl Signature {
+    /// The number of the key that it says it was made with.
+    pub fn key_id(&self) -> KeyId {
+        self.id
+    }
+
+    /// The same signature, as it lies beside an installed package.
+    pub fn installed(&self) -> String {
+        let signed = self.text.split_once('\n').map_or("", |(_, signed)| signed);
+        format!("{INSTALLED_COMMENT}\n{signed}")
+    }
+
+    /// Whether it is in that form.
+    pub fn is_installed(&self) -> bool {
+        self.text.lines().next() == Some(INSTALLED_COMMENT)
+    }
+
+    /// Verifies that it was made of `package` by the owner of `key`.
+    ///
+    /// # Errors
+    /// [`BadSignature`].
+    pub fn verify(&self, package: &[u8], key: &PublicKey) -> Result<(), BadSignature> {
+        let signature = minisign_verify::Signature::decode(&self.text).map_err(|_| BadSignature)?;
+        key.key.verify(package, &signature, false).map_err(|_| BadSignature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use minisign::KeyPair;
+
+    use super::*;
+
+    const DATA: &[u8] = b"a package";
+
+    fn pair() -> (KeyPair, PublicKey) {
+        let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+        let key = pair.pk.to_base64().parse().unwrap();
+        (pair, key)
+    }
+
+    fn signed(pair: &KeyPair, data: &[u8]) -> String {
+        minisign::sign(None, &pair.sk, data, Some("trusted"), None).unwrap().into_string()
+    }
+
+    #[test]
+    fn signature_fits_its_bytes_and_its_key_and_nothing_else() {
+        let ((pair, key), (_, other)) = (pair(), pair());
+        let signature: Signature = signed(&pair, DATA).parse().unwrap();
+        assert_eq!(signature.key_id(), key.id());
+        signature.verify(DATA, &key).unwrap();
+        assert_eq!(signature.verify(b"A package", &key), Err(BadSignature));
+        assert_eq!(signature.verify(DATA, &other), Err(BadSignature));
+    }
+
+    #[test]
+    fn installed_signature_with_any_bit_changed_is_none() {
+        let (pair, key) = pair();
+        let signature: Signature = signed(&pair, DATA).parse().unwrap();
+        assert!(!signature.is_installed());
+        let text = signature.installed();
+        let takes = |text: &[u8]| {
+            let text = std::str::from_utf8(text).ok()?;
+            let signature: Signature = text.parse().ok()?;
+            (signature.is_installed() && signature.verify(DATA, &key).is_ok()).then_some(())
+        };
+        assert_eq!(takes(text.as_bytes()), Some(()));
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut changed = text.clone().into_bytes();
+                changed[at] ^= 1 << bit;
+                assert_eq!(takes(&changed), None, "byte {at}, bit {bit}");
+            }
+            assert_eq!(takes(&text.as_bytes()[..at]), None, "cut at {at}");
+        }
+        assert_eq!(takes(format!("{text}\n").as_bytes()), None);
+    }
+
+    #[test]
+    fn signature_of_another_key_with_the_same_number_does_not_fit() {
+        let ((mut forger, _), (_, key)) = (pair(), pair());
+        let number = STANDARD.decode(key.to_string()).unwrap();
+        forger.sk = {
+            let mut bytes = forger.sk.to_bytes();
+            let at = bytes.len() - 104; // number, secret key, checksum
+            bytes[at..at + 8].copy_from_slice(&number[2..10]);
+            minisign::SecretKey::from_bytes(&bytes).unwrap()
+        };
+        let signature: Signature = signed(&forger, DATA).parse().unwrap();
+        assert_eq!(signature.key_id(), key.id());
+        assert_eq!(signature.verify(DATA, &key), Err(BadSignature));
+    }
+
+    #[test]
+    fn keys_and_signatures_of_the_tool_are_taken_and_those_of_its_old_form_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        let run = |args: &[&str]| {
+            let output = Command::new("minisign").args(args).current_dir(path).output();
+            output.map(|output| assert!(output.status.success(), "{output:?}"))
+        };
+        if run(&["-GW", "-p", "p", "-s", "s"]).is_err() {
+            eprintln!("SKIPPED: the minisign tool is not installed");
+            assert!(std::env::var_os("ROSEMARY_REQUIRE_ALL").is_none());
+            return;
+        }
+        std::fs::write(path.join("f"), DATA).unwrap();
+        let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+        let key: PublicKey = text("p").lines().nth(1).unwrap().parse().unwrap();
+        assert!(text("p").lines().next().unwrap().ends_with(&key.id().to_string()));
+        run(&["-SW", "-s", "s", "-m", "f"]).unwrap();
+        text("f.minisig").parse::<Signature>().unwrap().verify(DATA, &key).unwrap();
+        run(&["-SlW", "-s", "s", "-m", "f"]).unwrap();
+        let error = text("f.minisig").parse::<Signature>().unwrap_err().to_string();
+        assert!(error.contains("old form"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_key_is_told_what_one_looks_like() {
+        let (_, key) = pair();
+        let text = key.to_string();
+        for wrong in ["", "RWQ", &text[1..], &text.replace("RWQ", "RWR")[..55], &format!("{text} ")]
+        {
+            assert!(wrong.parse::<PublicKey>().unwrap_err().contains("56 letters"), "{wrong}");
+        }
+    }
+}

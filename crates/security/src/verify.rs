@@ -1,0 +1,142 @@
+//! The order in which a package is doubted: first who signed it, then what is in it.
+
+use package::{Malformed, PublicKey, Signature, SignatureFormat};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::control::Signed;
+
+/// Why a package is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum Doubt {
+    /// What should be its signature is none.
+    #[error(
+        "its signature cannot be read: {0}; get the file that ends in .minisig from its developer again, \
+         or sign it with `rosemary app sign`"
+    )]
+    NoSignature(SignatureFormat),
+    /// The signature beside an installed package was written by somebody else.
+    #[error("its signature was changed since it was installed; install the package again")]
+    NotInstalled,
+    /// Nobody trusts the key.
+    #[error(
+        "it is signed with the key {key}, which no [[trust]] in the configuration has; if you trust that \
+         developer, add one with their public key (docs/packages.md shows it)"
+    )]
+    UnknownKey {
+        /// The key's number.
+        key: String,
+    },
+    /// The key that the signature names did not make it, or not of these bytes.
+    #[error(
+        "its signature does not fit: the package was changed after it had been signed with the key {key}, \
+         or somebody signed it who does not have that key; get both files from its developer again"
+    )]
+    Tampered {
+        /// The key's number.
+        key: String,
+    },
+    /// It is signed, and no package.
+    #[error("it is signed, but it is not a package: {0}; build it with `rosemary app build`")]
+    NotAPackage(Malformed),
+}
+
+/// Finds out who of `keys` signed `package`, and what is in it.
+///
+/// # Errors
+/// [`Doubt`].
+pub fn verify(
+    package: &[u8],
+    signature: &[u8],
+    keys: &[PublicKey],
+    installed: bool,
+) -> Result<Signed, Doubt> {
+    // What is not text fails as what it is then: no signature.
+    let signature = String::from_utf8_lossy(signature);
+    let signature: Signature = signature.parse().map_err(Doubt::NoSignature)?;
+    if installed && !signature.is_installed() {
+        return Err(Doubt::NotInstalled);
+    }
+    let id = signature.key_id();
+    let Some((number, key)) = keys.iter().enumerate().find(|(_, key)| key.id() == id) else {
+        return Err(Doubt::UnknownKey { key: id.to_string() });
+    };
+    let tampered = |_| Doubt::Tampered { key: id.to_string() };
+    signature.verify(package, key).map_err(tampered)?;
+    let contents = package::open(package).map_err(Doubt::NotAPackage)?;
+    Ok(Signed {
+        key: number,
+        sha256: package::sha256(package),
+        manifest: contents.manifest.to_owned(),
+        object: (contents.object.start, contents.object.len()),
+        object_sha256: contents.object_sha256,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use minisign::KeyPair;
+
+    use super::*;
+
+    fn pair() -> (KeyPair, PublicKey) {
+        let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+        let key = pair.pk.to_base64().parse().unwrap();
+        (pair, key)
+    }
+
+    fn sign(pair: &KeyPair, data: &[u8]) -> String {
+        minisign::sign(None, &pair.sk, data, None, None).unwrap().into_string()
+    }
+
+    #[test]
+    fn signed_package_is_told_with_its_key_and_where_its_object_is() {
+        let ((_, other), (pair, key)) = (pair(), pair());
+        let package = package::pack("name", b"object").unwrap();
+        let text = sign(&pair, &package);
+        let signed = verify(&package, text.as_bytes(), &[other, key], false).unwrap();
+        assert_eq!((signed.key, signed.manifest.as_str()), (1, "name"));
+        let (at, size) = signed.object;
+        assert_eq!(&package[at..at + size], b"object");
+        assert_eq!(signed.object_sha256, package::sha256(b"object"));
+    }
+
+    #[test]
+    fn each_doubt_has_its_own_words() {
+        let ((other, _), (pair, key)) = (pair(), pair());
+        let package = package::pack("name", b"object").unwrap();
+        let text = sign(&pair, &package);
+        let keys = [key];
+        let says = |package: &[u8], signature: &str, installed| {
+            verify(package, signature.as_bytes(), &keys, installed).unwrap_err().to_string()
+        };
+        assert!(says(&package, "", false).contains("cannot be read"));
+        assert!(says(&package, &text, true).contains("install the package again"));
+        assert!(says(&package, &sign(&other, &package), false).contains("no [[trust]]"));
+        let mut changed = package.clone();
+        changed[600] ^= 1;
+        assert!(says(&changed, &text, false).contains("was changed after"));
+        assert!(says(b"junk", &sign(&pair, b"junk"), false).contains("is not a package"));
+    }
+
+    #[test]
+    fn installed_package_with_any_byte_changed_is_refused() {
+        let (pair, key) = pair();
+        let package = package::pack("name", &[7; 700]).unwrap();
+        let text = sign(&pair, &package).parse::<Signature>().unwrap().installed();
+        let keys = [key];
+        verify(&package, text.as_bytes(), &keys, true).unwrap();
+        for at in 0..package.len() {
+            let mut changed = package.clone();
+            changed[at] ^= 0x10;
+            assert!(verify(&changed, text.as_bytes(), &keys, true).is_err(), "package, {at}");
+        }
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut changed = text.clone().into_bytes();
+                changed[at] ^= 1 << bit;
+                assert!(verify(&package, &changed, &keys, true).is_err(), "signature, {at}, {bit}");
+            }
+        }
+    }
+}

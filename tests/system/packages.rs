@@ -1,0 +1,323 @@
+//! Packages of apps: from the first line to a ping, and what is refused on the way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, LabError, Of, Rosemary};
+use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary, skip};
+use rustix::process::Signal;
+
+/// Where root's configuration is, and its packages.
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+const INSTALLED: &str = "/var/lib/rosemary/apps/hub.rosemary";
+
+const HUB: &str = "[[app]]\nname = \"hub\"\n";
+
+#[test]
+fn app_goes_from_its_first_line_to_another_ones_network_without_a_word_of_allowance() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        let package = joe.package(lab, "hub", "")?;
+        trust(&[&joe.trust("")], "")?;
+        let told = rosemary(lab, &["app", "verify", "--json", &package])?;
+        assert!(told.contains(r#""name":"hub","version":"0.1.0","signed_by":"joe""#), "{told}");
+        let list = || rosemary(lab, &["app", "list", "--json"]);
+        assert_eq!(list()?, "[]\n");
+        rosemary(lab, &["app", "install", &package])?;
+        assert!(list()?.contains(r#""refused":null"#), "{}", list()?);
+        trust(&[&joe.trust("")], HUB)?;
+
+        let up = Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        let mut net = Net::of(lab, Of::V1_3, up)?;
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        let status = net.status()?;
+        let app = status.app("hub").context("it runs")?;
+        assert_eq!((app.origin.as_str(), app.signed_by.as_deref()), ("package", Some("joe")));
+        let object = lab.run("sha256sum", &[&format!("{}/libhub.so", joe.dir("hub").display())])?;
+        assert_eq!(app.sha256.as_deref(), object.split_whitespace().next());
+        assert!(!net.rosemary.log().contains("UNSIGNED"));
+        net.rosemary.stop(Signal::TERM)?;
+
+        rosemary(lab, &["app", "remove", "hub"])?;
+        let error = refused(lab, &["up"])?;
+        assert!(
+            error.contains("the app hub is missing; looked for /var/lib/rosemary/apps"),
+            "{error}"
+        );
+        let error = refused(lab, &["app", "remove", "hub"])?;
+        assert!(error.contains("rosemary app list"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn packages_are_verified_by_the_minisign_tool_and_its_keys_sign_them_too() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        let package = joe.package(lab, "hub", "")?;
+        if lab.run("minisign", &["-v"]).is_err() {
+            skip(&anyhow::anyhow!("minisign is not installed; type: apt-get install minisign"));
+            return Ok(());
+        }
+        let key = joe.public()?;
+        let said = lab.run("minisign", &["-Vm", &package, "-P", &key])?;
+        assert!(said.contains("Signature and comment signature verified"), "{said}");
+        println!("{said}");
+
+        // And with the tool's own key, whose password takes a while to try.
+        let (public, secret) = (joe.home.join("m.pub"), joe.home.join("m.key"));
+        let (public, secret) = (public.display().to_string(), secret.display().to_string());
+        let twice = "printf 'a password\na password\n'";
+        lab.run("sh", &["-c", &format!("{twice} | minisign -G -p {public} -s {secret}")])?;
+        let sign = ["app", "sign", &package, "--key", &secret, "--password-file", &joe.password];
+        rosemary(lab, &sign)?;
+        lab.run("minisign", &["-Vm", &package, "-p", &public])?;
+        let key = fs::read_to_string(&public)?.lines().nth(1).context("a key")?.to_owned();
+        trust(&[&entry("tool", &key, GRANTED)], "")?;
+        rosemary(lab, &["app", "install", &package])?;
+        Ok(())
+    });
+}
+
+#[test]
+fn each_kind_of_bad_package_is_refused_with_its_own_words() {
+    in_a_lab(|lab| {
+        let [joe, eve] = ["joe", "eve"].map(|name| Developer::new(lab, name));
+        let (joe, eve) = (joe?, eve?);
+        let package = joe.package(lab, "hub", "")?;
+        let signature = format!("{package}.minisig");
+        let verify = || refused(lab, &["app", "verify", &package]);
+        let says = |error: anyhow::Result<String>, words: &[&str]| -> anyhow::Result<()> {
+            let error = error?;
+            println!("{}", error.trim_end());
+            ensure!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
+            Ok(())
+        };
+        trust(&[&eve.trust("")], "")?;
+        says(verify(), &["which no [[trust]] in the configuration has"])?;
+        trust(&[&joe.trust("revoked = true\n")], "")?;
+        says(verify(), &["which was revoked", "rosemary app remove"])?;
+        let sum = lab.run("sha256sum", &[&package])?;
+        let sum = sum.split_whitespace().next().context("a digest")?;
+        trust(&[&joe.trust(&format!("revoked-packages = [\"{sum}\"]\n"))], "")?;
+        says(verify(), &["this package was revoked", sum])?;
+        trust(&[&joe.trust("apps = [\"firewall\"]\n")], "")?;
+        says(verify(), &["asks to be called hub", "whose `apps` are firewall"])?;
+        trust(&[&joe.trust("stages = [\"observe\"]\n")], "")?;
+        says(verify(), &["asks to be in the stage control"])?;
+        trust(&[&entry("joe", &joe.public()?, "capabilities = [\"packet-out\"]\n")], "")?;
+        says(
+            verify(),
+            &["asks to have flow.write", "whose `capabilities` are packet-out", "Add it there"],
+        )?;
+
+        trust(&[&joe.trust(""), &eve.trust("")], "")?;
+        let (good, bytes) = (fs::read(&signature)?, fs::read(&package)?);
+        fs::remove_file(&signature)?;
+        says(verify(), &["it is not signed", "hub-0.1.0.rosemary.minisig"])?;
+        fs::write(&signature, "junk")?;
+        says(verify(), &["its signature cannot be read"])?;
+        fs::write(&signature, &good)?;
+        let mut changed = bytes.clone();
+        changed[3000] ^= 1;
+        fs::write(&package, &changed)?;
+        says(verify(), &["does not fit", "changed after it had been signed"])?;
+        fs::write(&package, &bytes)?;
+        // Eve's key, and joe's number before her signature.
+        eve.sign(lab, &package)?;
+        rosemary(lab, &["app", "verify", &package])?;
+        fs::write(&signature, with_number_of(&fs::read_to_string(&signature)?, &good)?)?;
+        says(verify(), &["does not fit", "who does not have that key"])?;
+        fs::write(&signature, &good)?;
+        rosemary(lab, &["app", "install", &package])?;
+
+        // The same words where it was installed before the operator changed their mind.
+        trust(&[&joe.trust("revoked = true\n")], HUB)?;
+        says(refused(lab, &["up"]), &["the app hub is not run", "which was revoked"])?;
+        let more = format!("{HUB}capabilities = [\"flow.write.any\"]\n");
+        trust(&[&joe.trust("")], &more)?;
+        says(refused(lab, &["up"]), &["asks to have flow.write.any", "\"joe\" allows"])?;
+        fs::copy(INSTALLED, "/var/lib/rosemary/apps/firewall.rosemary")?;
+        let minisig = format!("{INSTALLED}.minisig");
+        fs::copy(minisig, "/var/lib/rosemary/apps/firewall.rosemary.minisig")?;
+        trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\n")?;
+        says(refused(lab, &["up"]), &["of the app hub, not of firewall"])?;
+        // What is refused and not enabled keeps nobody from running.
+        trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\nenabled = false\n")?;
+        Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        Ok(())
+    });
+}
+
+#[test]
+fn installed_package_with_a_byte_flipped_does_not_start() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        let package = joe.package(lab, "hub", "")?;
+        trust(&[&joe.trust("")], "")?;
+        rosemary(lab, &["app", "install", &package])?;
+        trust(&[&joe.trust("")], HUB)?;
+        Rosemary::start_with(lab, &rosemary_binary(), &[])?.stop(Signal::TERM)?;
+        let mut refusals = 0;
+        // Every byte is tried where it costs no process: crates package and security.
+        for (path, step) in [(INSTALLED.to_owned(), 997), (format!("{INSTALLED}.minisig"), 23)] {
+            let bytes = fs::read(&path)?;
+            let last = bytes.len() - 1;
+            for at in (0..bytes.len()).step_by(step).chain([last]) {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                fs::write(&path, &flipped)?;
+                let error = refused(lab, &["up"])?;
+                ensure!(error.contains("the app hub is not run"), "{path}, byte {at}: {error}");
+                refusals += 1;
+            }
+            fs::write(&path, &bytes)?;
+        }
+        println!("{refusals} refused");
+        assert!(refusals > 30);
+        Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        Ok(())
+    });
+}
+
+#[test]
+fn bare_object_needs_to_be_allowed_and_is_told_loudly_then() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        joe.package(lab, "hub", "")?;
+        let object = joe.dir("hub").join("libhub.so");
+        fs::write(CONFIG, format!("{HUB}object = \"{}\"\n", object.display()))?;
+        let error = refused(lab, &["up"])?;
+        for words in ["which nobody signed", "rosemary up --allow-unsigned", "rosemary app build"] {
+            assert!(error.contains(words), "{error}");
+        }
+        let error = refused(lab, &["up", "--allow-unsigned", "--plain", "any"])?;
+        assert!(error.contains("leave one of them out"), "{error}");
+        let mut up = Rosemary::start_with(lab, &rosemary_binary(), &["--allow-unsigned"])?;
+        up.wait_for_log(&["WARN", "UNSIGNED", "hub"], SOON)?;
+        let apps = rosemary(lab, &["apps", "--json"])?;
+        assert!(apps.contains(r#""origin":"unsigned","signed_by":null"#), "{apps}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_of_another_developer_gets_another_number_and_only_when_the_first_is_removed() {
+    in_a_lab(|lab| {
+        let [joe, eve] = ["joe", "eve"].map(|name| Developer::new(lab, name));
+        let (joe, eve) = (joe?, eve?);
+        let trusted = [joe.trust(""), eve.trust("")];
+        let trusted: Vec<&str> = trusted.iter().map(String::as_str).collect();
+        trust(&trusted, HUB)?;
+        let number = |package: &str| -> anyhow::Result<u16> {
+            rosemary(lab, &["app", "install", package])?;
+            let mut up = Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+            let number = up.wait_for("it runs", SOON, |it| it.app("hub").map(|it| it.number))?;
+            up.stop(Signal::TERM)?;
+            Ok(number)
+        };
+        let packages = (joe.package(lab, "hub", "")?, eve.package(lab, "hub", "")?);
+        assert_eq!(number(&packages.0)?, 1);
+        let error = refused(lab, &["app", "install", &packages.1])?;
+        assert!(error.contains("was signed by joe") && error.contains("app remove hub"), "{error}");
+        rosemary(lab, &["app", "remove", "hub"])?;
+        assert_eq!(number(&packages.1)?, 2);
+        rosemary(lab, &["app", "remove", "hub"])?;
+        assert_eq!(number(&packages.0)?, 1);
+        Ok(())
+    });
+}
+
+/// What joe's and eve's apps may have, unless a test says otherwise.
+const GRANTED: &str = "capabilities = [\"packet-out\", \"flow.write\"]\n";
+
+/// A developer with keys.
+struct Developer {
+    name: &'static str,
+    home: PathBuf,
+    key: String,
+    password: String,
+}
+
+impl Developer {
+    fn new(lab: &Lab, name: &'static str) -> anyhow::Result<Self> {
+        let home = lab.files().join(name);
+        fs::create_dir(&home)?;
+        let path = |file: &str| home.join(file).display().to_string();
+        let (key, password) = (path("developer.key"), path("password"));
+        fs::write(&password, "a password\n")?;
+        let made = rosemary(lab, &["key", "new", "--key", &key, "--password-file", &password])?;
+        ensure!(made.starts_with("[[trust]]\n"), "{made}");
+        Ok(Self { name, home, key, password })
+    }
+
+    /// Their app `name`: made, with `keys` more in its manifest, compiled, packed and signed.
+    fn package(&self, lab: &Lab, name: &str, keys: &str) -> anyhow::Result<String> {
+        let dir = self.dir(name);
+        let path = dir.display().to_string();
+        let home = self.home.display().to_string();
+        rosemary(lab, &["app", "new", name, "--c", "--dir", &path])?;
+        let manifest = dir.join("app.toml");
+        fs::write(&manifest, fs::read_to_string(&manifest)? + keys)?;
+        let package = rosemary(lab, &["app", "build", &path, "--out", &home])?;
+        let package = package.trim().to_owned();
+        self.sign(lab, &package)?;
+        Ok(package)
+    }
+
+    fn sign(&self, lab: &Lab, package: &str) -> anyhow::Result<()> {
+        let by = ["--key", &self.key, "--password-file", &self.password];
+        rosemary(lab, &[&["app", "sign", package], &by[..]].concat())?;
+        Ok(())
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.home.join(name)
+    }
+
+    fn public(&self) -> anyhow::Result<String> {
+        let text = fs::read_to_string(Path::new(&self.key).with_extension("pub"))?;
+        Ok(text.lines().nth(1).context("a key")?.to_owned())
+    }
+
+    /// The operator's entry for them, with `keys` more.
+    fn trust(&self, keys: &str) -> String {
+        let key = self.public().unwrap_or_default();
+        entry(self.name, &key, &format!("{GRANTED}{keys}"))
+    }
+}
+
+fn entry(name: &str, key: &str, keys: &str) -> String {
+    format!("[[trust]]\nname = \"{name}\"\nkey = \"{key}\"\n{keys}")
+}
+
+/// Writes the operator's configuration.
+fn trust(entries: &[&str], apps: &str) -> std::io::Result<()> {
+    fs::write(CONFIG, entries.concat() + apps)
+}
+
+fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
+    lab.run(&rosemary_binary().display().to_string(), args)
+}
+
+/// What it says when it refuses, which it must, with the exit code for that.
+fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    let mut command: Command = lab.command("timeout");
+    let output = command.arg("20").arg(rosemary_binary()).args(args).output()?;
+    let said = String::from_utf8(output.stderr)?;
+    ensure!(output.status.code() == Some(1), "{args:?}: {}: {said}", output.status);
+    ensure!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
+    Ok(said)
+}
+
+/// The signature `text`, as if it had been made with the key of `other`.
+fn with_number_of(text: &str, other: &[u8]) -> anyhow::Result<String> {
+    let other = std::str::from_utf8(other)?;
+    let line = |text: &str| text.lines().nth(1).map(ToOwned::to_owned).context("a signature");
+    let (ours, its) = (line(text)?, line(other)?);
+    // The number ends in the tenth byte, which is in the fourteenth letter.
+    Ok(text.replacen(&ours, &format!("{}{}", &its[..14], &ours[14..]), 1))
+}
