@@ -47,8 +47,8 @@ fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Ans
         objects: &[],
         read: &[],
         tmp: None,
-        limits: LIMITS,
         network: false,
+        limits: LIMITS,
     };
     drop(jail.confine()?); // what it tries beyond is refused, and nobody has to be told
     let keys = request.keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
