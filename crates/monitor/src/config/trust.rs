@@ -153,8 +153,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
-    let Listed { capabilities, read, service_rights } =
-        rights::listed(table)?.unwrap_or_default();
+    let Listed { capabilities, read, service_rights } = rights::listed(table)?.unwrap_or_default();
     let default = Limits::default();
     let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
     let digest = |it: &Value<'_>| {
