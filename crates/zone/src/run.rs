@@ -231,6 +231,12 @@ impl Zone {
 
     /// Calls the application if there is something for it in ring `number`.
     fn turn_of(&mut self, number: usize) -> Result<Turn, ZoneError> {
+        let waits = self.rings.get(number).is_some_and(|ring| ring.records.is_waiting());
+        if waits {
+            // How long the application will take nobody knows: no other worker waits for that.
+            let others = self.rings.iter_mut().enumerate().filter(|(other, _)| *other != number);
+            others.for_each(|(_, ring)| ring.settle());
+        }
         let Some(ring) = self.rings.get_mut(number) else { return Ok(Turn::Idle) };
         self.app.host().ring = number;
         // Before the application looks: room that comes while it runs is more than it had.

@@ -54,10 +54,6 @@ pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 /// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
 const BUFFER: usize = 256 * 1024;
 
-/// What is read of one switch at once, in bytes: some hundred packet-ins, which are still in the
-/// core's first cache when apps look at them. The whole buffer is for what was cut before, and for TLS.
-const READ: usize = 32 * 1024;
-
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -233,11 +229,11 @@ impl Worker {
             }
             self.handshakes = HANDSHAKES;
             let mut commands = false;
-            for event in ready {
+            for event in &*ready {
                 let data = event.data.u64();
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
-                    LISTENER => self.accept(which, now),
+                    LISTENER => {} // below
                     LINK => {
                         if let Some(bell) = self.dispatch.links[which].down_bell() {
                             bell.silence();
@@ -245,6 +241,13 @@ impl Worker {
                     }
                     CONNECTION => self.told(which, event.flags),
                     _ => commands = true,
+                }
+            }
+            // After what was told of those that are in: a newcomer may get the place of one that left.
+            for event in &*ready {
+                let data = event.data.u64();
+                if data & !WHICH == LISTENER {
+                    self.accept((data & WHICH) as usize, now);
                 }
             }
             if commands && !self.obey(now) {
@@ -332,7 +335,7 @@ impl Worker {
         }
         let Some(most) = self.may_read(key, now) else { return false };
         let connection = &mut self.connections[key];
-        let input = connection.read(buffer, most.min(READ));
+        let input = connection.read(buffer, most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);

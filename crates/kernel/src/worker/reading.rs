@@ -23,10 +23,15 @@ use tracing::{info, warn};
 use super::Worker;
 use crate::connection::{Peer, Reading};
 use crate::link::News;
+use crate::pause::Full;
 
 /// What epoll is to tell of a connection.
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// What is read of one switch at once, in bytes: some hundred packet-ins, which are still in the
+/// core's first cache when apps look at them. The whole buffer is for what was cut before, and for TLS.
+const READ: usize = 32 * 1024;
 
 /// Connections that are read in a turn, so that apps are heard soon.
 const READS: usize = 256;
@@ -132,7 +137,9 @@ impl Worker {
         }
         connection.pause.read();
         switch.vital.refresh(now);
-        Some(pressure.room)
+        // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
+        let most = if pressure.full == Full::None { READ } else { usize::MAX };
+        Some(pressure.room.min(most))
     }
 
     /// Lets those be read that have waited long enough, or whose apps have room.

@@ -184,8 +184,13 @@ fn connect(host: &Host) -> Result<OwnedFd, String> {
     let each = PATIENCE / u32::try_from(addresses.len().max(1)).unwrap_or(1);
     let mut last = "the name has no address".to_owned();
     for address in addresses {
-        let connected = TcpStream::connect_timeout(&address, each)
-            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket.into()));
+        let connected = TcpStream::connect_timeout(&address, each).and_then(|socket| {
+            // Asked again, the system takes it for connected for good: one that was connected without
+            // waiting, and only once asked, can be connected anew by who is given it.
+            rustix::net::connect(&socket, &address)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
+        });
         match connected {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error.to_string(),

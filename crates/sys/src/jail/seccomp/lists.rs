@@ -39,13 +39,14 @@ impl Kind {
     /// What it may call. An entry stands once.
     pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
         let lists: &[&[Entry]] = match self {
-            Self::Zone => &[PROGRAM, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
-            Self::Security => &[PROGRAM, OLD_PROGRAM, CONTROL, GIVEN_FILES],
-            Self::Kernel => &[PROGRAM, OLD_PROGRAM, KERNEL, OLD_KERNEL],
-            Self::Storage => &[PROGRAM, OLD_PROGRAM, SERVICE, OWN_FILE],
-            Self::Broker => &[PROGRAM, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
+            Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
+            Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
+            Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
+            Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
+            Self::Broker => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Monitor => &[
                 PROGRAM,
+                MAKES,
                 OLD_PROGRAM,
                 FILES,
                 OLD_FILES,
@@ -89,8 +90,9 @@ pub enum Test {
     OneOfOrWithProc(u8, &'static [u32], &'static [u32]),
     /// The argument is the process's own number.
     OwnProcess(u8),
-    /// The argument is the control socket.
-    ControlSocket(u8),
+    /// As of sendmsg(2): the first argument is the control socket's number, and the third has no
+    /// `MSG_FASTOPEN`, as another socket may be given that number, and would be connected.
+    ControlSocket,
     /// The argument has the flags of open(2), and none with which a file can be made or changed. With
     /// such, who is told looks at the path.
     ToRead(u8),
@@ -106,10 +108,15 @@ const FCNTL: &[u32] = &[
     3,    // F_GETFL
     4,    // F_SETFL
     1030, // F_DUPFD_CLOEXEC
-    1031, // F_SETPIPE_SZ: how much a doorbell holds
-    1032, // F_GETPIPE_SZ
     1033, // F_ADD_SEALS
     1034, // F_GET_SEALS
+];
+
+/// The same, for who makes doorbells. Others could enlarge those that they hold.
+const FCNTL_OF_PIPES: &[u32] = &[
+    0, 1, 2, 3, 4, 1030, 1033, 1034, // as above
+    1031, // F_SETPIPE_SZ: how much a doorbell holds
+    1032, // F_GETPIPE_SZ
 ];
 
 /// What prctl(2) may be asked for.
@@ -149,6 +156,12 @@ const fn when(name: &'static str, number: c_long, test: Test) -> Entry {
     Entry { name, number, test }
 }
 
+/// Duplicates and modes of descriptors, seals of shared memory.
+const HOLDS: &[Entry] = &[when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL))];
+
+/// The same, and pipes.
+const MAKES: &[Entry] = &[when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL_OF_PIPES))];
+
 /// What any program in Rust or C needs, zones, kernel and apps alike.
 #[rustfmt::skip]
 const PROGRAM: &[Entry] = &[
@@ -159,7 +172,6 @@ const PROGRAM: &[Entry] = &[
     always("close", libc::SYS_close), // all
     always("fstat", libc::SYS_fstat), // sizes of shared memory; C's streams
     always("lseek", libc::SYS_lseek), // C's streams
-    when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL)), // duplicates and modes of descriptors, seals of shared memory
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
@@ -225,7 +237,7 @@ const OLD_PROGRAM: &[Entry] = &[];
 /// Sockets can be made, bound and connected by nobody here. With an address, sendto(2) would connect, too.
 #[rustfmt::skip]
 const CONTROL: &[Entry] = &[
-    when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket(0)), // an answer
+    when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket), // an answer
     always("recvmsg", libc::SYS_recvmsg), // a request, with its descriptors; a service's answer
     always("recvfrom", libc::SYS_recvfrom), // the size of the next request; from a connection
     when("sendto", libc::SYS_sendto, Test::Null(4)), // a request to a service; to a connection

@@ -109,7 +109,15 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
             one_of(index, values);
         }
         Test::OwnProcess(index) => one_of(index, &[own.pid]),
-        Test::ControlSocket(index) => one_of(index, &[own.control]),
+        Test::ControlSocket => body.extend([
+            load(argument(0, 0)),
+            jump_if_equal(own.control, 0, 3),
+            load(argument(2, 0)),
+            statement(BPF_ALU | BPF_AND | BPF_K, libc::MSG_FASTOPEN.cast_unsigned()),
+            jump_if_equal(0, 1, 0),
+            return_value(otherwise),
+            return_value(SECCOMP_RET_ALLOW),
+        ]),
         Test::Bits(index, mask, value) => {
             body.extend(masked(index, mask, value, otherwise));
         }
@@ -227,5 +235,11 @@ mod tests {
         }
         assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
         assert_eq!(run(&zone, libc::SYS_sendmsg, [4, 0, 0, 0, 0, 0]), REFUSED);
+        let and_connect = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
+        assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, and_connect, 0, 0, 0]), REFUSED);
+        let set_pipe_size = [0, 1031, 0, 0, 0, 0];
+        assert_eq!(run(&zone, libc::SYS_fcntl, set_pipe_size), REFUSED);
+        let kernel = of(Kind::Kernel, OWN, true);
+        assert_eq!(run(&kernel, libc::SYS_fcntl, set_pipe_size), SECCOMP_RET_ALLOW);
     }
 }
