@@ -20,6 +20,7 @@ mod kernel_app;
 mod kernel_killed;
 mod lab;
 mod limits;
+mod link_monitor;
 mod mininet;
 mod offences;
 mod packages;
