@@ -10,6 +10,7 @@ mod claims;
 mod configuration;
 mod deaths;
 mod demo;
+mod filling;
 mod firewall;
 mod garbage;
 mod granted;
