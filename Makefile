@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak miri man bench bench-long peers
+.PHONY: help build demo check loom test hostile soak miri man bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -83,6 +83,10 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 
 # What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
+
+figures: build ## three of Rosemary's published figures, beside os-ken from PyPI: minutes
+	@.ci/need $(LAB) cc python3
+	@for number in 16 17 4_18; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
 
 soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times: minutes
 	@.ci/need $(LAB) tshark

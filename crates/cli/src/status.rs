@@ -166,6 +166,7 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kernel::query::Fullest;
     use monitor::admin::{KernelStatus, MonitorStatus, ServiceStatus};
     use monitor::supervise::State;
 
@@ -218,7 +219,14 @@ mod tests {
                 ports: 2,
                 n_tables: 254,
                 table_size: Some(1_000_000),
-                flows_at_start: Some(0),
+                flows: Some(95),
+                fullest: Some(Fullest {
+                    table: 0,
+                    flows: 95,
+                    size: 100,
+                    nearly_full: true,
+                    app: Some("learning-switch".into()),
+                }),
                 packet_ins: 5,
                 dropped: 0,
                 pauses: 0,
@@ -245,7 +253,8 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
-            r#""n_tables":254,"table_size":1000000,"flows_at_start":0,"#,
+            r#""n_tables":254,"table_size":1000000,"flows":95,"fullest":{"table":0,"flows":95,"#,
+            r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"errors":0}],"switches_error":null}"#
         );
@@ -274,8 +283,8 @@ kernel                     running  2                0         -
 service storage            running  3    1879113729  0         -
 app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0
+SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS  FLOWS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0       95, table 0 nearly full (95 of 100, most by learning-switch)
 "
         );
     }

@@ -1,8 +1,10 @@
 //! `rosemary switches`: the connected switches, as the kernel knows them.
 
+use std::fmt::Write as _;
+
 use anyhow::Context as _;
 use clap::Args;
-use kernel::query::SwitchStatus;
+use kernel::query::{Fullest, SwitchStatus};
 use monitor::options::Place;
 
 use crate::ask::Monitor;
@@ -53,6 +55,7 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> String {
         "PACKET-OUTS",
         "REFUSED",
         "ERRORS",
+        "FLOWS",
     ]);
     for switch in switches {
         table.row([
@@ -69,7 +72,18 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> String {
             &switch.packet_outs.to_string(),
             &switch.refused.to_string(),
             &switch.errors.to_string(),
+            &flows(switch),
         ]);
     }
     table.text()
+}
+
+/// How many flows it has, and what fills up.
+fn flows(switch: &SwitchStatus) -> String {
+    let mut text = switch.flows.map_or("-".to_owned(), |flows| flows.to_string());
+    if let Some(Fullest { table, flows, size, nearly_full: true, app }) = &switch.fullest {
+        let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
+        let _ = write!(text, ", table {table} nearly full ({flows} of {size}{most})"); // a String takes all
+    }
+    text
 }

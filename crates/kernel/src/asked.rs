@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use openflow::Kind;
 
 use crate::check::Expects;
+use crate::control::AppId;
 
 /// Messages of which errors are led back, per connection; a power of two.
 const RECENT: usize = 1024;
@@ -58,6 +59,8 @@ pub(crate) enum By {
     App(Sender),
     /// An operator, by the number that the server gave the question.
     Operator(u64),
+    /// The kernel, for how many flows an app has.
+    Kernel(AppId),
 }
 
 /// The tables of one connection.
@@ -100,7 +103,7 @@ impl Asked {
     pub(crate) fn has_room(&self, sender: Sender) -> bool {
         let apps = self.open.iter().filter_map(|open| match open.by {
             By::App(other) => Some(other),
-            By::Operator(_) => None,
+            By::Operator(_) | By::Kernel(_) => None,
         });
         let (all, own) = apps.fold((0, 0), |(all, own), other| {
             let is_own = other.link == sender.link && other.life == sender.life;
@@ -136,6 +139,12 @@ impl Asked {
             self.push(xid, By::Operator(question), expects, now);
         }
         room
+    }
+
+    /// Notes a request of the kernel itself, of which there is one at a time for each app.
+    pub(crate) fn kernel_asks(&mut self, xid: u32, app: AppId, expects: Expects, now: Instant) {
+        self.open.retain(|open| open.by != By::Kernel(app)); // one that was never answered
+        self.push(xid, By::Kernel(app), expects, now);
     }
 
     fn push(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
@@ -198,7 +207,7 @@ impl Asked {
         self.open.retain(|open| {
             let silence = now.saturating_duration_since(open.heard);
             let over = match open.by {
-                By::App(_) => silence >= PATIENCE,
+                By::App(_) | By::Kernel(_) => silence >= PATIENCE,
                 By::Operator(_) => {
                     silence >= OPERATORS_PATIENCE
                         || now.saturating_duration_since(open.began) >= LONGEST_ANSWER
@@ -214,7 +223,7 @@ impl Asked {
     /// The operators' questions that are open: the switch is gone.
     pub(crate) fn questions(&self) -> impl Iterator<Item = u64> {
         self.open.iter().filter_map(|open| match open.by {
-            By::App(_) => None,
+            By::App(_) | By::Kernel(_) => None,
             By::Operator(question) => Some(question),
         })
     }

@@ -20,6 +20,7 @@
 //! | `check` | what an app may send, and whose it is then |
 //! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
+//! | `occupancy` | how full a switch's tables are, and with whose flows |
 //! | `wall` | how it confines itself |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //! | `rate` | how much outsiders can write into the log |
@@ -44,6 +45,7 @@ mod frame;
 mod given;
 mod held;
 pub mod link;
+mod occupancy;
 mod pause;
 mod plan;
 pub mod policy;

@@ -20,6 +20,8 @@ pub struct Policy {
     pub capabilities: Vec<Capability>,
     /// Messages it may send per second.
     pub quota: Quota,
+    /// Flows it may have in each switch.
+    pub flows: u32,
 }
 
 /// When packets reach an app.
@@ -113,6 +115,7 @@ impl Default for Policy {
             band: Band { lowest: 1, highest: 65_535 },
             capabilities: vec![Capability::PacketOut, Capability::FlowWrite],
             quota: Quota::NONE,
+            flows: u32::MAX,
         }
     }
 }

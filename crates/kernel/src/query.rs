@@ -36,7 +36,7 @@ pub const FLOWS_PATIENCE: Duration = Duration::from_secs(25);
 pub const LONGEST_TEXT: usize = 8 * 1024;
 
 /// Most switches in one reply.
-pub const PAGE: usize = 256;
+pub const PAGE: usize = 192;
 
 /// The kernel to an operator's command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,9 +141,12 @@ pub struct SwitchStatus {
     /// Flows that its first table holds at most; `None` if it does not say.
     #[serde(default)]
     pub table_size: Option<u32>,
-    /// Flows that it had in all its tables when it was connected; `None` if it does not say.
+    /// Flows in all its tables: what it told last, and what was added since. `None` if it does not say.
     #[serde(default)]
-    pub flows_at_start: Option<u64>,
+    pub flows: Option<u64>,
+    /// The table with the most flows for its size; `None` if all are empty, or of no size that it states.
+    #[serde(default)]
+    pub fullest: Option<Fullest>,
     /// Packet-ins it sent.
     pub packet_ins: u64,
     /// Packet-ins that an app did not get because it did not keep up, for each app.
@@ -162,6 +165,22 @@ pub struct SwitchStatus {
     pub refused: u64,
     /// Error messages it sent.
     pub errors: u64,
+}
+
+/// A flow table that fills.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fullest {
+    /// Its number.
+    pub table: u8,
+    /// Flows in it: what the switch told last, and what was added since.
+    pub flows: u64,
+    /// Flows that it can hold.
+    pub size: u32,
+    /// The switch has told that nine tenths of it or more are in use, and not since that it is less than
+    /// eight.
+    pub nearly_full: bool,
+    /// Then, the app that has added most of late; `None` if none has.
+    pub app: Option<String>,
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use dal::drivers::openflow::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
 use crate::given::Given;
+use crate::occupancy::{Change, Occupancy};
 use crate::pause::PATIENCE;
-use crate::query::SwitchStatus;
+use crate::query::{Fullest, SwitchStatus};
 
 /// A switch that can be used.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Switch {
     pub(crate) vital: Vital,
     /// Whom the packets were given that it keeps.
     pub(crate) given: Given,
+    pub(crate) occupancy: Occupancy,
 }
 
 /// How many of its vital packet-ins may still be put where full apps keep room for such.
@@ -101,6 +103,7 @@ impl Switch {
     pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
         Self {
             given: Given::new(info.n_buffers),
+            occupancy: Occupancy::default(),
             dpid: info.dpid,
             version: info.version,
             epoch,
@@ -114,13 +117,41 @@ impl Switch {
         }
     }
 
-    /// Takes in what it said about some of its tables.
-    pub(crate) fn tables(&mut self, tables: Vec<Table>) {
+    /// Takes in what it said about some of its tables; what is new about how full they are.
+    pub(crate) fn tables(&mut self, tables: Vec<Table>) -> Vec<(u8, Change)> {
+        let mut changes = Vec::new();
         for table in tables {
             let known = self.tables.entry(table.table_id).or_insert(table);
             known.max_entries = table.max_entries.or(known.max_entries);
             known.active_count = table.active_count.or(known.active_count);
+            if let Some(flows) = known.active_count {
+                let change = self.occupancy.told(table.table_id, flows, known.max_entries);
+                changes.extend(change.map(|change| (table.table_id, change)));
+            }
         }
+        changes
+    }
+
+    /// An add of the app in this slot goes to a table.
+    pub(crate) fn added(&mut self, slot: usize, table: u8) {
+        let known = self.tables.get(&table);
+        let told = known.and_then(|it| it.active_count);
+        self.occupancy.added(slot, table, told, known.and_then(|it| it.max_entries));
+    }
+
+    /// How many flows a table has, about: what it told, and what was added since.
+    fn flows_in(&self, table: &Table) -> Option<u64> {
+        let added = self.occupancy.added_since(table.table_id);
+        table.active_count.map(|told| u64::from(told) + u64::from(added))
+    }
+
+    /// The table with the most flows for its size: its number, flows and size.
+    pub(crate) fn fullest(&self) -> Option<(u8, u64, u32)> {
+        let tables = self.tables.values().filter_map(|table| {
+            let size = table.max_entries.filter(|size| *size > 0)?;
+            Some((table.table_id, self.flows_in(table).filter(|flows| *flows > 0)?, size))
+        });
+        tables.max_by_key(|(_, flows, size)| flows.saturating_mul(1 << 32) / u64::from(*size))
     }
 
     /// How many ports it has, its own to the machine that it runs on (`LOCAL`) left out.
@@ -129,7 +160,12 @@ impl Switch {
     }
 
     /// What operators are told about it.
-    pub(crate) fn status(&self, address: SocketAddr, transport: &str) -> SwitchStatus {
+    pub(crate) fn status(
+        &self,
+        address: SocketAddr,
+        transport: &str,
+        fullest: Option<Fullest>,
+    ) -> SwitchStatus {
         let Counters {
             packet_ins,
             dropped,
@@ -149,11 +185,12 @@ impl Switch {
             ports: self.ports_that_lead_out(),
             n_tables: self.n_tables,
             table_size: self.tables.get(&0).and_then(|table| table.max_entries),
-            flows_at_start: self
+            flows: self
                 .tables
                 .values()
-                .filter_map(|table| table.active_count.map(u64::from))
+                .filter_map(|table| self.flows_in(table))
                 .reduce(u64::saturating_add),
+            fullest,
             packet_ins,
             dropped,
             pauses,
@@ -182,17 +219,14 @@ mod tests {
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
-        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp");
-        assert_eq!((status(&switch).table_size, status(&switch).flows_at_start), (None, None));
+        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp", None);
+        assert_eq!((status(&switch).table_size, status(&switch).flows), (None, None));
         let table =
             |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
         switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))]);
         switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)]);
         let status = status(&switch);
-        assert_eq!(
-            (status.n_tables, status.table_size, status.flows_at_start),
-            (2, Some(1000), Some(7))
-        );
+        assert_eq!((status.n_tables, status.table_size, status.flows), (2, Some(1000), Some(7)));
     }
     #[test]
     fn port_of_its_own_machine_is_not_counted_among_those_that_lead_out() {

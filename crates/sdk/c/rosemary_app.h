@@ -125,7 +125,9 @@ enum {
     /* More messages in this second than the operator allows. */
     ROSEMARY_REFUSED_QUOTA = 13,
     /* Too many requests of this application wait for this switch's answer, or of all of them. */
-    ROSEMARY_REFUSED_UNANSWERED = 14
+    ROSEMARY_REFUSED_UNANSWERED = 14,
+    /* This application has as many flows in this switch as the operator allows. */
+    ROSEMARY_REFUSED_FLOWS = 15
 };
 
 /* What an application may use so much of and no more, with its unit. */

@@ -246,6 +246,49 @@ impl<'lab> Switch<'lab> {
         Ok(())
     }
 
+    /// Lets its table 0 hold so many flows and no more, and connects anew, as it says at its connection how
+    /// many that are.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn hold_flows(&self, most: u32) -> Result<(), LabError> {
+        let limit = format!("flow_limit={most}");
+        let table = ["--id=@table", "create", "Flow_Table", &limit, "overflow_policy=refuse"];
+        let set = ["--", "set", "bridge", &self.name, "flow_tables:0=@table"];
+        vsctl(self.lab, &[&["--"], &table[..], &set[..]].concat())?;
+        vsctl(self.lab, &["del-controller", &self.name])?;
+        self.connect_to("tcp:127.0.0.1:6653")
+    }
+
+    /// Links it with another bridge. The ports have the names of both: `s1-s2` here, `s2-s1` there.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn link_to(&self, other: &Switch<'_>) -> Result<(), LabError> {
+        let (here, there) =
+            (format!("{}-{}", self.name, other.name), format!("{}-{}", other.name, self.name));
+        for (switch, port, peer) in [(self, &here, &there), (other, &there, &here)] {
+            let peer = format!("options:peer={peer}");
+            let set = ["--", "set", "interface", port, "type=patch", &peer];
+            vsctl(self.lab, &[&["add-port", &switch.name, port], &set[..]].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Ends what [`link_to`](Self::link_to) made.
+    ///
+    /// # Errors
+    /// What Open vSwitch said.
+    pub fn unlink_from(&self, other: &Switch<'_>) -> Result<(), LabError> {
+        for (switch, peer) in [(self, other), (other, self)] {
+            vsctl(
+                self.lab,
+                &["del-port", &switch.name, &format!("{}-{}", switch.name, peer.name)],
+            )?;
+        }
+        Ok(())
+    }
+
     /// Plugs an interface of the lab into the next free port and returns the port's number.
     pub(super) fn plug(&self, interface: &str) -> Result<u16, LabError> {
         let port = self.ports.get() + 1;

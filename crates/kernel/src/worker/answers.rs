@@ -27,6 +27,7 @@ impl Worker {
         let sender = match answers.by {
             By::App(sender) => sender,
             By::Operator(question) => return self.part(question, &answers, message),
+            By::Kernel(app) => return self.counted(key, app, message),
         };
         let Some(link) = living(&mut self.dispatch.links, sender) else { return };
         if answers.broken {
@@ -116,6 +117,7 @@ impl Worker {
                     }
                 }
                 By::Operator(question) => questions.push(question),
+                By::Kernel(_) => {} // asked again when it matters
             });
         }
         for question in questions {

@@ -8,6 +8,7 @@ use sdk::Refusal;
 use sys::ring::{DEFAULT_CAPACITY, Down, PeerFault};
 use tracing::{debug, warn};
 
+use super::filling::count_flows;
 use super::roster::Entry;
 use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
@@ -16,6 +17,7 @@ use crate::check::{Allowed, Rights};
 use crate::control::AppId;
 use crate::link::Link;
 use crate::link::part::Part;
+use crate::occupancy;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
@@ -90,8 +92,15 @@ impl Worker {
             Allowed::Request(expects) => Some(expects),
             _ => None,
         };
+        let adds = match allowed {
+            Allowed::FlowMod { .. } => occupancy::adds(version, message),
+            _ => None,
+        };
+        let most = link.policy.flows;
         let why_not = if full {
             Some(Refusal::Full)
+        } else if adds.is_some() && !switch.occupancy.has_room(index, most) {
+            Some(Refusal::Flows)
         } else if asks.is_some() && !connection.asked.has_room(sender) {
             Some(Refusal::Unanswered)
         } else if !link.spent.spend(allowed, link.policy.quota, now) {
@@ -101,7 +110,13 @@ impl Worker {
         };
         if let Some(why_not) = why_not {
             rewrite::own_words(version, message); // as the app wrote it
+            if why_not == Refusal::Flows {
+                count_flows(connection, (index, link.app), most, now);
+            }
             return Err(why_not);
+        }
+        if let Some(table) = adds {
+            switch.added(index, table);
         }
         match allowed {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
@@ -121,6 +136,9 @@ impl Worker {
         if allowed == (Allowed::FlowMod { sweeps: true }) {
             let xid = connection.session.xid();
             table_miss(version, xid, &mut connection.out);
+        }
+        if adds.is_some() {
+            count_flows(connection, (index, link.app), most, now);
         }
         if !connection.dirty {
             connection.dirty = true;

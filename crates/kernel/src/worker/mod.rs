@@ -12,6 +12,7 @@
 mod adopt;
 mod answers;
 mod apps;
+mod filling;
 mod flows;
 mod hosted;
 mod reading;
@@ -434,6 +435,7 @@ impl Worker {
             } else if connection.is_stuck(now) {
                 over.push((key, DOES_NOT_READ.to_owned()));
             }
+            filling::ask_tables(connection, now);
             if connection.has_output() && !connection.dirty && !connection.is_blocked() {
                 connection.dirty = true;
                 self.dirty.push(key);

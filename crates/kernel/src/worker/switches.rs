@@ -119,7 +119,7 @@ impl Worker {
                     warn!(%address, %error, suppressed, "left out a malformed message");
                 }
             }
-            (Event::Told(Told::Tables(tables)), Some(switch)) => switch.tables(tables),
+            (Event::Told(Told::Tables(tables)), Some(_)) => self.tables_told(key, tables),
             (Event::Told(told), Some(switch)) => {
                 debug!(dpid = %switch.dpid, ?told, "switch told of itself");
             }
@@ -236,10 +236,9 @@ impl Worker {
         let more = dpids.len() > PAGE;
         let page = dpids.iter().take(PAGE).filter_map(|(_, key)| {
             let connection = self.connections.get(*key)?;
-            connection
-                .switch
-                .as_ref()
-                .map(|switch| switch.status(connection.address, connection.transport()))
+            let switch = connection.switch.as_ref()?;
+            let fullest = self.fullest(switch);
+            Some(switch.status(connection.address, connection.transport(), fullest))
         });
         (page.collect(), more)
     }

@@ -14,7 +14,7 @@ use super::rights::{self, Granted, ServiceRight};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 14] = [
+pub const APP_KEYS: [&str; 15] = [
     "name",
     "object",
     "config",
@@ -26,6 +26,7 @@ pub const APP_KEYS: [&str; 14] = [
     "dpids",
     "band",
     "capabilities",
+    "flows",
     "services",
     "limits",
     "hang-seconds",
@@ -74,6 +75,8 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// What it may read of the machine's files.
     pub read: Vec<PathBuf>,
+    /// Flows it may have in each switch.
+    pub flows: u32,
     /// The services that it reaches.
     pub services: Vec<Service>,
     /// What it may with them, beyond what is its own there.
@@ -101,6 +104,7 @@ impl AppConfig {
             band: None,
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
+            flows: u32::MAX,
             services: Vec::new(),
             service_rights: Vec::new(),
             limits: Limits::default(),
@@ -182,6 +186,11 @@ impl AppConfig {
             band,
             capabilities,
             read,
+            flows: table
+                .read("flows", &format!("a number of flows, 0 to {}", u32::MAX), |it| {
+                    u32::try_from(it.number()?).ok()
+                })?
+                .unwrap_or(u32::MAX),
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),

@@ -255,6 +255,7 @@ impl Config {
             band,
             capabilities: app.capabilities.clone(),
             quota: app.quota(),
+            flows: app.flows,
         };
         Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
     }

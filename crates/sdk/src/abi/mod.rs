@@ -100,12 +100,14 @@ pub enum Refusal {
     Quota = 13,
     /// Too many requests of the application wait for this switch's answer, or of all of them.
     Unanswered = 14,
+    /// The application has as many flows in this switch as the operator allows.
+    Flows = 15,
 }
 
 impl Refusal {
     /// From its number on the wire.
     pub fn from_wire(number: u8) -> Option<Self> {
-        const ALL: [Refusal; 14] = [
+        const ALL: [Refusal; 15] = [
             Refusal::NoSwitch,
             Refusal::Epoch,
             Refusal::Shape,
@@ -120,6 +122,7 @@ impl Refusal {
             Refusal::Action,
             Refusal::Quota,
             Refusal::Unanswered,
+            Refusal::Flows,
         ];
         ALL.into_iter().find(|refusal| *refusal as u8 == number)
     }
@@ -142,6 +145,7 @@ impl std::fmt::Display for Refusal {
             Self::Action => "an action, instruction or field that may not be used",
             Self::Quota => "more messages in a second than the operator allows",
             Self::Unanswered => "too many requests wait for the switch's answer",
+            Self::Flows => "it has as many flows in this switch as the operator allows",
         })
     }
 }

@@ -64,6 +64,12 @@ impl Inventory {
         }
     }
 
+    /// Asks again how full its tables are; `xid` is not in use.
+    pub(super) fn ask_tables(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
+        say(out, |out| MultipartRequest::Table.encode(version, xid, out));
+        self.stats = Some(xid);
+    }
+
     /// Whether a message of the switch with this transaction id is an answer to us.
     pub(super) fn is_open(&self, xid: u32) -> bool {
         [self.config, self.stats, self.features].contains(&Some(xid))

@@ -169,6 +169,14 @@ impl Session {
         }
     }
 
+    /// Asks the switch how full its tables are; it answers with [`Told::Tables`].
+    pub fn ask_tables(&mut self, out: &mut Vec<u8>) {
+        if let State::Up(version) = self.state {
+            let xid = self.xid();
+            self.inventory.ask_tables(version, xid, out);
+        }
+    }
+
     /// A transaction id that this session has not used for a while.
     pub fn xid(&mut self) -> u32 {
         let xid = self.next_xid;

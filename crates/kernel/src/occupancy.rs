@@ -1,0 +1,394 @@
+//! How full a switch's flow tables are, and how many flows an app has there (design §10,
+//! *Rosemary §3.2.4*).
+//!
+//! Between two answers of the switch all that is known is what was sent to be added: an estimate, because an
+//! add may replace a flow or be refused, and flows go by themselves. **The estimate says when to ask
+//! again; only what the switch says decides**: whether the operator is alerted, and whether an app has as
+//! many flows as it may. So an app can have more for the moment that an answer takes.
+//!
+//! A switch to which nobody adds anything is not asked: its tables cannot fill.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, Version};
+
+use crate::check::{APP_SHIFT, OWN_BITS};
+use crate::control::AppId;
+
+/// A table with so many hundredths of its flows is nearly full; with fewer than the second it has room
+/// again.
+const NEARLY_FULL: u64 = 90;
+const ROOM_AGAIN: u64 = 80;
+
+/// From one question about the tables to the next: as long as something is added, and when the estimate
+/// says that one is nearly full.
+const EVERY: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(1);
+
+/// From one count of an app's flows to the next.
+const COUNT_EVERY: Duration = Duration::from_millis(20);
+
+/// When an unanswered count is asked again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where table and command are in a 1.3 flow-mod, and the command in a 1.0 one, in bytes.
+const TABLE_1_3: usize = 24;
+const COMMAND_1_3: usize = 25;
+const COMMAND_1_0: usize = 57;
+
+/// What is known of one switch.
+#[derive(Debug, Default)]
+pub(crate) struct Occupancy {
+    /// By number; of those to which something was added, or that are nearly full.
+    tables: BTreeMap<u8, Filling>,
+    /// By the app's slot; of those that have a quota and added something.
+    apps: BTreeMap<usize, Holding>,
+    asked: Option<Instant>,
+    /// The tables are to be asked for: as soon as may be, or in time.
+    wanted: Option<Duration>,
+}
+
+/// A table that fills.
+#[derive(Debug, Default)]
+struct Filling {
+    /// Adds since the switch was asked last, and those before of which it has not said that it knew them.
+    since: u32,
+    before: u32,
+    /// How many of the adds were each app's, by its slot: halved with each answer.
+    by: Vec<u32>,
+    nearly_full: bool,
+}
+
+/// An app's flows.
+#[derive(Debug, Default)]
+struct Holding {
+    counted: Option<u32>,
+    /// Adds since it was asked last.
+    since: u32,
+    asked: Option<Instant>,
+    waiting: bool,
+    /// What the parts of the answer so far have told.
+    part: u32,
+}
+
+/// What the operator is to be told of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It is nearly full; the app in this slot has added most of late.
+    NearlyFull { most: Option<usize> },
+    /// It has room again.
+    RoomAgain,
+}
+
+/// The table into which a flow-mod may put one more flow; `None` if it adds none.
+///
+/// In OpenFlow 1.0 a modify adds what it does not find (OpenFlow 1.0.2 §4.6), and a flow-mod names no table.
+pub(crate) fn adds(version: Version, message: &[u8]) -> Option<u8> {
+    if version == Version::V1_0 {
+        return message.get(COMMAND_1_0).filter(|command| **command <= 2).map(|_| 0);
+    }
+    let is_add = message.get(COMMAND_1_3) == Some(&0);
+    message.get(TABLE_1_3).copied().filter(|_| is_add)
+}
+
+impl Occupancy {
+    /// Whether the app in this slot, which may have `most` flows, may add one, as far as the switch has said.
+    pub(crate) fn has_room(&self, slot: usize, most: u32) -> bool {
+        let counted = self.apps.get(&slot).and_then(|holding| holding.counted);
+        counted.is_none_or(|counted| counted < most)
+    }
+
+    /// An add of the app in this slot goes to a table, which held `told` of `size` flows when the switch told.
+    pub(crate) fn added(&mut self, slot: usize, table: u8, told: Option<u32>, size: Option<u32>) {
+        let filling = self.tables.entry(table).or_default();
+        filling.since = filling.since.saturating_add(1);
+        if filling.by.len() <= slot {
+            filling.by.resize(slot + 1, 0);
+        }
+        filling.by[slot] = filling.by[slot].saturating_add(1);
+        let flows = told.unwrap_or(0).saturating_add(filling.added());
+        let soon = !filling.nearly_full && is_part(NEARLY_FULL, flows, size);
+        let wanted = if soon { SOON } else { EVERY };
+        self.wanted = Some(self.wanted.map_or(wanted, |before| before.min(wanted)));
+    }
+
+    /// Whether the tables are to be asked for now; then they are taken to be.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let is_due =
+            self.wanted.is_some_and(|after| self.asked.is_none_or(|at| since(at) >= after));
+        if is_due {
+            self.asked = Some(now);
+            // One that is nearly full is watched until it has room again.
+            self.wanted = self.tables.values().any(|it| it.nearly_full).then_some(EVERY);
+            for filling in self.tables.values_mut() {
+                filling.before = filling.added();
+                filling.since = 0;
+            }
+        }
+        is_due
+    }
+
+    /// The switch has told how many flows a table has, and what it can hold.
+    pub(crate) fn told(&mut self, table: u8, flows: u32, size: Option<u32>) -> Option<Change> {
+        let nearly_full = is_part(NEARLY_FULL, flows, size);
+        if !nearly_full && !self.tables.contains_key(&table) {
+            return None;
+        }
+        let filling = self.tables.entry(table).or_default();
+        filling.before = 0;
+        let most = filling.most();
+        for adds in &mut filling.by {
+            *adds /= 2;
+        }
+        if nearly_full && !filling.nearly_full {
+            filling.nearly_full = true;
+            self.wanted = Some(self.wanted.map_or(EVERY, |before| before.min(EVERY)));
+            return Some(Change::NearlyFull { most });
+        }
+        let room_again = filling.nearly_full && !is_part(ROOM_AGAIN, flows, size);
+        filling.nearly_full &= !room_again;
+        room_again.then_some(Change::RoomAgain)
+    }
+
+    /// Flows that were added to a table since the switch told, about.
+    pub(crate) fn added_since(&self, table: u8) -> u32 {
+        self.tables.get(&table).map_or(0, Filling::added)
+    }
+
+    /// The tables that are nearly full, each with the slot of the app that adds most.
+    pub(crate) fn nearly_full(&self) -> impl Iterator<Item = (u8, Option<usize>)> {
+        let full = self.tables.iter().filter(|(_, filling)| filling.nearly_full);
+        full.map(|(table, filling)| (*table, filling.most()))
+    }
+
+    /// The app in this slot, which may have `most` flows, adds one now, or is kept from it. Says whether its
+    /// flows are to be counted now; then they are taken to be.
+    pub(crate) fn is_count_due(&mut self, slot: usize, most: u32, now: Instant) -> bool {
+        let holding = self.apps.entry(slot).or_default();
+        holding.since = holding.since.saturating_add(1);
+        let estimate = holding.counted.map(|it| it.saturating_add(holding.since));
+        let since = holding.asked.map(|at| now.saturating_duration_since(at));
+        let may_ask =
+            since.is_none_or(|it| it >= if holding.waiting { PATIENCE } else { COUNT_EVERY });
+        let is_due = may_ask && estimate.is_none_or(|it| it >= most);
+        if is_due {
+            *holding = Holding {
+                counted: holding.counted,
+                asked: Some(now),
+                waiting: true,
+                ..Holding::default()
+            };
+        }
+        is_due
+    }
+
+    /// A part of what a switch answered to [`count`].
+    pub(crate) fn counted(&mut self, slot: usize, app: AppId, part: &MultipartReply<'_>) {
+        let Some(holding) = self.apps.get_mut(&slot) else { return };
+        let flows = flows_of(app, part);
+        holding.part = holding.part.saturating_add(flows);
+        if !part.more {
+            holding.counted = Some(std::mem::take(&mut holding.part));
+            holding.waiting = false;
+        }
+    }
+}
+
+impl Filling {
+    fn added(&self) -> u32 {
+        self.before.saturating_add(self.since)
+    }
+
+    /// Who has added most of late.
+    fn most(&self) -> Option<usize> {
+        let most = self.by.iter().enumerate().max_by_key(|(_, adds)| **adds);
+        most.filter(|(_, adds)| **adds > 0).map(|(slot, _)| slot)
+    }
+}
+
+/// Whether `flows` are at least so many hundredths of `size`, if that is known.
+fn is_part(hundredths: u64, flows: u32, size: Option<u32>) -> bool {
+    size.is_some_and(|size| size > 0 && u64::from(flows) * 100 >= u64::from(size) * hundredths)
+}
+
+/// What asks a switch how many flows an app has there. In OpenFlow 1.0, which cannot ask for a cookie's, all
+/// flows have to be told.
+pub(crate) fn count(version: Version, app: AppId) -> MultipartRequest<'static> {
+    let all = FlowStatsRequest::new(Match::new());
+    if version == Version::V1_0 {
+        return MultipartRequest::Flow(all);
+    }
+    let cookie = u64::from(app.0) << APP_SHIFT;
+    MultipartRequest::Aggregate(FlowStatsRequest { cookie, cookie_mask: !OWN_BITS, ..all })
+}
+
+fn flows_of(app: AppId, part: &MultipartReply<'_>) -> u32 {
+    match &part.body {
+        openflow::ReplyBody::Aggregate(all) => all.flow_count,
+        openflow::ReplyBody::Flow(flows) => {
+            let own = flows.iter().filter(|flow| flow.cookie >> APP_SHIFT == u64::from(app.0));
+            u32::try_from(own.count()).unwrap_or(u32::MAX)
+        }
+        _ => 0, // the type was compared with the question's
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Option<u32> = Some(100);
+
+    /// Adds of the app in `slot` to table 0.
+    fn add(occupancy: &mut Occupancy, slot: usize, count: u32, told: u32) {
+        (0..count).for_each(|_| occupancy.added(slot, 0, Some(told), SIZE));
+    }
+
+    #[test]
+    fn operator_is_alerted_once_with_who_adds_most_and_again_only_after_there_was_room() {
+        let (mut occupancy, now) = (Occupancy::default(), Instant::now());
+        add(&mut occupancy, 1, 20, 0);
+        add(&mut occupancy, 2, 80, 0);
+        assert_eq!(occupancy.told(0, 89, SIZE), None);
+        assert_eq!(occupancy.told(0, 90, SIZE), Some(Change::NearlyFull { most: Some(2) }));
+        assert_eq!(occupancy.told(0, 100, SIZE), None);
+        assert_eq!(occupancy.told(0, 80, SIZE), None, "not yet room again");
+        assert_eq!(occupancy.told(0, 95, SIZE), None);
+        assert!(occupancy.nearly_full().eq([(0, Some(2))]));
+        assert_eq!(occupancy.told(0, 79, SIZE), Some(Change::RoomAgain));
+        assert_eq!(occupancy.nearly_full().next(), None);
+        assert_eq!(occupancy.told(0, 90, SIZE), Some(Change::NearlyFull { most: Some(2) }));
+        add(&mut occupancy, 1, 10, 90);
+        assert!(occupancy.is_due(now));
+        occupancy.told(0, 70, SIZE);
+        let again = occupancy.told(0, 99, SIZE);
+        assert_eq!(again, Some(Change::NearlyFull { most: Some(1) }), "of late it was this one");
+    }
+
+    #[test]
+    fn table_that_others_fill_is_told_with_nobody_and_one_of_no_known_size_never() {
+        let mut occupancy = Occupancy::default();
+        assert_eq!(occupancy.told(3, 95, SIZE), Some(Change::NearlyFull { most: None }));
+        assert_eq!(occupancy.told(4, u32::MAX, None), None);
+        assert_eq!(occupancy.told(5, 0, Some(0)), None);
+        let full = occupancy.told(6, u32::MAX, Some(u32::MAX));
+        assert_eq!(full, Some(Change::NearlyFull { most: None }));
+    }
+
+    #[test]
+    fn switch_is_asked_while_something_is_added_soon_if_it_may_be_nearly_full_and_else_never() {
+        let (mut occupancy, start) = (Occupancy::default(), Instant::now());
+        assert!(!occupancy.is_due(start));
+        add(&mut occupancy, 0, 1, 0);
+        assert!(occupancy.is_due(start), "the first time at once");
+        assert!(!occupancy.is_due(start + 2 * EVERY), "nothing was added since");
+        add(&mut occupancy, 0, 1, 0);
+        assert!(!occupancy.is_due(start + SOON));
+        assert!(occupancy.is_due(start + EVERY));
+        add(&mut occupancy, 0, 88, 0);
+        assert_eq!(occupancy.added_since(0), 90);
+        let at = start + EVERY;
+        assert!(!occupancy.is_due(at + SOON / 2) && occupancy.is_due(at + SOON), "90 in all");
+        occupancy.told(0, 90, SIZE);
+        assert_eq!(occupancy.added_since(0), 0);
+        let at = at + SOON;
+        assert!(!occupancy.is_due(at + SOON));
+        assert!(occupancy.is_due(at + EVERY), "a full one is watched");
+        occupancy.told(0, 1, SIZE);
+        assert!(occupancy.is_due(at + 2 * EVERY));
+        assert!(!occupancy.is_due(at + 4 * EVERY), "it has room again");
+    }
+
+    fn aggregate(flow_count: u32) -> MultipartReply<'static> {
+        let all = openflow::AggregateStats { packet_count: 0, byte_count: 0, flow_count };
+        MultipartReply { more: false, body: openflow::ReplyBody::Aggregate(all) }
+    }
+
+    #[test]
+    fn app_is_refused_only_when_the_switch_has_said_that_it_has_as_many_flows_as_it_may() {
+        let (mut occupancy, start) = (Occupancy::default(), Instant::now());
+        assert!(occupancy.has_room(1, 10));
+        assert!(occupancy.is_count_due(1, 10, start), "nothing is known yet");
+        for _ in 0..20 {
+            assert!(occupancy.has_room(1, 10), "an estimate refuses nobody");
+            assert!(!occupancy.is_count_due(1, 10, start + COUNT_EVERY), "the answer is not there");
+        }
+        occupancy.counted(1, AppId(7), &aggregate(3));
+        assert!(occupancy.has_room(1, 10) && occupancy.has_room(2, 10));
+        assert!(occupancy.is_count_due(1, 10, start + COUNT_EVERY), "20 more went since");
+        occupancy.counted(1, AppId(7), &aggregate(10));
+        assert!(!occupancy.has_room(1, 10));
+        assert!(!occupancy.is_count_due(1, 10, start + COUNT_EVERY));
+        assert!(occupancy.is_count_due(1, 10, start + 2 * COUNT_EVERY));
+        assert!(!occupancy.is_count_due(1, 10, start + 3 * COUNT_EVERY));
+        assert!(occupancy.is_count_due(1, 10, start + 2 * COUNT_EVERY + PATIENCE), "no answer");
+        occupancy.counted(1, AppId(7), &aggregate(9));
+        assert!(occupancy.has_room(1, 10));
+    }
+
+    #[test]
+    fn app_far_below_its_quota_is_not_counted() {
+        let (mut occupancy, start) = (Occupancy::default(), Instant::now());
+        assert!(occupancy.is_count_due(0, 100, start));
+        occupancy.counted(0, AppId(7), &aggregate(0));
+        let later = start + PATIENCE;
+        let counts = (0..101).filter(|_| occupancy.is_count_due(0, 100, later)).count();
+        assert_eq!(counts, 1, "when there may be a hundred");
+    }
+
+    #[test]
+    fn flow_mods_that_may_add_are_told_with_their_table() {
+        use openflow::{FlowMod, FlowModCommand};
+        let commands = [
+            FlowModCommand::Add,
+            FlowModCommand::Modify,
+            FlowModCommand::ModifyStrict,
+            FlowModCommand::Delete,
+            FlowModCommand::DeleteStrict,
+        ];
+        let table_of = |version, command| {
+            let table = if version == Version::V1_0 { 0 } else { 9 };
+            let flow_mod = FlowMod::new(command, Match::new()).table(table);
+            let mut message = Vec::new();
+            openflow::append(&mut message, |out| flow_mod.encode(version, 1, out)).unwrap();
+            adds(version, &message)
+        };
+        let of = |version| commands.map(|command| table_of(version, command));
+        assert_eq!(of(Version::V1_0), [Some(0), Some(0), Some(0), None, None]);
+        assert_eq!(of(Version::V1_3), [Some(9), None, None, None, None]);
+        assert_eq!(adds(Version::V1_3, &[]), None);
+    }
+
+    #[test]
+    fn flows_are_counted_by_their_owner_over_all_parts_where_all_are_told() {
+        assert!(matches!(count(Version::V1_0, AppId(7)), MultipartRequest::Flow(_)));
+        let MultipartRequest::Aggregate(asked) = count(Version::V1_3, AppId(7)) else {
+            panic!("of the app's alone")
+        };
+        assert_eq!((asked.cookie, asked.cookie_mask), (7 << 48, 0xffff << 48));
+        let flow = |cookie| openflow::FlowStats {
+            table_id: 0,
+            duration: Duration::ZERO,
+            priority: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            flags: openflow::FlowModFlags::default(),
+            cookie,
+            packet_count: 0,
+            byte_count: 0,
+            match_: Match::new(),
+            instructions: openflow::Instructions::default(),
+        };
+        let mut occupancy = Occupancy::default();
+        occupancy.is_count_due(1, 3, Instant::now());
+        for more in [true, false] {
+            let flows = vec![flow(7 << 48 | 1), flow(8 << 48), flow(7 << 48)];
+            let body = openflow::ReplyBody::Flow(flows);
+            occupancy.counted(1, AppId(7), &MultipartReply { more, body });
+            assert_eq!(occupancy.has_room(1, 4), more);
+        }
+        assert!(occupancy.has_room(1, 5));
+    }
+}

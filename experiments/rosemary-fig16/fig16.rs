@@ -1,0 +1,142 @@
+//! An app that exits, beside a firewall: in Rosemary, and in a controller whose apps share its process
+//! (*Rosemary* Fig. 16).
+//!
+//! ```text
+//!  h1 --- allowed ---> h3        firewall, crash, hub: three apps, twice
+//!  h1 --- denied ----> h2        the switch forwards by itself when it has no controller
+//! ```
+//!
+//! Every packet goes by the controller, so that what becomes of it is seen. The switch is as Open vSwitch is if
+//! nobody says otherwise: without a controller for a while it becomes an ordinary switch, for which there is
+//! no firewall.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use cli::lab::{Host, Lab, Of, Rosemary, Switch};
+use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::{os_ken, rosemary_binary};
+
+/// How long each is watched, and when its app exits first.
+const TIME: Duration = Duration::from_secs(45);
+const CRASH: f64 = 10.0;
+
+const OS_KENS_PORT: u16 = 6654;
+
+/// Pings of one look, and from one to the next.
+const PINGS: u32 = 5;
+const INTERVAL: Duration = Duration::from_millis(20);
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig16")
+}
+
+/// How many of a hundred pings were answered, over time.
+#[derive(Default)]
+struct Watched {
+    allowed: Vec<(f64, f64)>,
+    denied: Vec<(f64, f64)>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let lab = Lab::enter()?;
+    let s1 = lab.switch("s1", Of::V1_3)?;
+    let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
+    let hosts = [h1?, h2?, h3?];
+    for host in &hosts {
+        hosts.iter().try_for_each(|other| host.knows(other))?;
+    }
+    let database = "--db=unix:/run/lab/db.sock";
+    lab.run("ovs-vsctl", &[database, "set", "bridge", "s1", "fail_mode=standalone"])?;
+
+    let (rosemary, died) = with_rosemary(&lab, &s1, &hosts)?;
+    let os_ken = with_os_ken(&lab, &program, &s1, &hosts)?;
+    let line =
+        |name: &str, points: &[(f64, f64)]| Line { name: name.into(), points: points.into() };
+    let of = |name: &str, watched: &Watched, file: &str| {
+        let figure = Figure {
+            title: format!("An app exits beside a firewall: {name}"),
+            value: "pings answered, of 100".into(),
+            lines: vec![line("allowed", &watched.allowed), line("denied", &watched.denied)],
+            marks: vec![(CRASH, "exit()".into())],
+        };
+        figure.write(&here().join(file))
+    };
+    of("Rosemary", &rosemary, "rosemary.svg")?;
+    of(&format!("os-ken {}", os_ken::VERSION), &os_ken, "os-ken.svg")?;
+    let mut text = format!("The app exited {died} times in Rosemary, once in os-ken.\n\n");
+    text += "| after the first exit | allowed pings answered | denied pings answered |\n| --- | ---: | ---: |\n";
+    for (name, watched) in [("Rosemary", &rosemary), ("os-ken", &os_ken)] {
+        let after = |points: &[(f64, f64)]| {
+            let late: Vec<f64> =
+                points.iter().filter(|(at, _)| *at > CRASH).map(|(_, share)| *share).collect();
+            late.iter().sum::<f64>() / f64::from(u32::try_from(late.len().max(1)).unwrap_or(1))
+        };
+        let (allowed, denied) = (after(&watched.allowed), after(&watched.denied));
+        writeln!(text, "| {name} | {allowed:.0} % | {denied:.0} % |")?;
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn with_rosemary<'lab>(
+    lab: &'lab Lab,
+    s1: &Switch<'lab>,
+    hosts: &[Host<'lab>; 3],
+) -> anyhow::Result<(Watched, u64)> {
+    let firewall = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
+                    capabilities = [\"flow.write\", \"stats.read\"]\n";
+    let crash = in_c(lab, "crash", "../experiments/rosemary-fig16/crash.c", "")?;
+    configure(&[firewall, &crash, &in_c(lab, "hub", "../crates/sdk/c/hub.c", "")?])?;
+    let rules = format!("[[deny]]\nto = \"{}\"\nboth-ways = true\n", hosts[1].address());
+    fs::write("/etc/rosemary/firewall.toml", rules)?;
+    let start = Instant::now();
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    s1.connect_to("tcp:127.0.0.1:6653")?;
+    rosemary.wait_for_switch(s1)?;
+    let watched = watch(hosts, start)?;
+    let restarts =
+        rosemary.wait_for("it answers", TIME, |status| Some(status.app("crash")?.restarts))?;
+    Ok((watched, restarts))
+}
+
+fn with_os_ken<'lab>(
+    lab: &'lab Lab,
+    program: &Path,
+    s1: &Switch<'lab>,
+    hosts: &[Host<'lab>; 3],
+) -> anyhow::Result<Watched> {
+    s1.connect_to("ptcp:6699:127.0.0.1")?; // nobody
+    s1.ofctl(&["del-flows"])?;
+    let apps = ["firewall.py", "crash.py", "hub.py"].map(|app| here().join(app));
+    let start = Instant::now();
+    let _os_ken = os_ken::start(lab, program, OS_KENS_PORT, &apps)?;
+    s1.connect_to(&format!("tcp:127.0.0.1:{OS_KENS_PORT}"))?;
+    watch(hosts, start)
+}
+
+/// Has the first host ping the two others, again and again.
+fn watch(hosts: &[Host<'_>; 3], start: Instant) -> anyhow::Result<Watched> {
+    let [h1, h2, h3] = hosts;
+    let mut watched = Watched::default();
+    while start.elapsed() < TIME {
+        let at = start.elapsed().as_secs_f64();
+        let denied = h1.ping_in_background(h2, PINGS, INTERVAL)?;
+        let allowed = h1.ping_in_background(h3, PINGS, INTERVAL)?;
+        for (pings, into) in [(denied, &mut watched.denied), (allowed, &mut watched.allowed)] {
+            let report = pings.finish()?;
+            let share = |it: usize| f64::from(u32::try_from(it).unwrap_or(u32::MAX));
+            let (received, sent) = (report.received, report.sent);
+            into.push((at, 100.0 * share(received as usize) / share(sent as usize)));
+        }
+    }
+    Ok(watched)
+}

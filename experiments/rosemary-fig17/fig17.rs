@@ -1,0 +1,101 @@
+//! An app that leaks: in Rosemary with a hard limit of 1.2 GB, with one of 64 MiB, and in a controller that has
+//! no limits (*Rosemary* Fig. 17).
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use cli::lab::{Lab, Rosemary};
+use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::{os_ken, rosemary_binary};
+
+/// How long each is watched, and how often it is looked at.
+const TIME: Duration = Duration::from_secs(25);
+const EVERY: Duration = Duration::from_millis(100);
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig17")
+}
+
+fn main() -> anyhow::Result<()> {
+    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let lab = Lab::enter()?;
+    let mut lines = Vec::new();
+    let mut text =
+        "| | most memory | ends of the app | what is said |\n| --- | ---: | ---: | --- |\n"
+            .to_owned();
+    for (name, bytes) in [("1.2 GB", 1_200_000_000), ("64 MiB", 64 << 20)] {
+        let (line, restarts, said) = with_rosemary(&lab, name, bytes)?;
+        text += &row(&line, restarts, &said);
+        lines.push(line);
+    }
+    let line = with_os_ken(&lab, &program)?;
+    text += &row(&line, 0, "nothing");
+    lines.push(line);
+    let figure = Figure {
+        title: "An app that leaks 160 MB in a second".into(),
+        value: "resident memory of its process, MB".into(),
+        lines,
+        marks: Vec::new(),
+    };
+    figure.write(&here().join("memory.svg"))?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn row(line: &Line, restarts: u64, said: &str) -> String {
+    let most = line.points.iter().map(|(_, memory)| *memory).fold(0.0, f64::max);
+    format!("| {} | {most:.0} MB | {restarts} | {said} |\n", line.name)
+}
+
+/// The app in its zone; how often it was started again, and what the operator was told last.
+fn with_rosemary(lab: &Lab, limit: &str, bytes: u64) -> anyhow::Result<(Line, u64, String)> {
+    let keys = format!("limits = {{ memory = {bytes} }}\n");
+    let leak = in_c(lab, "leak", "../experiments/rosemary-fig17/leak.c", &keys)?;
+    configure(&[&leak])?;
+    let start = Instant::now();
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let mut points = Vec::new();
+    while start.elapsed() < TIME {
+        let status = rosemary.status()?;
+        let pid = status.as_ref().and_then(|status| status.app("leak")?.pid);
+        let memory = pid.and_then(resident).unwrap_or(0.0);
+        points.push((start.elapsed().as_secs_f64(), memory));
+        lab.pause(EVERY)?;
+    }
+    let (restarts, said) = rosemary.wait_for("it answers", TIME, |status| {
+        let app = status.app("leak")?;
+        Some((app.restarts, app.last_exit.clone().unwrap_or_default()))
+    })?;
+    Ok((Line { name: format!("Rosemary, limit {limit}"), points }, restarts, said))
+}
+
+fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<Line> {
+    let start = Instant::now();
+    let os_ken = os_ken::start(lab, program, 6654, &[here().join("leak.py")])?;
+    let mut points = Vec::new();
+    while start.elapsed() < TIME {
+        let memory = resident(os_ken.pid())
+            .with_context(|| format!("os-ken has ended: {}", os_ken.stderr()))?;
+        points.push((start.elapsed().as_secs_f64(), memory));
+        lab.pause(EVERY)?;
+    }
+    Ok(Line { name: format!("os-ken {}, no limit", os_ken::VERSION), points })
+}
+
+/// Resident memory of a process and those below it (a zone's init has the app below it), in MB.
+fn resident(pid: u32) -> Option<f64> {
+    let of = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches("kB").trim().parse::<f64>().ok()
+    };
+    let all = cli::lab::processes::tree(pid);
+    let kilobytes: f64 = all.iter().filter_map(|process| of(process.pid)).sum();
+    (kilobytes > 0.0 || of(pid).is_some()).then_some(kilobytes * 1024.0 / 1e6)
+}

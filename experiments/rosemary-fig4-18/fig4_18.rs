@@ -1,0 +1,104 @@
+//! An app that deletes links while another watches them: in Rosemary, where what it sends is refused, and in a
+//! controller whose apps reach each other's data (*Rosemary* Figs. 4 and 18).
+//!
+//! ```text
+//!  s1 ---- s2        a monitor that says which links there are, and the app that deletes them, twice
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use cli::lab::{Lab, Of, Rosemary, Switch};
+use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::{os_ken, rosemary_binary};
+
+/// How long each is watched; when the attacks begin, after the app's start.
+const TIME: Duration = Duration::from_secs(35);
+const ATTACK: f64 = 15.0;
+const EVERY: Duration = Duration::from_millis(250);
+
+const OS_KENS_PORT: u16 = 6654;
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig4-18")
+}
+
+fn main() -> anyhow::Result<()> {
+    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let lab = Lab::enter()?;
+    let switches = [lab.switch("s1", Of::V1_3)?, lab.switch("s2", Of::V1_3)?];
+    switches[0].link_to(&switches[1])?;
+    let (rosemary, refused) = with_rosemary(&lab, &switches)?;
+    let os_ken = with_os_ken(&lab, &program, &switches)?;
+    let least = |line: &Line| {
+        let late = line.points.iter().filter(|(at, _)| *at > ATTACK + 3.0).map(|(_, links)| *links);
+        late.fold(f64::INFINITY, f64::min)
+    };
+    let text = format!(
+        "| | links the monitor sees, at least, under attack | messages of the app that were refused |\n\
+         | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n| os-ken {} | {:.0} | none |\n",
+        least(&rosemary),
+        os_ken::VERSION,
+        least(&os_ken)
+    );
+    let figure = Figure {
+        title: "An app deletes links, another watches them".into(),
+        value: "links that the monitor sees (one each way)".into(),
+        lines: vec![rosemary, os_ken],
+        marks: vec![(ATTACK, "attacks begin".into())],
+    };
+    figure.write(&here().join("links.svg"))?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn with_rosemary(lab: &Lab, switches: &[Switch<'_>]) -> anyhow::Result<(Line, u64)> {
+    let monitor = "[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\nethertypes = [0x88cc]\n\
+                   capabilities = [\"packet-out\", \"topology.probe\"]\n";
+    configure(&[monitor, &in_c(lab, "access", "../experiments/rosemary-fig4-18/access.c", "")?])?;
+    let start = Instant::now();
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    for switch in switches {
+        switch.connect_to("tcp:127.0.0.1:6653")?;
+    }
+    let mut points = Vec::new();
+    while start.elapsed() < TIME {
+        let log = rosemary.log();
+        let of = |what: &str| {
+            log.lines().filter(|line| line.contains("link from") && line.contains(what)).count()
+        };
+        let links = of("is there").saturating_sub(of("is gone"));
+        points.push((start.elapsed().as_secs_f64(), f64::from(u32::try_from(links)?)));
+        lab.pause(EVERY)?;
+    }
+    let refused = rosemary.wait_for("the switches are known", TIME, |status| {
+        Some(status.switches.iter().flatten().map(|switch| switch.refused).sum())
+    })?;
+    let record = rosemary.wait_for_log(&["refused a message of an app", "access"], TIME)?;
+    let _ = writeln!(std::io::stderr(), "{record}");
+    Ok((Line { name: "Rosemary".into(), points }, refused))
+}
+
+fn with_os_ken(lab: &Lab, program: &Path, switches: &[Switch<'_>]) -> anyhow::Result<Line> {
+    let topology = "os_ken.topology.switches".into();
+    let apps = [topology, here().join("monitor.py"), here().join("access.py")];
+    let start = Instant::now();
+    let os_ken = os_ken::start_with(lab, program, OS_KENS_PORT, &["--observe-links"], &apps)?;
+    for switch in switches {
+        switch.connect_to(&format!("tcp:127.0.0.1:{OS_KENS_PORT}"))?;
+    }
+    let mut points = Vec::new();
+    while start.elapsed() < TIME {
+        let said = os_ken.stderr();
+        let links = said.lines().rev().find_map(|line| line.strip_prefix("LINKS "));
+        let links: u32 = links.map_or(Ok(0), str::parse)?;
+        points.push((start.elapsed().as_secs_f64(), f64::from(links)));
+        lab.pause(EVERY)?;
+    }
+    Ok(Line { name: format!("os-ken {}", os_ken::VERSION), points })
+}

@@ -1,0 +1,112 @@
+//! Flow tables fill: an app has no more flows than it may, as the switch counts them, and the operator is told
+//! when a table is nearly full, and by whom.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary, Switch};
+use kernel::query::{Fullest, SwitchStatus};
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+/// A table that is nearly full is asked for every ten seconds.
+const LOOKED_AT_AGAIN: Duration = Duration::from_secs(25);
+
+/// Rosemary with an app that adds `flows` flows to the switch, with these keys. The switch says that it can hold
+/// `size`, if that is said here.
+fn start<'lab>(
+    lab: &'lab Lab,
+    of: Of,
+    flows: u32,
+    keys: &str,
+    size: Option<u32>,
+) -> anyhow::Result<(Rosemary<'lab>, Switch<'lab>)> {
+    // It knows its size before it is connected: who fills a table is known of what was added since.
+    let s1 = lab.switch("s1", of)?;
+    size.map(|size| s1.hold_flows(size)).transpose()?;
+    configure(&[&in_rust("adder", &format!("config = \"adder\"\n{keys}"))])?;
+    fs::write("/etc/rosemary/adder", flows.to_string())?;
+    Ok((Rosemary::start(lab, &rosemary_binary(), &[])?, s1))
+}
+
+/// The app's flows in the switch.
+fn own(s1: &Switch<'_>) -> anyhow::Result<usize> {
+    Ok(s1.dump_flows()?.iter().filter(|flow| flow.contains("dl_dst=02:f1:")).count())
+}
+
+fn fullest(status: &SwitchStatus) -> Option<&Fullest> {
+    status.fullest.as_ref().filter(|fullest| fullest.nearly_full)
+}
+
+fn quota(of: Of) {
+    in_a_lab(move |lab| {
+        let (mut rosemary, s1) = start(lab, of, 40, "flows = 10\n", None)?;
+        rosemary.wait_for_switch(&s1)?;
+        rosemary.wait_for_log(&["refused: it has as many flows in this switch"], SOON)?;
+        let record = ["refused a message of an app", "adder", "as many flows in this switch"];
+        println!("{}", rosemary.wait_for_log(&record, SOON)?);
+        lab.pause(Duration::from_secs(3))?; // it goes on trying, all the time
+        let had = own(&s1)?;
+        println!("{had} flows with a quota of 10");
+        ensure!((10..=14).contains(&had), "{had}: no more than went while the switch answered");
+        // There is room again, which the switch says when it is asked.
+        s1.ofctl(&["del-flows", "dl_dst=02:f1:00:00:00:01"])?;
+        lab.wait_for("there are as many as before", SOON, |_| {
+            Ok((own(&s1).ok() >= Some(10)).then_some(()))
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn app_has_no_more_flows_than_it_may_and_more_again_when_some_are_gone_in_1_3() {
+    quota(Of::V1_3);
+}
+
+#[test]
+fn app_has_no_more_flows_than_it_may_and_more_again_when_some_are_gone_in_1_0() {
+    quota(Of::V1_0);
+}
+
+fn alert(of: Of) {
+    in_a_lab(move |lab| {
+        // With Rosemary's own, where the switch has it, 18 or 19 of 20.
+        let (mut rosemary, s1) = start(lab, of, 18, "", Some(20))?;
+        let told = ["a flow table is nearly full", "table=0", "size=20", "app=\"adder\""];
+        println!("{}", rosemary.wait_for_log(&told, SOON * 2)?);
+        let status = rosemary.wait_for_switch(&s1)?;
+        let fullest = fullest(&status).with_context(|| format!("it is shown: {status:?}"))?;
+        assert_eq!((fullest.table, fullest.size), (0, 20));
+        assert_eq!(fullest.app.as_deref(), Some("adder"));
+        let shown = lab.run(&rosemary_binary().display().to_string(), &["switches"])?;
+        println!("{shown}");
+        ensure!(
+            shown.contains("table 0 nearly full (") && shown.contains("most by adder)"),
+            "{shown}"
+        );
+
+        fs::write("/etc/rosemary/adder", "2")?; // for its next start
+        let pid = rosemary.wait_for("it runs", SOON, |status| status.app("adder")?.pid)?;
+        rosemary_tests::kill(pid)?;
+        s1.ofctl(&["del-flows"])?;
+        rosemary.wait_for_log(&["a flow table has room again", "table=0"], LOOKED_AT_AGAIN)?;
+        let status = rosemary.wait_for_switch(&s1)?;
+        ensure!(self::fullest(&status).is_none(), "{status:?}");
+        let log = rosemary.log();
+        let alerts = log.lines().filter(|line| line.contains("a flow table is nearly full"));
+        assert_eq!(alerts.count(), 1, "once, whatever the app adds meanwhile");
+        Ok(())
+    });
+}
+
+#[test]
+fn operator_is_told_once_of_a_table_that_is_nearly_full_and_who_fills_it_in_1_3() {
+    alert(Of::V1_3);
+}
+
+#[test]
+fn operator_is_told_once_of_a_table_that_is_nearly_full_and_who_fills_it_in_1_0() {
+    alert(Of::V1_0);
+}

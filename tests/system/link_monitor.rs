@@ -1,0 +1,67 @@
+//! The link monitor that ships tells of switches, ports and links, with real switches.
+
+use anyhow::ensure;
+use cli::lab::{Lab, Of, Rosemary};
+use rosemary_tests::apps::configure;
+use rosemary_tests::in_a_lab;
+use rosemary_tests::net::{INTERVAL, SOON};
+use rosemary_tests::rosemary_binary;
+
+const MONITOR: &str =
+    "[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\nethertypes = [0x88cc]\n";
+
+const RIGHTS: &str = "capabilities = [\"packet-out\", \"topology.probe\"]\n";
+
+const LEARNING_SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
+
+fn finds_links(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    configure(&[MONITOR, RIGHTS, LEARNING_SWITCH])?;
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let (s1, s2) = (lab.switch("s1", of)?, lab.switch("s2", of)?);
+    let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s2)?);
+    s1.link_to(&s2)?;
+    for switch in [&s1, &s2] {
+        rosemary.wait_for_switch(switch)?;
+        rosemary.wait_for_log(&["link-monitor: switch", "is there and speaks OpenFlow"], SOON)?;
+    }
+    rosemary
+        .wait_for_log(&["link-monitor: port 1 (s1-h1) of 00:00:00:00:00:00:00:01 is up"], SOON)?;
+    let (from, to) = ("00:00:00:00:00:00:00:01 port", "00:00:00:00:00:00:00:02 port");
+    for (from, to) in [(from, to), (to, from)] {
+        let link = format!("link from {from}");
+        println!("{}", rosemary.wait_for_log(&[&link, &format!("to {to}"), "is there"], SOON)?);
+    }
+    // Its probes are no packets of the others: these go on.
+    ensure!(h1.ping(&h2, 20, INTERVAL)?.received >= 19);
+    s1.unlink_from(&s2)?;
+    rosemary.wait_for_log(&["port", "(s1-s2) of 00:00:00:00:00:00:00:01 is gone"], SOON)?;
+    rosemary.wait_for_log(&["link from 00:00:00:00:00:00:00:01", "is gone"], SOON)?;
+    rosemary.wait_for_log(&["link from 00:00:00:00:00:00:00:02", "is gone"], SOON)?;
+    Ok(())
+}
+
+#[test]
+fn links_between_switches_are_told_when_they_come_and_go_in_1_3() {
+    in_a_lab(|lab| finds_links(lab, Of::V1_3));
+}
+
+#[test]
+fn links_between_switches_are_told_when_they_come_and_go_in_1_0() {
+    in_a_lab(|lab| finds_links(lab, Of::V1_0));
+}
+
+#[test]
+fn monitor_without_the_right_to_probe_tells_of_ports_and_of_what_it_needs() {
+    in_a_lab(|lab| {
+        configure(&[MONITOR, "capabilities = [\"packet-out\"]\n", LEARNING_SWITCH])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let _h1 = lab.host("h1", &s1)?;
+        rosemary.wait_for_log(&["port 1 (s1-h1)", "is up"], SOON)?;
+        rosemary.wait_for_log(&["links are not looked for", "topology.probe"], SOON)?;
+        let refused =
+            ["refused a message of an app", "link-monitor", "was not granted what it takes"];
+        rosemary.wait_for_log(&refused, SOON)?;
+        Ok(())
+    });
+}
