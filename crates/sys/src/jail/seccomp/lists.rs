@@ -43,7 +43,7 @@ impl Kind {
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
-            Self::Broker => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
+            Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Monitor => &[
                 PROGRAM,
                 MAKES,
