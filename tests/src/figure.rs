@@ -137,7 +137,7 @@ mod tests {
         let svg = figure.svg();
         assert!(svg.contains("a &lt; b &amp; c") && svg.contains("exit()"));
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2);
-        assert!(svg.contains("M70.0 255.0L740.0 75.5"), "{svg}");
+        assert!(svg.contains("M70.0 255.0L740.0 79.5"), "{svg}");
         let steps = [0.0, 3.0, 90.0, 2000.0].map(|value| format!("{}", step_above(value)));
         assert_eq!(steps, ["1", "4", "100", "2000"]);
     }

@@ -70,8 +70,8 @@ fn mistake_in_the_configuration_is_told_with_its_line() {
             assert!(error.contains(said), "{error}");
         }
         let missing = up("[[app]]\nname = \"nowhere\"\n")?;
-        for path in ["examples/libnowhere.so", "/usr/lib/rosemary/apps/nowhere.so", "`object`"] {
-            assert!(missing.contains(path), "{missing}");
+        for word in ["examples/libnowhere.so", "/usr/lib/rosemary/apps/nowhere.so", "app install"] {
+            assert!(missing.contains(word), "{missing}");
         }
         assert_eq!(traces.new_since(), [""; 0]);
         assert_eq!(fs::read_dir("/var/lib/rosemary")?.count(), 0, "no number was given");

@@ -149,6 +149,7 @@ mod tests {
         let mut room = [0; 8];
         let (size, fd) = b.receive(&mut room).unwrap();
         assert_eq!((&room[..size], fd.is_some()), (&b"one"[..], true));
+        drop(fd); // the other end itself, which is to be closed below
         let (size, fd) = b.receive(&mut room).unwrap();
         assert_eq!((&room[..size], fd.is_some()), (&b"two"[..], false));
         assert!(matches!(b.receive(&mut room), Err(PacketError::WouldBlock)));

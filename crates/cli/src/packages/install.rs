@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::config::{Config, NAME_FORM, is_name, right_names, stage_name};
+use monitor::config::{Config, NAME_FORM, is_name, stage_name};
 use monitor::options::StateDir;
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
@@ -73,6 +73,7 @@ struct Told {
     key: String,
     stage: &'static str,
     capabilities: Vec<String>,
+    services: Vec<String>,
     /// Of the package, and of the object in it.
     sha256: String,
     object_sha256: String,
@@ -87,7 +88,8 @@ impl Told {
             signed_by: admitted.trust.name.clone(),
             key: admitted.trust.key.id().to_string(),
             stage: stage_name(app.stage),
-            capabilities: right_names(&app.capabilities, &app.read, &app.service_rights),
+            capabilities: app.granted().names(),
+            services: app.granted().service_names(),
             sha256: admitted.sha256.clone(),
             object_sha256: admitted.object_sha256.clone(),
         }
@@ -97,19 +99,20 @@ impl Told {
         if json {
             return print_json(self);
         }
-        let capabilities = match self.capabilities.as_slice() {
+        let list = |names: &[String]| match names {
             [] => "none".into(),
             some => some.join(", "),
         };
         say::data(format_args!(
-            "app           {} {}\nsigned by     {}, key {}\nstage         {}\ncapabilities  {}\n\
+            "app           {} {}\nsigned by     {}, key {}\nstage         {}\ncapabilities  {}\nservices      {}\n\
              package       sha256 {}\nobject        sha256 {}\n",
             self.name,
             self.version,
             self.signed_by,
             self.key,
             self.stage,
-            capabilities,
+            list(&self.capabilities),
+            list(&self.services),
             self.sha256,
             self.object_sha256
         ))

@@ -129,6 +129,16 @@ impl AppConfig {
         self.capabilities.iter().any(|capability| writes.contains(capability))
     }
 
+    /// All that it is granted.
+    pub fn granted(&self) -> Granted {
+        Granted {
+            capabilities: self.capabilities.clone(),
+            read: self.read.clone(),
+            services: self.services.clone(),
+            service_rights: self.service_rights.clone(),
+        }
+    }
+
     /// Whether it is granted what only a zone can be given.
     pub(crate) fn needs_a_zone(&self) -> bool {
         !self.read.is_empty() || !self.services.is_empty()
@@ -159,7 +169,11 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         )?;
-        let granted = rights::read(table, host.unwrap_or_default(), manifest)?;
+        let granted = match manifest {
+            Some(manifest) => manifest.granted(),
+            None => Granted { capabilities: default_capabilities(stage), ..Granted::default() },
+        };
+        let granted = rights::read(table, host.unwrap_or_default(), granted)?;
         let Granted { capabilities, read, services, service_rights } = granted;
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
@@ -170,7 +184,7 @@ impl AppConfig {
             stage,
             filter: filter(table, default.filter)?,
             band,
-            capabilities: capabilities.unwrap_or_else(|| default_capabilities(stage)),
+            capabilities,
             read,
             flows: table
                 .read("flows", &format!("a number of flows, 0 to {}", u32::MAX), |it| {
@@ -290,22 +304,15 @@ pub(super) fn known_capabilities() -> String {
     format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
-/// Capabilities and paths as the configuration has them.
-pub fn right_names(
-    capabilities: &[Capability],
-    read: &[PathBuf],
-    of_services: &[ServiceRight],
-) -> Vec<String> {
-    let name = |capability: &Capability| match capability {
+/// A capability as the configuration has it.
+pub(super) fn capability_name(capability: Capability) -> String {
+    match capability {
         Capability::Experimenter(id) => format!("experimenter:{id:#010x}"),
-        other => match CAPABILITIES.iter().find(|(_, known)| known == other) {
+        other => match CAPABILITIES.iter().find(|(_, known)| *known == other) {
             Some((name, _)) => (*name).into(),
             None => format!("{other:?}"), // there is none, as a test says
         },
-    };
-    let paths = read.iter().map(|path| format!("fs.read:{}", path.display()));
-    let of_services = of_services.iter().map(ToString::to_string);
-    capabilities.iter().map(name).chain(paths).chain(of_services).collect()
+    }
 }
 
 /// What runs an app, by its name in the configuration.

@@ -27,14 +27,12 @@ use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use toml::de::DeTable;
 
-pub use app::{
-    APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, right_names, stage_name,
-};
+pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub(crate) use rights::IN_KERNEL;
-pub use rights::ServiceRight;
+pub use rights::{Granted, ServiceRight};
 pub use trust::{TRUST_KEYS, TooMuch, Trust};
 /// What there can be a limit on.
 pub use zone::Limit;

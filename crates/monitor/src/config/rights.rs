@@ -8,7 +8,7 @@ use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 use services::control::Host;
 
-use super::app::{AppConfig, capability, is_name, known_capabilities};
+use super::app::{capability, capability_name, is_name, known_capabilities};
 use super::fs_read;
 use super::value::{Mistake, Table, Value};
 
@@ -76,69 +76,70 @@ impl std::fmt::Display for ServiceRight {
     }
 }
 
-/// What is granted by a key `capabilities`, of an app or of a developer.
-#[derive(Debug, Default)]
-pub(super) struct Listed {
-    /// What the kernel enforces.
-    pub(super) capabilities: Vec<Capability>,
-    pub(super) read: Vec<PathBuf>,
-    pub(super) service_rights: Vec<ServiceRight>,
-}
-
 /// What an app is granted.
-#[derive(Debug)]
-pub(super) struct Granted {
-    /// What the kernel enforces; `None` if nothing is said of capabilities.
-    pub(super) capabilities: Option<Vec<Capability>>,
-    pub(super) read: Vec<PathBuf>,
-    pub(super) services: Vec<Service>,
-    pub(super) service_rights: Vec<ServiceRight>,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// What the kernel enforces.
+    pub capabilities: Vec<Capability>,
+    /// What its wall shows of the machine's files.
+    pub read: Vec<PathBuf>,
+    /// The services that it reaches.
+    pub services: Vec<Service>,
+    /// What the services enforce.
+    pub service_rights: Vec<ServiceRight>,
 }
 
-/// The key `capabilities`.
-pub(super) fn listed(table: Table<'_>) -> Result<Option<Listed>, Mistake> {
-    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
-    let rights = table.list("capabilities", &forms, right)?;
-    Ok(rights.map(|rights| {
-        let mut listed = Listed::default();
-        for right in rights {
-            match right {
-                Right::Kernel(capability) => listed.capabilities.push(capability),
-                Right::Read(path) => listed.read.push(path),
-                Right::Service(right) => listed.service_rights.push(right),
-            }
-        }
-        listed
-    }))
+impl Granted {
+    /// What of it is not within `most`.
+    pub(super) fn beyond(&self, most: &Self) -> Self {
+        let mut beyond = self.clone();
+        beyond.capabilities.retain(|it| !most.capabilities.contains(it));
+        // A path is granted with what is below it.
+        beyond.read.retain(|path| !most.read.iter().any(|granted| path.starts_with(granted)));
+        beyond.services.retain(|it| !most.services.contains(it));
+        beyond.service_rights.retain(|it| !most.service_rights.contains(it));
+        beyond
+    }
+
+    /// The elements of `capabilities` that it stands for.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.capabilities.iter().map(|it| capability_name(*it));
+        let paths = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
+        names.chain(paths).chain(self.service_rights.iter().map(ToString::to_string)).collect()
+    }
+
+    /// The elements of `services`.
+    pub fn service_names(&self) -> Vec<String> {
+        self.services.iter().map(ToString::to_string).collect()
+    }
 }
 
-/// The key `services`.
-pub(super) fn services(table: Table<'_>) -> Result<Option<Vec<Service>>, Mistake> {
-    let named = "\"storage\" or \"broker\"";
-    let services = table.list("services", named, |it| Service::named(it.text()?))?;
-    Ok(services.map(|mut services| {
-        services.sort_unstable();
-        services.dedup();
-        services
-    }))
-}
-
-/// What `table` grants to an app that is run by `host`; what it does not say is as `manifest` asks.
+/// What `table` grants to an app that is run by `host`; what it does not say is as in `default`.
 pub(super) fn read(
     table: Table<'_>,
     host: kernel::control::Host,
-    manifest: Option<&AppConfig>,
+    default: Granted,
 ) -> Result<Granted, Mistake> {
-    let asked = manifest.map(|it| Listed {
-        capabilities: it.capabilities.clone(),
-        read: it.read.clone(),
-        service_rights: it.service_rights.clone(),
-    });
-    let listed = listed(table)?.or(asked);
-    let capabilities = listed.as_ref().map(|it| it.capabilities.clone());
-    let Listed { read, service_rights, .. } = listed.unwrap_or_default();
-    let services = services(table)?.or_else(|| manifest.map(|it| it.services.clone()));
-    let services = services.unwrap_or_default();
+    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
+    let mut granted = default;
+    if let Some(rights) = table.list("capabilities", &forms, right)? {
+        let services = granted.services;
+        granted = Granted { services, ..Granted::default() };
+        for right in rights {
+            match right {
+                Right::Kernel(capability) => granted.capabilities.push(capability),
+                Right::Read(path) => granted.read.push(path),
+                Right::Service(right) => granted.service_rights.push(right),
+            }
+        }
+    }
+    let named = "\"storage\" or \"broker\"";
+    if let Some(mut services) = table.list("services", named, |it| Service::named(it.text()?))? {
+        services.sort_unstable();
+        services.dedup();
+        granted.services = services;
+    }
+    let Granted { read, services, service_rights, .. } = &granted;
     let at = |key| table.get(key).map_or(table.at, |it| it.at);
     if host == kernel::control::Host::Kernel {
         if !read.is_empty() {
@@ -155,7 +156,7 @@ pub(super) fn read(
         );
         return Err(Mistake::new(at("capabilities"), what));
     }
-    Ok(Granted { capabilities, read, services, service_rights })
+    Ok(granted)
 }
 
 fn right(value: &Value<'_>) -> Option<Right> {

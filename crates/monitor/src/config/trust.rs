@@ -1,14 +1,11 @@
 //! `[[trust]]`: a developer's key, and the most that the apps signed with it may ask for.
 
-use std::path::PathBuf;
-
-use kernel::policy::Capability;
+use kernel::control::Host;
 use package::PublicKey;
-use sdk::services::Service;
 
-use super::app::{AppConfig, is_name, right_names, stage_name};
+use super::app::{AppConfig, is_name, stage_name};
 use super::limits::Limits;
-use super::rights::{self, Listed, ServiceRight};
+use super::rights::{self, Granted};
 use super::value::{Mistake, Table, Value};
 use super::{Limit, line_of};
 
@@ -42,14 +39,8 @@ pub struct Trust {
     pub apps: Option<Vec<String>>,
     /// The stages that their apps may be in, by name.
     pub stages: Vec<&'static str>,
-    /// What their apps may send.
-    pub capabilities: Vec<Capability>,
-    /// What of the machine's files their apps may read: these, and what is below them.
-    pub read: Vec<PathBuf>,
-    /// The services that their apps may use.
-    pub services: Vec<Service>,
-    /// What their apps may do there beyond what is their own.
-    pub service_rights: Vec<ServiceRight>,
+    /// What their apps may be granted.
+    pub granted: Granted,
     /// The highest limits that their apps may ask for.
     pub limits: Limits,
     /// Whether the key is good for nothing any more.
@@ -79,19 +70,14 @@ impl Trust {
         if !self.stages.contains(&stage) {
             return Some(TooMuch::new(format!("be in the stage {stage}"), "stages", &self.stages));
         }
-        let (mut capabilities, mut read) = (app.capabilities.clone(), app.read.clone());
-        capabilities.retain(|it| !self.capabilities.contains(it));
-        read.retain(|path| !self.read.iter().any(|granted| path.starts_with(granted)));
-        let mut service_rights = app.service_rights.clone();
-        service_rights.retain(|it| !self.service_rights.contains(it));
-        let what = right_names(&capabilities, &read, &service_rights).join(", ");
-        let allowed = right_names(&self.capabilities, &self.read, &self.service_rights);
-        if !what.is_empty() {
-            return Some(TooMuch::new(format!("have {what}"), "capabilities", &allowed));
+        let (beyond, most) = (app.granted().beyond(&self.granted), &self.granted);
+        if let names @ [_, ..] = beyond.names().as_slice() {
+            let what = format!("have {}", names.join(", "));
+            return Some(TooMuch::new(what, "capabilities", &most.names()));
         }
-        if let Some(service) = app.services.iter().find(|it| !self.services.contains(it)) {
-            let allowed: Vec<String> = self.services.iter().map(ToString::to_string).collect();
-            return Some(TooMuch::new(format!("use the service {service}"), "services", &allowed));
+        if let names @ [_, ..] = beyond.service_names().as_slice() {
+            let what = format!("reach the services {}", names.join(", "));
+            return Some(TooMuch::new(what, "services", &most.service_names()));
         }
         let hard = |limits: &Limits, limit: Limit| limits.of(limit).hard;
         let beyond = |limit: &Limit| hard(&app.limits, *limit) > hard(&self.limits, *limit);
@@ -153,7 +139,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
-    let Listed { capabilities, read, service_rights } = rights::listed(table)?.unwrap_or_default();
+    let granted = rights::read(table, Host::User, Granted::default())?;
     let default = Limits::default();
     let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
     let digest = |it: &Value<'_>| {
@@ -167,10 +153,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         key,
         apps,
         stages: stages.unwrap_or(STAGES.into()),
-        capabilities,
-        read,
-        services: rights::services(table)?.unwrap_or_default(),
-        service_rights,
+        granted,
         limits: limits.unwrap_or_default(),
         revoked: table.read("revoked", "true or false", Value::boolean)?.unwrap_or(false),
         revoked_packages: revoked_packages.unwrap_or_default(),
@@ -185,6 +168,8 @@ fn is_developer(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kernel::policy::Capability;
+
     use super::super::Config;
     use super::*;
 
@@ -247,18 +232,6 @@ mod tests {
     }
 
     #[test]
-    fn services_and_rights_with_them_are_granted_by_name() {
-        let asks = |trust: &str, keys: &str| acme(trust).too_much(&app(keys)).map(|it| it.what);
-        let storage = "capabilities = []\nservices = [\"storage\"]";
-        assert_eq!(asks("", storage).as_deref(), Some("use the service storage"));
-        assert_eq!(asks("services = [\"storage\"]", storage), None);
-        let other = "capabilities = [\"storage.read:other\"]\nservices = [\"storage\"]";
-        let more = asks("services = [\"storage\"]", other);
-        assert_eq!(more.as_deref(), Some("have storage.read:other"));
-        assert_eq!(asks(other, other), None);
-    }
-
-    #[test]
     fn path_is_granted_with_what_is_below_it_and_nothing_beside() {
         let acme = acme("capabilities = [\"fs.read:/usr/share/geo\"]");
         let asks = |path: &str| {
@@ -268,6 +241,19 @@ mod tests {
         assert_eq!(asks("/usr/share/geo/ip"), None);
         assert_eq!(asks("/usr/share/geode").as_deref(), Some("have fs.read:/usr/share/geode"));
         assert_eq!(asks("/usr/share").as_deref(), Some("have fs.read:/usr/share"));
+    }
+
+    #[test]
+    fn service_is_granted_as_such_and_rights_with_it_one_by_one() {
+        let acme = acme("services = [\"broker\"]\ncapabilities = [\"net.connect:a.example:80\"]");
+        let asks = |services: &str, rights: &str| {
+            let app = app(&format!("services = [{services}]\ncapabilities = [{rights}]"));
+            acme.too_much(&app).map(|it| it.what)
+        };
+        assert_eq!(asks("\"broker\"", "\"net.connect:a.example:80\""), None);
+        let other = asks("\"broker\"", "\"net.connect:a.example:81\"").unwrap();
+        assert_eq!(other, "have net.connect:a.example:81");
+        assert_eq!(asks("\"storage\"", "").unwrap(), "reach the services storage");
     }
 
     #[test]
@@ -291,7 +277,7 @@ mod tests {
     #[test]
     fn each_capability_has_the_name_by_which_it_is_read() {
         for (name, known) in super::super::app::CAPABILITIES {
-            assert_eq!(right_names(&[known], &[], &[]), [name]);
+            assert_eq!(super::super::app::capability_name(known), name);
         }
     }
 }
