@@ -76,9 +76,12 @@ fn main() -> anyhow::Result<()> {
     text += "| after the first exit | allowed pings answered | denied pings answered |\n| --- | ---: | ---: |\n";
     for (name, watched) in [("Rosemary", &rosemary), ("os-ken", &os_ken)] {
         let after = |points: &[(f64, f64)]| {
-            let late: Vec<f64> =
-                points.iter().filter(|(at, _)| *at > CRASH).map(|(_, share)| *share).collect();
-            late.iter().sum::<f64>() / f64::from(u32::try_from(late.len().max(1)).unwrap_or(1))
+            let late: Vec<(f64, f64)> =
+                points.iter().filter(|(at, _)| *at > CRASH).copied().collect();
+            // Looks take longer where pings are lost: each counts for the time until the next.
+            let answered = late.windows(2).map(|two| (two[1].0 - two[0].0) * two[0].1).sum::<f64>();
+            let (first, last) = (late.first().copied(), late.last().copied());
+            answered / (last.unwrap_or_default().0 - first.unwrap_or_default().0).max(1.0)
         };
         let (allowed, denied) = (after(&watched.allowed), after(&watched.denied));
         writeln!(text, "| {name} | {allowed:.0} % | {denied:.0} % |")?;
