@@ -49,7 +49,9 @@ fn of_status(status: &str) -> Option<(u64, u64)> {
         rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
     };
     // One that has just ended has no memory any more.
-    Some((field("VmRSS").unwrap_or(0).checked_mul(1024)?, field("Threads")?))
+    // Not pages of files, which the system can take back.
+    let own = field("RssAnon").unwrap_or(0).checked_add(field("RssShmem").unwrap_or(0))?;
+    Some((own.checked_mul(1024)?, field("Threads")?))
 }
 
 /// How many descriptors a process has open.
@@ -91,9 +93,12 @@ mod tests {
         for text in ["", "42 (a", "42 (a) S 1", ") a b c d e f g h i j k -1 5"] {
             assert_eq!(ticks(text), None, "{text}");
         }
-        assert_eq!(of_status("VmRSS:\t    12 kB\nThreads:\t3\n"), Some((12_288, 3)));
+        assert_eq!(
+            of_status("RssAnon:\t    8 kB\nRssFile:\t 9 kB\nRssShmem:\t 4 kB\nThreads:\t3\n"),
+            Some((12_288, 3))
+        );
         assert_eq!(of_status("Threads:\t1\n"), Some((0, 1)));
-        assert_eq!(of_status("VmRSS:\t 1 kB\n"), None);
-        assert_eq!(of_status("VmRSS:\t 18446744073709551615 kB\nThreads:\t3\n"), None);
+        assert_eq!(of_status("RssAnon:\t 1 kB\n"), None);
+        assert_eq!(of_status("RssAnon:\t 18446744073709551615 kB\nThreads:\t3\n"), None);
     }
 }
