@@ -1,20 +1,22 @@
 //! The kernel allocates nothing for a message, once it has seen some: shown by an allocator that counts.
 //!
-//! The kernel's server runs in this process, with a worker as in its own; the test is its monitor, the
-//! switch at the end of its socket, and the zone at the end of its rings. What is counted is what any
-//! thread allocates that is not the test's.
+//! The kernel's server runs in a child, which it confines as it does its own process; the test is its
+//! monitor, the switch at the end of its socket, and the zone at the end of its rings. What is counted is
+//! what the child allocates, in memory that both see.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator that counts can only be installed with `unsafe`")]
+#![allow(
+    unsafe_code,
+    reason = "an allocator that counts, and a child, can only be had with `unsafe`"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel::control::{Answer, App, AppId, Host, Plain, Request};
@@ -25,9 +27,11 @@ use openflow::{
 use rosemary_sdk::abi::{RECORD_HEAD, RecordKind};
 use rosemary_tests::fake::features;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
+use sys::shm::Shared;
 
 const OF: Version = Version::V1_3;
 
@@ -41,24 +45,28 @@ const AT_ONCE: usize = 50;
 /// After this long a test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Allocations of threads that are not the test's, and the sizes of the first.
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-static SIZES: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
+/// What is counted: how many allocations there were, and behind it the sizes of the first.
+static COUNTED_BY_BOTH: OnceLock<Shared> = OnceLock::new();
+
+/// Words of it.
+const WORDS: usize = 512;
+const SIZES: std::ops::Range<usize> = 1..9;
+
+/// Whether this process is the kernel's.
+static IS_KERNEL: AtomicBool = AtomicBool::new(false);
 
 /// Of whoever counts.
 static ALONE: Mutex<()> = Mutex::new(());
 
-thread_local! {
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
-}
-
 struct Counting;
 
 fn count(size: usize) {
-    if !IS_OURS.try_with(Cell::get).unwrap_or(true) {
-        let number = ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        if let Some(place) = SIZES.get(number) {
-            place.store(size, Ordering::Relaxed);
+    if let (true, Some(counted)) = (IS_KERNEL.load(Ordering::Relaxed), COUNTED_BY_BOTH.get()) {
+        let words = counted.words();
+        let number = words[0].fetch_add(1, Ordering::Relaxed);
+        let place = SIZES.start.saturating_add(usize::try_from(number).unwrap_or(usize::MAX));
+        if SIZES.contains(&place) {
+            words[place].store(size as u64, Ordering::Relaxed);
         }
     }
 }
@@ -84,40 +92,44 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A thread of the test's.
-fn ours(run: impl FnOnce() + Send + 'static) {
-    thread::spawn(move || {
-        IS_OURS.with(|it| it.set(true));
-        run();
-    });
+/// How many allocations were counted.
+fn counted() -> u64 {
+    COUNTED_BY_BOTH.get().expect("the test has begun").words()[0].load(Ordering::Relaxed)
+}
+
+/// The sizes of the first of them, in bytes.
+fn sizes() -> Vec<u64> {
+    let words = COUNTED_BY_BOTH.get().expect("the test has begun").words();
+    words[SIZES].iter().map(|size| size.load(Ordering::Relaxed)).collect()
 }
 
 #[test]
-#[ignore = "the kernel confines the process it runs in, which closes the test's descriptors: it needs one of its own"]
 fn kernel_allocates_nothing_for_a_packet_in_and_its_packet_out_once_it_is_warm() {
-    assert_eq!(allocations(&[Stage::Control]), 0, "the first had {SIZES:?} bytes");
+    assert_eq!(allocations(&[Stage::Control]), 0, "the first had {:?} bytes", sizes());
 }
 
 #[test]
-#[ignore = "the kernel confines the process it runs in, which closes the test's descriptors: it needs one of its own"]
 fn kernel_allocates_nothing_for_a_packet_that_waits_for_a_guard_or_has_an_observer() {
     let guard = Stage::Guard(Fail::Closed);
     let allocations = allocations(&[guard, Stage::Control, Stage::Observe]);
     // Not for each: what is noted of records in a ring may still grow, by doubling, if an app is slow.
-    assert!(allocations < 20, "{allocations}; the first had {SIZES:?} bytes");
+    assert!(allocations < 20, "{allocations}; the first had {:?} bytes", sizes());
 }
 
 /// How often the kernel allocates for [`COUNTED`] packets that pass these apps, of which the control
 /// app answers each.
-fn allocations(stages: &[Stage]) -> usize {
+fn allocations(stages: &[Stage]) -> u64 {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    IS_OURS.with(|it| it.set(true));
+    let shared = COUNTED_BY_BOTH
+        .get_or_init(|| Shared::written_by_us("counted", WORDS * size_of::<u64>()).unwrap().0);
+    let anew = || shared.words()[0].store(0, Ordering::Relaxed);
+    anew();
     let mut rig = Rig::start(stages);
-    assert!(ALLOCATIONS.load(Ordering::Relaxed) > 0, "what the start takes is counted");
+    assert!(counted() > 0, "what the start takes is counted");
     rig.exchange(WARM_UP);
-    ALLOCATIONS.store(0, Ordering::Relaxed);
+    anew();
     rig.exchange(COUNTED);
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    let allocations = counted();
     rig.stop();
     allocations
 }
@@ -125,7 +137,7 @@ fn allocations(stages: &[Stage]) -> usize {
 /// The kernel, with a switch, and a zone for each app.
 struct Rig {
     monitor: Channel,
-    kernel: JoinHandle<()>,
+    kernel: Pid,
     switch: TcpStream,
     packet_in: Vec<u8>,
     unread: Vec<u8>,
@@ -136,8 +148,7 @@ impl Rig {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (monitor, kernels) = Channel::pair().unwrap();
-        // Not ours: it is counted.
-        let kernel = thread::spawn(move || kernel::server::run(kernels).unwrap());
+        let kernel = fork(kernels);
         let app = |(number, stage): (usize, &Stage)| App {
             app: AppId(u16::try_from(number).unwrap() + 1),
             name: format!("app {number}"),
@@ -155,6 +166,7 @@ impl Rig {
             workers: Some(1),
         };
         monitor.send(&start, &[listener.as_fd()]).unwrap();
+        assert!(matches!(receive(&monitor).0, Answer::Confined { .. }));
         assert_eq!(receive(&monitor).0, Answer::Ready);
         for App { app, name, policy, .. } in apps {
             let answers = policy.stage == Stage::Control;
@@ -165,7 +177,7 @@ impl Rig {
             let [hears, up, down, rings] = fds.try_into().unwrap();
             let end = ZoneEnd::map(&RingFds { up, down }, capacity).unwrap();
             let (hears, rings) = (Doorbell::from_fd(hears), Ringer::from_fd(rings));
-            ours(move || serve(end, &hears, &rings, answers));
+            thread::spawn(move || serve(end, &hears, &rings, answers));
         }
         let mut packet_in = Vec::new();
         append(&mut packet_in, |out| PacketIn::new(PortNo(1), &[7; 100]).encode(OF, 0, out))
@@ -175,7 +187,8 @@ impl Rig {
 
     fn stop(self) {
         self.monitor.send(&Request::Stop, &[]).unwrap();
-        self.kernel.join().unwrap();
+        let (_, status) = waitpid(Some(self.kernel), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.exit_status(), Some(0), "{status:?}");
     }
 
     /// Sends so many packet-ins and waits for as many packet-outs.
@@ -190,6 +203,20 @@ impl Rig {
             }
         }
     }
+}
+
+/// A kernel in a process of its own: it has one thread, as who confines itself must.
+fn fork(monitor: Channel) -> Pid {
+    // SAFETY: the child runs the kernel and ends. What it uses of the C library is made for that, and of
+    // the locks in this program none is taken by it that another thread may have held.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        IS_KERNEL.store(true, Ordering::Relaxed);
+        let failed = kernel::server::run(monitor).is_err();
+        // SAFETY: nothing of the test's is to be cleaned up here.
+        unsafe { libc::_exit(failed.into()) };
+    }
+    Pid::from_raw(pid).expect("the system has room for a process")
 }
 
 /// The kernel's next answer.
