@@ -6,54 +6,18 @@
 //! (`cargo bench -p rosemary-sys --bench ring` has these alone), and is processor time of the thread,
 //! not time on the wall: the machines that run this are shared.
 
-use std::time::Duration;
+#[path = "../../openflow/benches/thread_time/mod.rs"]
+mod thread_time;
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_main};
 use openflow::{Action, FlowMod, MacAddr, Match, PacketIn, PortNo, Version, append};
 use rosemary_kernel::policy::Fail;
 use rosemary_kernel::policy::Stage::{self, Control, Guard, Observe};
 use rosemary_kernel::stages::Stages;
-use rustix::time::{ClockId, clock_gettime};
+use thread_time::ThreadTime;
 
 /// Packet-ins of an iteration: a batch.
 const BATCH: usize = 64;
-
-/// Processor time of this thread.
-struct ThreadTime;
-
-/// Processor time that this thread has had so far.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().expect("it counts up from 0"),
-        time.tv_nsec.try_into().expect("it is less than a second"),
-    )
-}
-
-impl Measurement for ThreadTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        now()
-    }
-    fn end(&self, start: Duration) -> Duration {
-        now().saturating_sub(start)
-    }
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
 
 fn packet_in(version: Version) -> Vec<u8> {
     let mut message = Vec::new();
