@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use libc::c_long;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::seccomp::WATCHED;
+use super::seccomp::watched;
 
 /// Bytes of a path that are read at most.
 const LONGEST: usize = 256;
@@ -106,7 +106,7 @@ impl Listener {
             }
             // One that is readable has something: only we take from it.
             let Some(told) = self.receive()? else { continue };
-            let call = WATCHED.iter().find(|it| it.number == c_long::from(told.data.nr));
+            let call = watched().find(|it| it.number == c_long::from(told.data.nr));
             let name = call.map_or("unknown", |it| it.name);
             let about = self.look(&told, name).filter(|_| self.is_valid(told.id));
             let goes_on = self.has_tmp

@@ -16,7 +16,7 @@ use libc::c_long;
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
-pub use self::watched::{ANSWERED, WATCHED};
+pub use self::watched::{ANSWERED, watched};
 
 /// A kind of process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! | `lists.rs` | the calls that each kind of process may make, with who needs them |
 //! | `program.rs` | a filter of such a list, in the kernel's language |
 //!
-//! A call that is not on the list fails with EPERM. One that an attacker would like ([`WATCHED`]) is
+//! A call that is not on the list fails with EPERM. One that an attacker would like ([`watched`]) is
 //! also told to the monitor ([`records`](super::records)), which answers EPERM: the caller waits so
 //! long. What needs a listener and has none fails all the same.
 
@@ -15,7 +15,7 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use self::lists::{ANSWERED, Entry, Kind, Test, WATCHED};
+pub use self::lists::{ANSWERED, Entry, Kind, Test, watched};
 use self::program::Own;
 use super::{Jail, Mechanism, Report};
 

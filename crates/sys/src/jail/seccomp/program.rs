@@ -15,7 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-use super::lists::{ANSWERED, Kind, Test, WATCHED};
+use super::lists::{ANSWERED, Kind, Test, watched};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
@@ -54,14 +54,14 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
         // the call fails with ENOSYS.
         Kind::Monitor => SECCOMP_RET_TRACE,
     };
-    let watched = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
+    let told = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
     for entry in kind.allowed() {
         // Its list is what it starts begins with, of whose arguments nothing is known here.
         let test = if kind == Kind::Monitor { Test::Always } else { entry.test };
-        let is_watched = WATCHED.iter().any(|it| it.number == entry.number);
-        let otherwise = if is_watched { watched } else { refuse };
+        let is_watched = watched().any(|it| it.number == entry.number);
+        let otherwise = if is_watched { told } else { refuse };
         let body = match test {
             Test::Always => vec![return_value(SECCOMP_RET_ALLOW)],
             // Without a listener the file system alone says what can be written: its own.
@@ -72,7 +72,7 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
         program.push(jump_if_equal(number(entry.number), 0, over));
         program.extend(body);
     }
-    let rest = WATCHED.iter().map(|it| (it.number, watched)).chain(
+    let rest = watched().map(|it| (it.number, told)).chain(
         ANSWERED
             .iter()
             .map(|(_, number, error)| (*number, SECCOMP_RET_ERRNO | error.unsigned_abs())),
