@@ -2,39 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 use rosemary_kernel::server;
-use sys::channel::Channel;
-use tracing::error;
 
-const WHAT_IT_IS: &str = "rosemary-kernel is the process of Rosemary that speaks with the switches; `rosemary up` starts it, not you";
+const WHAT_IT_IS: &str =
+    "is the process of Rosemary that speaks with the switches; `rosemary up` starts it, not you";
 
 fn main() -> ExitCode {
-    if std::env::args_os().len() > 1 {
-        // The monitor gives no arguments: somebody wants to know what this is.
-        let _ = writeln!(stderr(), "{WHAT_IT_IS}");
-        return ExitCode::from(2);
-    }
-    let split_off = sys::process::split_off_init();
-    sys::log::to_stderr();
-    if let Err(error) = split_off {
-        error!(%error, "could not start behind an init");
-        return ExitCode::FAILURE;
-    }
-    let control = match Channel::from_stdin() {
-        Ok(control) => control,
-        Err(error) => {
-            error!(%error, "standard input is not open");
-            return ExitCode::FAILURE;
-        }
-    };
-    match server::run(control) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error!(%error, "kernel ended");
-            ExitCode::FAILURE
-        }
-    }
+    sys::program::run("kernel", WHAT_IT_IS, sys::log::to_stderr, server::run)
 }

@@ -14,7 +14,7 @@ use sys::channel::{Channel, ChannelError};
 use sys::jail::seccomp::Kind;
 use sys::jail::{Jail, Limits};
 use thiserror::Error;
-use tracing::{error, info};
+use tracing::info;
 
 use crate::clients::{Asked, ClientId, Clients};
 use crate::control::{Answer, Request, Wall};
@@ -88,32 +88,8 @@ pub enum ServiceError {
 
 /// The whole program of the service `S`.
 pub fn main<S: Service>() -> ExitCode {
-    if std::env::args_os().len() > 1 {
-        // The monitor gives no arguments: somebody wants to know what this is.
-        let text = format!(
-            "rosemary-{} is a service of Rosemary; `rosemary up` starts it, not you\n",
-            S::NAME
-        );
-        let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
-        return ExitCode::from(2);
-    }
-    let split_off = sys::process::split_off_init();
-    sys::log::to_stderr();
-    if let Err(error) = split_off {
-        error!(%error, "could not start behind an init");
-        return ExitCode::FAILURE;
-    }
-    let result = match Channel::from_stdin() {
-        Ok(monitor) => run::<S>(&monitor),
-        Err(error) => Err(ServiceError::Confine(error)),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error!(service = S::NAME, %error, "service ended");
-            ExitCode::FAILURE
-        }
-    }
+    let what_it_is = "is a service of Rosemary; `rosemary up` starts it, not you";
+    sys::program::run(S::NAME, what_it_is, sys::log::to_stderr, |monitor| run::<S>(&monitor))
 }
 
 /// Runs the service until the monitor says stop; the monitor is told why it ends otherwise.

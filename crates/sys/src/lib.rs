@@ -14,6 +14,7 @@
 //! | [`clock`] | the time that applications are told |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
+//! | [`program`] | what is the same in all programs that the monitor starts |
 //! | [`flight`] | in which app a process was when it died |
 //! | [`log`] | where our programs log to |
 //! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
@@ -35,5 +36,6 @@ pub mod namespace;
 pub mod object;
 pub mod packets;
 pub mod process;
+pub mod program;
 pub mod ring;
 pub mod shm;
