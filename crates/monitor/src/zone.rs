@@ -314,7 +314,7 @@ impl Zone {
                     why: harmless(&why, 400),
                 });
                 self.failed = true;
-                self.program.ending(now);
+                self.program.unfit(now);
             }
             Answer::Failed { why } => {
                 let (object, why) = (self.object.path().display(), shortened(&why, 400));
