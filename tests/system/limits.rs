@@ -169,6 +169,18 @@ fn app_that_makes_threads_gets_as_many_as_its_limit_and_is_told() {
 }
 
 #[test]
+fn app_that_may_have_one_thread_starts_and_gets_no_other() {
+    for args in [&[][..], &["--no-cgroups"]] {
+        in_a_lab(move |lab| {
+            let mut rosemary = with(lab, "threads", "threads = 1", args)?;
+            let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
+            ensure!(kept.contains("KEPT at 0:"), "{kept}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn app_that_opens_descriptors_gets_as_many_as_its_limit_and_is_told() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "descriptors", "descriptors = 64", &[])?;

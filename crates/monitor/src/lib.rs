@@ -111,6 +111,13 @@ fn keeper(options: &Options) -> Keeper {
         () if options.no_cgroups => Keeper::without_groups("--no-cgroups was given"),
         () => Keeper::find(),
     };
+    if let Kept::GroupWithoutSwap { .. } = keeper.kept(Limit::Memory) {
+        let hint = "boot with swapaccount=1";
+        warn!(
+            hint,
+            "this machine does not count swap: an app's shared memory may be there beyond its limit"
+        );
+    }
     for limit in [Limit::Memory, Limit::Cpu] {
         if let Kept::Looking { why } = keeper.kept(limit) {
             let limit = limit.name();
