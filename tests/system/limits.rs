@@ -175,6 +175,11 @@ fn app_that_may_have_one_thread_starts_and_gets_no_other() {
             let mut rosemary = with(lab, "threads", "threads = 1", args)?;
             let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
             ensure!(kept.contains("KEPT at 0:"), "{kept}");
+            // For which it tries in a child, before it has its user.
+            let status = rosemary.status()?.context("it answers")?;
+            let pid = status.app("threads").and_then(|app| app.pid).context("it runs")?;
+            let users = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user"));
+            ensure!(users(&pid.to_string())? != users("self")?, "its wall is whole");
             Ok(())
         });
     }
