@@ -99,6 +99,11 @@ fn without_groups_private_memory_ends_at_the_limit_and_shared_memory_ends_the_ap
         ensure!(kept.contains("Cannot allocate memory"), "{kept}");
         drop(rosemary);
 
+        let mut rosemary = with(lab, "stack", "memory = \"64 MiB\"", &["--no-cgroups"])?;
+        let kept = rosemary.wait_for_log(&["stack: ", "KEPT at "], PATIENCE)?;
+        ensure!(kept.contains("KEPT at 0: Operation not permitted"), "{kept}");
+        drop(rosemary);
+
         let mut rosemary = with(lab, "share", "memory = \"64 MiB\"", &["--no-cgroups"])?;
         rosemary.wait_for_log(&["share: ", MEMORY], PATIENCE)?;
         let died = rosemary.wait_for_log(&["zone share", "died"], PATIENCE)?;
