@@ -115,10 +115,11 @@ fn limits_told(all: &[KeptLimit]) -> String {
         let _ = writeln!(text, "              {why}");
     }
     if !reasons.is_empty() {
+        let whose = if sys::process::is_root() { "" } else { " --user" };
         let _ = writeln!(
             text,
             "              -> start Rosemary as a service of systemd with Delegate=yes, or for a try as \
-             systemd-run --scope -p Delegate=yes rosemary up"
+             systemd-run{whose} --scope -p Delegate=yes rosemary up"
         );
     }
     text
