@@ -84,9 +84,9 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 # What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
-figures: build ## three of Rosemary's published figures, beside os-ken from PyPI: minutes
+figures: build ## Rosemary's published figures on containment, beside os-ken from PyPI: minutes
 	@.ci/need $(LAB) cc python3
-	@for number in 16 17 4_18; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
+	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
 
 soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times: minutes
 	@.ci/need $(LAB) tshark

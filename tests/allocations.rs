@@ -30,6 +30,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
+use sys::flight::Reading;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use sys::shm::Shared;
 
@@ -165,7 +166,8 @@ impl Rig {
             tls: false,
             workers: Some(1),
         };
-        monitor.send(&start, &[listener.as_fd()]).unwrap();
+        let (_recorder, recorder_fd) = Reading::new().unwrap();
+        monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();
         assert!(matches!(receive(&monitor).0, Answer::Confined { .. }));
         assert_eq!(receive(&monitor).0, Answer::Ready);
         for App { app, name, policy, .. } in apps {

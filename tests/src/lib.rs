@@ -11,6 +11,7 @@ pub mod apps;
 pub mod broadcast;
 pub mod capture;
 pub mod controller;
+pub mod developer;
 pub mod emulated;
 pub mod fake;
 pub mod figure;

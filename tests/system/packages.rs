@@ -1,18 +1,15 @@
 //! Packages of apps: from the first line to a ping, and what is refused on the way.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Lab, LabError, Of, Rosemary};
+use cli::lab::{Of, Rosemary};
+use rosemary_tests::developer::{
+    CONFIG, Developer, GRANTED, INSTALLED, entry, refused, rosemary, trust,
+};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary, skip};
 use rustix::process::Signal;
-
-/// Where root's configuration is, and its packages.
-const CONFIG: &str = "/etc/rosemary/rosemary.toml";
-const INSTALLED: &str = "/var/lib/rosemary/apps/hub.rosemary";
 
 const HUB: &str = "[[app]]\nname = \"hub\"\n";
 
@@ -229,88 +226,6 @@ fn app_of_another_developer_gets_another_number_and_only_when_the_first_is_remov
         assert_eq!(number(&packages.0)?, 1);
         Ok(())
     });
-}
-
-/// What joe's and eve's apps may have, unless a test says otherwise.
-const GRANTED: &str = "capabilities = [\"packet-out\", \"flow.write\"]\n";
-
-/// A developer with keys.
-struct Developer {
-    name: &'static str,
-    home: PathBuf,
-    key: String,
-    password: String,
-}
-
-impl Developer {
-    fn new(lab: &Lab, name: &'static str) -> anyhow::Result<Self> {
-        let home = lab.files().join(name);
-        fs::create_dir(&home)?;
-        let path = |file: &str| home.join(file).display().to_string();
-        let (key, password) = (path("developer.key"), path("password"));
-        fs::write(&password, "a password\n")?;
-        let made = rosemary(lab, &["key", "new", "--key", &key, "--password-file", &password])?;
-        ensure!(made.starts_with("[[trust]]\n"), "{made}");
-        Ok(Self { name, home, key, password })
-    }
-
-    /// Their app `name`: made, with `keys` more in its manifest, compiled, packed and signed.
-    fn package(&self, lab: &Lab, name: &str, keys: &str) -> anyhow::Result<String> {
-        let dir = self.dir(name);
-        let path = dir.display().to_string();
-        let home = self.home.display().to_string();
-        rosemary(lab, &["app", "new", name, "--c", "--dir", &path])?;
-        let manifest = dir.join("app.toml");
-        fs::write(&manifest, fs::read_to_string(&manifest)? + keys)?;
-        let package = rosemary(lab, &["app", "build", &path, "--out", &home])?;
-        let package = package.trim().to_owned();
-        self.sign(lab, &package)?;
-        Ok(package)
-    }
-
-    fn sign(&self, lab: &Lab, package: &str) -> anyhow::Result<()> {
-        let by = ["--key", &self.key, "--password-file", &self.password];
-        rosemary(lab, &[&["app", "sign", package], &by[..]].concat())?;
-        Ok(())
-    }
-
-    fn dir(&self, name: &str) -> PathBuf {
-        self.home.join(name)
-    }
-
-    fn public(&self) -> anyhow::Result<String> {
-        let text = fs::read_to_string(Path::new(&self.key).with_extension("pub"))?;
-        Ok(text.lines().nth(1).context("a key")?.to_owned())
-    }
-
-    /// The operator's entry for them, with `keys` more.
-    fn trust(&self, keys: &str) -> String {
-        let key = self.public().unwrap_or_default();
-        entry(self.name, &key, &format!("{GRANTED}{keys}"))
-    }
-}
-
-fn entry(name: &str, key: &str, keys: &str) -> String {
-    format!("[[trust]]\nname = \"{name}\"\nkey = \"{key}\"\n{keys}")
-}
-
-/// Writes the operator's configuration.
-fn trust(entries: &[&str], apps: &str) -> std::io::Result<()> {
-    fs::write(CONFIG, entries.concat() + apps)
-}
-
-fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
-    lab.run(&rosemary_binary().display().to_string(), args)
-}
-
-/// What it says when it refuses, which it must, with the exit code for that.
-fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
-    let mut command: Command = lab.command("timeout");
-    let output = command.arg("20").arg(rosemary_binary()).args(args).output()?;
-    let said = String::from_utf8(output.stderr)?;
-    ensure!(output.status.code() == Some(1), "{args:?}: {}: {said}", output.status);
-    ensure!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
-    Ok(said)
 }
 
 /// The signature `text`, as if it had been made with the key of `other`.

@@ -76,6 +76,15 @@ __attribute__((unused)) static void tell_strictly(const char *what, long result)
         got(what);
 }
 
+/* Its control socket: of those behind the standard streams the first, as it is there before all others. */
+__attribute__((unused)) static int control_socket(void) {
+    struct stat stat;
+    int fd = 3;
+    while (fd < 1024 && (fstat(fd, &stat) != 0 || !S_ISSOCK(stat.st_mode)))
+        fd++;
+    return fd;
+}
+
 static void *create(const struct rosemary_host *its) {
     host = its;
     return &host;

@@ -77,7 +77,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             1 => writeln!(text, "It has a gap."),
             gaps => writeln!(text, "It has {gaps} gaps."),
         };
-        text.push_str(&limits_told(&kept));
+        text.push_str(&limits_told(&kept, sys::process::is_root()));
         say::data(text)?;
     }
     Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -91,8 +91,8 @@ struct KeptLimit {
     kept: Kept,
 }
 
-/// How the limits are kept, and what an app has of each where nothing is said.
-fn limits_told(all: &[KeptLimit]) -> String {
+/// How the limits are kept, and what an app has of each where nothing is said; for root or another user.
+fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
     let mut text = String::from("The limits on an app, with what it has where nothing is said:\n");
     let defaults = Limits::default();
     let mut reasons: Vec<&str> = Vec::new();
@@ -115,11 +115,11 @@ fn limits_told(all: &[KeptLimit]) -> String {
         let _ = writeln!(text, "              {why}");
     }
     if !reasons.is_empty() {
-        let whose = if sys::process::is_root() { "" } else { " --user" };
+        let user = if is_root { "" } else { "--user " };
         let _ = writeln!(
             text,
             "              -> start Rosemary as a service of systemd with Delegate=yes, or for a try as \
-             systemd-run{whose} --scope -p Delegate=yes rosemary up"
+             systemd-run {user}--scope -p Delegate=yes rosemary up"
         );
     }
     text
@@ -189,10 +189,13 @@ mod tests {
         let keeper = Keeper::without_groups("there are none");
         let kept =
             Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
-        let text = limits_told(&kept);
+        let text = limits_told(&kept, true);
         assert!(text.contains("memory                 512 MiB  by LOOKING"), "{text}");
         assert_eq!(text.matches("there are none").count(), 1, "{text}");
         assert_eq!(text.matches("Delegate=yes").count(), 2, "{text}");
+        assert!(text.contains("systemd-run --scope"), "{text}");
+        let text = limits_told(&kept, false);
+        assert!(text.contains("systemd-run --user --scope"), "another user has no other: {text}");
     }
 
     #[test]

@@ -117,13 +117,19 @@ impl FromStr for Plain {
     }
 }
 
+/// What the thread of a worker is called, for who looks at it from outside.
+pub fn worker_name(number: usize) -> String {
+    format!("worker-{number}")
+}
+
 /// The monitor to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// The first message: begin to serve. Descriptors: one listening TCP socket per address, then
     /// those of [`Keys::to_fds`](crate::tls::keys::Keys::to_fds) if there are keys. Then, if there
     /// are apps that run in the kernel: their configurations, one behind the other, in sealed memory;
-    /// the object of each, in sealed memory; the memory of the [flight recorder](sys::flight).
+    /// the object of each, in sealed memory. Last the memory of the [flight recorder](sys::flight), in
+    /// which worker n has seat n.
     Start {
         /// The addresses the sockets are bound to, for messages.
         listeners: Vec<SocketAddr>,

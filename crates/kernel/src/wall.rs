@@ -23,7 +23,7 @@ pub(crate) struct Wall<'a> {
     pub(crate) run_as: Option<u32>,
     /// What came with `Start`.
     pub(crate) fds: &'a [OwnedFd],
-    /// How many of them are apps' objects. Before the last, which is then the flight recorder.
+    /// How many of them are apps' objects. Before the last, which is the flight recorder.
     pub(crate) objects: usize,
 }
 
@@ -34,7 +34,7 @@ impl Wall<'_> {
     /// It could not give up its user or its privileges.
     pub(crate) fn enter(&self) -> io::Result<Confined> {
         let fds: Vec<BorrowedFd<'_>> = self.fds.iter().map(AsFd::as_fd).collect();
-        let end = fds.len().saturating_sub(usize::from(self.objects > 0));
+        let end = fds.len().saturating_sub(1);
         let objects = fds.get(end.saturating_sub(self.objects)..end).unwrap_or_default();
         let jail = Jail { run_as: self.run_as, keep: &fds, objects, ..jail(self.monitor) };
         jail.enter()

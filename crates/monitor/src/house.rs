@@ -26,9 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::control::{AppId, Request};
+use kernel::control::{AppId, Request, worker_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::process::Apart;
+use sys::process::{Apart, named_thread_time};
 use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
@@ -38,7 +38,7 @@ use crate::error::StartError;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program};
-use crate::progress::{DEFAULT_BOUND, Watch};
+use crate::progress::{DEFAULT_BOUND, Received, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::rights;
 use crate::service::Service;
@@ -65,10 +65,10 @@ pub(crate) struct House {
     users: Users,
     kernel: Program,
     kernel_refusals: Refusals,
-    /// In which app the kernel is, if it hosts any.
+    /// In which app the kernel is, and whether it gets on, while it runs.
     watch: Option<Watch>,
-    /// The app that it was killed for, if it hung in one.
-    hung: Option<u16>,
+    /// For what it was killed, if it hung.
+    hung: Option<Hung>,
     zones: Vec<Zone>,
     services: Vec<Service>,
     reception: Reception,
@@ -79,6 +79,15 @@ pub(crate) struct House {
     look_at: Instant,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
+}
+
+/// What a kernel hung in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hung {
+    /// The app with this number.
+    App(u16),
+    /// Its own code.
+    Kernel,
 }
 
 /// What has become readable.
@@ -211,26 +220,36 @@ impl House {
         }
     }
 
-    /// Ends a kernel that hangs in one of its apps.
+    /// Ends a kernel that hangs, in one of its apps or in its own code.
     fn look_at_kernel(&mut self, now: Instant) {
+        if self.hung.is_some() {
+            return;
+        }
         let zones = &self.zones;
         let zone = |app: NonZeroU16| zones.iter().find(|zone| zone.app.0 == app.get());
         let bound = |app| zone(app).map_or(DEFAULT_BOUND, |zone| zone.hang);
-        let hang = self.watch.as_mut().and_then(|watch| watch.look(now, || None, bound));
-        if let Some(hang) = hang.filter(|_| self.hung.is_none()) {
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.next_due() <= now) else {
+            return;
+        };
+        let pid = self.kernel.pid();
+        let time = |worker| named_thread_time(pid?, &worker_name(worker)).ok();
+        if let Some(stuck) = watch.look_at_turns(time) {
+            self.kernel.kill_late(&stuck.to_string());
+            self.hung = Some(Hung::Kernel);
+            return;
+        }
+        if let Some(hang) = watch.look(now, || Received::ByClock, bound) {
             let name = zone(hang.app).map_or("", |zone| &*zone.name);
             self.kernel.kill_late(&format!("its app {name} hung: {hang}"));
-            self.hung = Some(hang.app.get());
+            self.hung = Some(Hung::App(hang.app.get()));
         }
     }
 
     fn start_kernel(&mut self, now: Instant) {
         self.zones.iter_mut().for_each(|zone| zone.prepare(now));
-        let hosts = self.zones.iter().any(Zone::is_for_kernel);
-        let watch = match hosts.then(|| Watch::new(now)) {
-            None => None,
-            Some(Ok(made)) => Some(made),
-            Some(Err(error)) => {
+        let (watch, recorder) = match Watch::new(now) {
+            Ok(made) => made,
+            Err(error) => {
                 let why = format!("could not make its flight recorder: {error}");
                 return self.kernel.not_started(now, &why);
             }
@@ -252,9 +271,9 @@ impl House {
         };
         fds.extend(configs.iter().map(AsFd::as_fd));
         fds.extend(self.zones.iter().filter_map(Zone::object_for_kernel));
-        fds.extend(watch.iter().map(|(_, fd)| fd.as_fd()));
+        fds.push(recorder.as_fd());
         self.kernel.tell(&start, &fds);
-        (self.watch, self.hung) = (watch.map(|(watch, _)| watch), None);
+        (self.watch, self.hung) = (Some(watch), None);
     }
 
     /// The configurations of the apps that the kernel is to host, one behind the other, if there are such
@@ -271,7 +290,8 @@ impl House {
         self.counters.kernel_ended();
         let watch = self.watch.take().filter(|_| death.by_itself);
         let named = match self.hung.take() {
-            Some(app) => vec![app],
+            Some(Hung::App(app)) => vec![app],
+            Some(Hung::Kernel) => Vec::new(),
             None => watch.map_or_else(Vec::new, |it| it.apps()),
         };
         for zone in &mut self.zones {

@@ -19,6 +19,15 @@ const CHUNK: usize = 16 * 1024;
 /// Chunks that are read when the program has ended: more than a pipe holds.
 const CHUNKS_AT_END: usize = 8;
 
+/// Bytes of one program that are read in a [`PERIOD`]. What it writes beyond that stays in the pipe, and
+/// what the pipe does not take it loses: reading is the monitor's time.
+const MOST: usize = 4 << 20;
+
+/// Bytes that each turn counts more than it reads.
+const TURN: usize = 4 << 10;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
 /// Seconds whose bytes an app may write at once.
 const BURST: u64 = 10;
 
@@ -58,6 +67,8 @@ pub(crate) struct Output {
     allowance: Allowance,
     written: u64,
     left_out: u64,
+    /// Since when it is counted how much was read, and how much that is.
+    read: (Instant, usize),
 }
 
 impl Output {
@@ -65,7 +76,16 @@ impl Output {
     pub(crate) fn new(pipe: OwnedFd, voice: Voice, per_second: u64, now: Instant) -> Self {
         let allowance = Allowance::new(per_second, now);
         let (line, cut) = (Vec::new(), false);
-        Self { pipe: Some(pipe), voice, line, cut, allowance, written: 0, left_out: 0 }
+        Self {
+            pipe: Some(pipe),
+            voice,
+            line,
+            cut,
+            allowance,
+            written: 0,
+            left_out: 0,
+            read: (now, 0),
+        }
     }
 
     /// Bytes that it wrote.
@@ -78,14 +98,23 @@ impl Output {
         self.left_out
     }
 
-    /// Readable when it has written something.
+    /// Readable when it has written something; none while it has written too much.
     pub(crate) fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(AsFd::as_fd)
+        self.pipe.as_ref().filter(|_| self.read.1 < MOST).map(AsFd::as_fd)
     }
 
     /// Takes some of what it has written.
     pub(crate) fn hear(&mut self, now: Instant) {
+        self.begin_period(now);
+        let before = self.written;
         self.read(now);
+        self.read.1 += TURN + usize::try_from(self.written - before).unwrap_or(CHUNK);
+    }
+
+    fn begin_period(&mut self, now: Instant) {
+        if now >= self.read.0 + PERIOD {
+            self.read = (now, 0);
+        }
     }
 
     /// Takes all that it has written, for it has ended.
@@ -102,14 +131,17 @@ impl Output {
         self.say_left_out();
     }
 
-    /// When [`catch_up`](Self::catch_up) has something to say.
+    /// When [`catch_up`](Self::catch_up) has something to do.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.allowance.next_due()
+        let waits = self.pipe.is_some() && self.read.1 >= MOST;
+        let period = waits.then(|| self.read.0 + PERIOD);
+        self.allowance.next_due().into_iter().chain(period).min()
     }
 
-    /// Says how many lines were left out, if they are over.
+    /// Says how many lines were left out, if they are over, and reads on if it is time.
     pub(crate) fn catch_up(&mut self, now: Instant) {
-        if self.next_due().is_some_and(|at| at <= now) {
+        self.begin_period(now);
+        if self.allowance.next_due().is_some_and(|at| at <= now) {
             self.say_left_out();
         }
     }
@@ -305,6 +337,34 @@ mod tests {
         assert_eq!(shown("\x1b[31mred\r \u{202e}x\0"), "\\u{1b}[31mred\\r \\u{202e}x\\0");
         let text = "a \"quoted\" \\ back\tslash, Zürich, 東京";
         assert_eq!(shown(text), text);
+    }
+
+    #[test]
+    fn endless_output_is_read_for_a_part_of_each_second_and_then_not_polled() {
+        let begin = Instant::now();
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let mut output = Output::new(reader, Voice::Zone("test".into()), 1_000, begin);
+        let flood = |output: &mut Output, size: usize, now| {
+            for turns in 0..10_000 {
+                if output.pipe().is_none() {
+                    return turns;
+                }
+                while size > 1 && rustix::io::write(&writer, &vec![b'x'; size]).is_ok() {}
+                if size == 1 {
+                    rustix::io::write(&writer, b"x").unwrap();
+                }
+                output.hear(now);
+            }
+            10_000
+        };
+        assert_eq!(flood(&mut output, CHUNK, begin), MOST.div_ceil(CHUNK + TURN));
+        let second = begin + PERIOD;
+        assert_eq!(output.next_due(), Some(second));
+        output.catch_up(begin + PERIOD * 999 / 1_000);
+        assert!(output.pipe().is_none());
+        output.catch_up(second);
+        while output.read(second) {} // what is left in the pipe
+        assert_eq!(flood(&mut output, 1, second), MOST.div_ceil(1 + TURN), "turns cost, too");
     }
 
     #[test]

@@ -139,7 +139,16 @@ impl Program {
         if let Some(process) = &mut self.process {
             process.output.catch_up(now);
         }
-        match self.supervision.due(now) {
+        // Who is throttled is given longer.
+        let received = || match self.voice {
+            Voice::Kernel | Voice::Service(_) => None,
+            Voice::Zone(_) => {
+                let process = self.process.as_ref();
+                let used = process.and_then(|process| Usage::of(process.child.pid()).ok());
+                Some(used.map(|used| used.cpu).unwrap_or_default())
+            }
+        };
+        match self.supervision.due(now, received) {
             None => return false,
             Some(Due::Start) => return true,
             Some(Due::KillUnready) => self.kill_for("it was not ready in time", true),
@@ -258,6 +267,11 @@ impl Program {
         self.supervision.ready()
     }
 
+    /// It said that it cannot run as things are, and will end: then it is held.
+    pub(crate) fn unfit(&mut self, now: Instant) {
+        self.supervision.unfit(now);
+    }
+
     /// It said that it will end: it gets a moment to do so.
     pub(crate) fn ending(&mut self, now: Instant) {
         self.supervision.ending(now);
@@ -275,6 +289,12 @@ impl Program {
 
     /// Kills it for not having done in time what it had to. Its end is noticed like any other.
     pub(crate) fn kill_late(&mut self, why: &str) {
+        self.kill_for(why, true);
+    }
+
+    /// Kills it for having taken more than it may, and does not start it again before `until`.
+    pub(crate) fn kill_for_limit(&mut self, why: &str, until: Instant) {
+        self.supervision.pause(until);
         self.kill_for(why, true);
     }
 
@@ -337,6 +357,7 @@ fn next(next: Next) -> String {
     match next {
         Next::StartAtOnce => "start again at once".into(),
         Next::StartAfter(time) => format!("start again in {} ms", time.as_millis()),
+        Next::Held => "held until one of its files changes".into(),
         Next::Stay => "none".into(),
     }
 }

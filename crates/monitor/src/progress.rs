@@ -1,12 +1,16 @@
 //! Whether a process gets on with its apps: a call that lasts too long is a hang (design §9, §11).
 //!
-//! What a call may last is counted in the processor time that its process has received meanwhile, so
+//! What a call may last is counted in the processor time that its thread has received meanwhile, so
 //! that an app that is throttled is not taken for one that hangs. One that receives none at all, since
 //! it waits for something, gets [`STILL`] times as long by the clock. In a kernel, which nobody throttles
 //! and which has many threads, the clock counts.
 //!
+//! A kernel may also hang in its own code; that is the matter of [`turns`].
+//!
 //! What is read here is written by the process itself ([`sys::flight`]). An app that wants to can hide
 //! its hang; then it keeps nobody waiting but itself.
+
+mod turns;
 
 use std::io;
 use std::num::NonZeroU16;
@@ -14,6 +18,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use sys::flight::{InCall, Reading};
+
+use self::turns::{Stuck, Turns};
 
 /// What an app's call may last, where the operator says nothing.
 pub(crate) const DEFAULT_BOUND: Duration = Duration::from_secs(3);
@@ -31,7 +37,7 @@ pub(crate) struct Hang {
     pub(crate) app: NonZeroU16,
     /// How long it lasted.
     pub(crate) lasted: Duration,
-    /// How much processor time its process received meanwhile, if that was what counted.
+    /// How much processor time its thread received meanwhile, if that was what counted.
     pub(crate) received: Option<Duration>,
     /// What it might have.
     pub(crate) bound: Duration,
@@ -47,11 +53,23 @@ impl std::fmt::Display for Hang {
     }
 }
 
+/// What the thread that makes the calls has received since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// That does not matter: the clock counts.
+    ByClock,
+    /// So much processor time.
+    Time(Duration),
+    /// The system does not say, this time.
+    Unknown,
+}
+
 /// Watches the calls of one process.
 #[derive(Debug)]
 pub(crate) struct Watch {
     recorder: Reading,
     seen: Vec<Seen>,
+    turns: Turns,
     next_look: Instant,
 }
 
@@ -60,10 +78,10 @@ pub(crate) struct Watch {
 struct Seen {
     call: InCall,
     since: Instant,
-    /// What the process had received when the call was first seen.
-    received: Duration,
-    /// When it had last received something.
-    moved: (Instant, Duration),
+    /// What its thread had received when that was first known of this call, and at last.
+    received: Option<(Duration, Duration)>,
+    /// When that was first known, or had last become more.
+    moved: Instant,
 }
 
 impl Watch {
@@ -73,7 +91,10 @@ impl Watch {
     /// The system is out of memory or descriptors.
     pub(crate) fn new(now: Instant) -> io::Result<(Self, OwnedFd)> {
         let (recorder, fd) = Reading::new()?;
-        Ok((Self { recorder, seen: Vec::new(), next_look: now + PERIOD }, fd))
+        Ok((
+            Self { recorder, seen: Vec::new(), turns: Turns::default(), next_look: now + PERIOD },
+            fd,
+        ))
     }
 
     /// The apps that are being called, or were when the process ended.
@@ -86,13 +107,20 @@ impl Watch {
         self.next_look
     }
 
-    /// Looks, if it is time. `received` is the processor time of the process, asked for if a call has
-    /// lasted since the last look, or `None` where only the clock counts; `bound` what a call of an app
-    /// may last.
+    /// Looks whether the process's workers get on. To be called when [`look`](Self::look) is due, before it.
+    pub(crate) fn look_at_turns(
+        &mut self,
+        time: impl Fn(usize) -> Option<Duration>,
+    ) -> Option<Stuck> {
+        self.turns.look(&self.recorder, time)
+    }
+
+    /// Looks, if it is time. `received` is asked for if an app is being called; `bound` is what a call of
+    /// an app may last.
     pub(crate) fn look(
         &mut self,
         now: Instant,
-        received: impl FnOnce() -> Option<Duration>,
+        received: impl FnOnce() -> Received,
         bound: impl Fn(NonZeroU16) -> Duration,
     ) -> Option<Hang> {
         if now < self.next_look {
@@ -106,25 +134,22 @@ impl Watch {
         }
         let received = received();
         for call in calls {
-            let total = received.unwrap_or_default();
             let known = before.iter().find(|seen| seen.call == call).copied();
-            let mut seen =
-                known.unwrap_or(Seen { call, since: now, received: total, moved: (now, total) });
-            if seen.moved.1 != total {
-                seen.moved = (now, total);
-            }
+            let mut seen = known.unwrap_or(Seen { call, since: now, received: None, moved: now });
             let lasted = now.saturating_duration_since(seen.since);
             let bound = bound(call.app);
             let mut hang = Hang { app: call.app, lasted, received: None, bound };
-            if received.is_some() {
-                let taken = total.saturating_sub(seen.received);
+            if received == Received::ByClock {
+                if lasted >= bound {
+                    return Some(hang);
+                }
+            } else {
+                let taken = seen.receive(received, now);
                 hang.received = Some(taken);
-                let still = now.saturating_duration_since(seen.moved.0);
+                let still = now.saturating_duration_since(seen.moved);
                 if taken >= bound || still >= bound * STILL {
                     return Some(hang);
                 }
-            } else if lasted >= bound {
-                return Some(hang);
             }
             self.seen.push(seen);
         }
@@ -132,20 +157,20 @@ impl Watch {
     }
 }
 
-/// The processor time that all threads of process `pid` have received; `None` if it is gone.
-pub(crate) fn received(pid: u32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let ticks = of_stat(&stat)?;
-    let per_second = rustix::param::clock_ticks_per_second();
-    Some(Duration::from_secs(ticks) / u32::try_from(per_second).ok()?)
-}
-
-/// User and system time of `proc_pid_stat(5)`, in ticks. The second field, a name in parentheses, may
-/// have any characters in it.
-fn of_stat(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some(ticks()? + ticks()?)
+impl Seen {
+    /// What its thread has received in this call, as far as that is known.
+    fn receive(&mut self, received: Received, now: Instant) -> Duration {
+        if let Received::Time(total) = received {
+            match &mut self.received {
+                Some((_, last)) if *last == total => {}
+                known => {
+                    let first = known.map_or(total, |(first, _)| first);
+                    (*known, self.moved) = (Some((first, total)), now);
+                }
+            }
+        }
+        self.received.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +203,7 @@ mod tests {
         let Story { mut watch, mut seat, begin } = story();
         let _call = seat.call(app());
         let mut look = |s: u32, received: u64| {
-            let received = || Some(Duration::from_millis(received));
+            let received = || Received::Time(Duration::from_millis(received));
             watch.look(begin + SECOND * s, received, |_| BOUND)
         };
         assert_eq!(look(1, 500), None);
@@ -197,7 +222,7 @@ mod tests {
         let Story { mut watch, mut seat, begin } = story();
         for s in 1..100 {
             let _call = seat.call(app());
-            let received = || Some(SECOND * s * 2);
+            let received = || Received::Time(SECOND * s * 2);
             assert_eq!(watch.look(begin + SECOND * s, received, |_| BOUND), None);
         }
     }
@@ -206,7 +231,8 @@ mod tests {
     fn call_that_receives_nothing_at_all_is_a_hang_much_later() {
         let Story { mut watch, mut seat, begin } = story();
         let _call = seat.call(app());
-        let mut look = |s: u32| watch.look(begin + SECOND * s, || Some(Duration::ZERO), |_| BOUND);
+        let mut look =
+            |s: u32| watch.look(begin + SECOND * s, || Received::Time(Duration::ZERO), |_| BOUND);
         assert_eq!(look(1), None);
         assert_eq!(look(40), None);
         assert!(look(41).is_some());
@@ -216,7 +242,7 @@ mod tests {
     fn in_a_kernel_the_clock_counts() {
         let Story { mut watch, mut seat, begin } = story();
         let _call = seat.call(app());
-        let mut look = |s: u32| watch.look(begin + SECOND * s, || None, |_| BOUND);
+        let mut look = |s: u32| watch.look(begin + SECOND * s, || Received::ByClock, |_| BOUND);
         assert_eq!((look(1), look(2)), (None, None));
         assert_eq!(look(3).map(|hang| hang.lasted), Some(BOUND));
     }
@@ -230,11 +256,24 @@ mod tests {
     }
 
     #[test]
-    fn own_processor_time_is_read_whatever_the_programs_name_is() {
-        assert!(received(std::process::id()).is_some());
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 5 6 7";
-        assert_eq!(of_stat(stat), Some(300));
-        assert_eq!(of_stat("7 (a) S 1"), None);
-        assert_eq!(received(u32::MAX), None);
+    fn what_was_received_before_it_was_first_known_is_not_the_calls() {
+        let Story { mut watch, mut seat, begin } = story();
+        let _call = seat.call(app());
+        let mut look = |s: u32, received| watch.look(begin + SECOND * s, || received, |_| BOUND);
+        let time = |s: u32| Received::Time(SECOND * s);
+        assert_eq!(look(1, Received::Unknown), None);
+        assert_eq!(look(2, time(3_600)), None, "of an hour's life");
+        assert_eq!(look(3, Received::Unknown), None);
+        assert_eq!(look(4, time(3_601)), None);
+        assert_eq!(look(5, time(3_602)).and_then(|hang| hang.received), Some(BOUND));
+    }
+
+    #[test]
+    fn call_of_which_nothing_is_known_ends_by_the_clock() {
+        let Story { mut watch, mut seat, begin } = story();
+        let _call = seat.call(app());
+        let mut look = |s: u32| watch.look(begin + SECOND * s, || Received::Unknown, |_| BOUND);
+        assert_eq!((look(1), look(40)), (None, None));
+        assert!(look(41).is_some());
     }
 }

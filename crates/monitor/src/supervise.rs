@@ -12,20 +12,31 @@
 //! ```
 //!
 //! The rule (design §11): a program that ran shorter than its minimum run time is started again
-//! only when that time has passed since its start; any other at once. One that cannot run as things are
-//! is [held](Supervision::hold). There is no back-off and no holding after too many restarts yet; both
-//! belong into [`Supervision::ended`].
+//! only when that time has passed since its start; any other at once, but for one that was ended for what
+//! it [took](Supervision::pause). One that cannot run as things are is [held](Supervision::hold). There is
+//! no back-off and no holding after too many restarts yet; both belong into [`Supervision::ended`].
+//!
+//! What a start may last is counted in the processor time that the process receives, where it may be
+//! throttled: an app that is slow to load and has a tenth of a processor would never get ready else. By the
+//! clock it has [`STILL`] times as long.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+/// How much longer by the clock than in processor time a start may last.
+const STILL: u32 = 20;
+
+/// From one look at the processor time of a start to the next, at least.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The times of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Least time between two starts.
     pub min_run: Duration,
-    /// Time from its start until it must have said that it is ready.
+    /// Processor time that it may receive until it has said that it is ready; where that is not
+    /// looked at, time.
     pub start: Duration,
     /// Time from being asked to end, or saying that it will, until it is killed.
     pub stop: Duration,
@@ -91,6 +102,8 @@ pub enum Next {
     StartAtOnce,
     /// It will be due to start after this time.
     StartAfter(Duration),
+    /// It is held until something changes.
+    Held,
     /// Nothing: it is not wanted.
     Stay,
 }
@@ -109,7 +122,7 @@ enum Phase {
     Stopped,
     Waiting { until: Instant },
     Held { until: Instant },
-    Starting { since: Instant },
+    Starting { since: Instant, look_at: Instant },
     Running { since: Instant },
     Ending { since: Instant, kill_at: Instant },
     Killed { since: Instant },
@@ -123,12 +136,24 @@ pub struct Supervision {
     wanted: bool,
     starts: u64,
     last_exit: Option<String>,
+    /// Whether it said that it cannot run as things are.
+    is_unfit: bool,
+    /// Before when it is not to be started.
+    pause_until: Option<Instant>,
 }
 
 impl Supervision {
     /// A program that nobody has wanted yet.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, phase: Phase::Stopped, wanted: false, starts: 0, last_exit: None }
+        Self {
+            limits,
+            phase: Phase::Stopped,
+            wanted: false,
+            starts: 0,
+            last_exit: None,
+            is_unfit: false,
+            pause_until: None,
+        }
     }
 
     /// Wants the program to run: it is due to start `now` if it does not run.
@@ -150,7 +175,7 @@ impl Supervision {
     /// Says whether it runs; a program that waits and is not wanted is stopped by this.
     pub fn ending(&mut self, now: Instant) -> bool {
         match self.phase {
-            Phase::Starting { since } | Phase::Running { since } => {
+            Phase::Starting { since, .. } | Phase::Running { since } => {
                 self.phase = Phase::Ending { since, kill_at: now + self.limits.stop };
                 true
             }
@@ -163,10 +188,22 @@ impl Supervision {
         }
     }
 
+    /// It says that it cannot run as things are, and ends: then it is held.
+    pub fn unfit(&mut self, now: Instant) {
+        self.is_unfit = true;
+        self.ending(now);
+    }
+
+    /// It is about to be ended for having taken too much: when it has ended it is not started before `until`.
+    pub fn pause(&mut self, until: Instant) {
+        self.pause_until = Some(until);
+    }
+
     /// It was killed, and its end is on the way.
     pub fn killed(&mut self) {
-        if let Phase::Starting { since } | Phase::Running { since } | Phase::Ending { since, .. } =
-            self.phase
+        if let Phase::Starting { since, .. }
+        | Phase::Running { since }
+        | Phase::Ending { since, .. } = self.phase
         {
             self.phase = Phase::Killed { since };
         }
@@ -175,12 +212,13 @@ impl Supervision {
     /// Its process exists since `now`.
     pub fn started(&mut self, now: Instant) {
         self.starts += 1;
-        self.phase = Phase::Starting { since: now };
+        (self.is_unfit, self.pause_until) = (false, None);
+        self.phase = Phase::Starting { since: now, look_at: now + self.limits.start };
     }
 
     /// It says that it is ready. Says whether that was still to be said.
     pub fn ready(&mut self) -> bool {
-        let Phase::Starting { since } = self.phase else { return false };
+        let Phase::Starting { since, .. } = self.phase else { return false };
         self.phase = Phase::Running { since };
         true
     }
@@ -188,7 +226,7 @@ impl Supervision {
     /// It has ended, or could not be started, for the reason `exit`.
     pub fn ended(&mut self, now: Instant, exit: String) -> Ended {
         let since = match self.phase {
-            Phase::Starting { since }
+            Phase::Starting { since, .. }
             | Phase::Running { since }
             | Phase::Ending { since, .. }
             | Phase::Killed { since } => since,
@@ -198,6 +236,11 @@ impl Supervision {
         self.last_exit = Some(exit);
         let next = if self.wanted {
             let until = (since + self.limits.min_run).max(now);
+            let until = self.pause_until.take().map_or(until, |pause| pause.max(until));
+            if std::mem::take(&mut self.is_unfit) {
+                self.phase = Phase::Held { until };
+                return Ended { ran: now.saturating_duration_since(since), next: Next::Held };
+            }
             self.phase = Phase::Waiting { until };
             if until == now { Next::StartAtOnce } else { Next::StartAfter(until - now) }
         } else {
@@ -216,14 +259,31 @@ impl Supervision {
         }
     }
 
-    /// What has to be done `now`, if anything. What it says is taken as done.
-    pub fn due(&mut self, now: Instant) -> Option<Due> {
+    /// What has to be done `now`, if anything. What it says is taken as done. `received` is the processor
+    /// time that the process has received since its start, asked for while it starts; `None` where the
+    /// clock counts.
+    pub fn due(
+        &mut self,
+        now: Instant,
+        received: impl FnOnce() -> Option<Duration>,
+    ) -> Option<Due> {
         if self.next_due().is_none_or(|at| now < at) {
             return None;
         }
         let due = match self.phase {
             Phase::Waiting { .. } | Phase::Held { .. } => return Some(Due::Start),
-            Phase::Starting { .. } => Due::KillUnready,
+            Phase::Starting { since, .. } => {
+                if let Some(received) = received() {
+                    let left = self.limits.start.saturating_sub(received);
+                    let longest = since + self.limits.start * STILL;
+                    if !left.is_zero() && now < longest {
+                        let look_at = (now + left.max(LOOK)).min(longest);
+                        self.phase = Phase::Starting { since, look_at };
+                        return None;
+                    }
+                }
+                Due::KillUnready
+            }
             Phase::Ending { .. } => Due::KillUnended,
             Phase::Stopped | Phase::Running { .. } | Phase::Killed { .. } => return None,
         };
@@ -235,7 +295,7 @@ impl Supervision {
     pub fn next_due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Waiting { until } | Phase::Held { until } => Some(until),
-            Phase::Starting { since } => Some(since + self.limits.start),
+            Phase::Starting { look_at, .. } => Some(look_at),
             Phase::Ending { kill_at, .. } => Some(kill_at),
             Phase::Stopped | Phase::Running { .. } | Phase::Killed { .. } => None,
         }
@@ -270,189 +330,4 @@ impl Supervision {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    struct Story {
-        supervision: Supervision,
-        begin: Instant,
-    }
-
-    impl Story {
-        fn started() -> Self {
-            let begin = Instant::now();
-            let mut supervision = Supervision::new(Limits::default());
-            supervision.start(begin);
-            assert_eq!(supervision.due(begin), Some(Due::Start));
-            supervision.started(begin);
-            Self { supervision, begin }
-        }
-
-        fn running() -> Self {
-            let mut story = Self::started();
-            assert!(story.supervision.ready());
-            story
-        }
-
-        fn at(&self, ms: u32) -> Instant {
-            self.begin + ms * MS
-        }
-
-        fn due(&mut self, ms: u32) -> Option<Due> {
-            self.supervision.due(self.at(ms))
-        }
-
-        fn ended(&mut self, ms: u32) -> Ended {
-            self.supervision.ended(self.at(ms), "exited with code 1".into())
-        }
-
-        fn state(&self) -> State {
-            self.supervision.state()
-        }
-    }
-
-    #[test]
-    fn program_nobody_wants_is_never_due() {
-        let mut supervision = Supervision::new(Limits::default());
-        assert_eq!(supervision.state(), State::Stopped);
-        assert_eq!(supervision.due(Instant::now()), None);
-        assert_eq!(supervision.next_due(), None);
-    }
-
-    #[test]
-    fn program_that_ran_long_is_started_again_at_once() {
-        let mut story = Story::running();
-        let ended = story.ended(1_000);
-        assert_eq!(ended, Ended { ran: 1_000 * MS, next: Next::StartAtOnce });
-        assert_eq!(story.due(1_000), Some(Due::Start));
-        story.supervision.started(story.at(1_000));
-        assert_eq!(story.supervision.restarts(), 1);
-        assert_eq!(story.supervision.last_exit(), Some("exited with code 1"));
-    }
-
-    #[test]
-    fn program_that_ran_shorter_than_its_minimum_waits_for_the_rest_of_it() {
-        let mut story = Story::running();
-        let ended = story.ended(300);
-        assert_eq!(ended, Ended { ran: 300 * MS, next: Next::StartAfter(700 * MS) });
-        assert_eq!(story.state(), State::Waiting);
-        assert_eq!(story.due(999), None);
-        assert_eq!(story.supervision.next_due(), Some(story.at(1_000)));
-        assert_eq!(story.due(1_000), Some(Due::Start));
-    }
-
-    #[test]
-    fn program_that_ends_at_once_again_and_again_is_started_once_a_second() {
-        let mut story = Story::started();
-        let mut starts = 1;
-        for ms in 1..=10_000 {
-            if story.due(ms) == Some(Due::Start) {
-                story.supervision.started(story.at(ms));
-                story.ended(ms);
-                starts += 1;
-            } else if ms == 1 {
-                story.ended(ms);
-            }
-        }
-        assert_eq!(starts, 11);
-    }
-
-    #[test]
-    fn program_that_cannot_be_started_is_tried_again_after_its_minimum_run_time() {
-        let begin = Instant::now();
-        let mut supervision = Supervision::new(Limits::default());
-        supervision.start(begin);
-        assert_eq!(supervision.due(begin), Some(Due::Start));
-        let ended = supervision.ended(begin, "no such file".into());
-        assert_eq!(ended.next, Next::StartAfter(1_000 * MS));
-        assert_eq!(supervision.restarts(), 0);
-    }
-
-    #[test]
-    fn program_that_is_not_ready_in_time_is_killed_once_and_started_again() {
-        let mut story = Story::started();
-        assert_eq!(story.due(9_999), None);
-        assert_eq!(story.due(10_000), Some(Due::KillUnready));
-        assert_eq!(story.due(10_001), None);
-        assert_eq!(story.state(), State::Stopping);
-        assert_eq!(story.ended(10_002).next, Next::StartAtOnce);
-    }
-
-    #[test]
-    fn readiness_counts_once_and_not_after_a_kill() {
-        let mut story = Story::running();
-        assert!(!story.supervision.ready());
-        story.supervision.killed();
-        assert!(!story.supervision.ready());
-        assert_eq!(story.state(), State::Stopping);
-    }
-
-    #[test]
-    fn stopped_program_that_ends_in_time_is_not_killed_and_stays_stopped() {
-        let mut story = Story::running();
-        assert!(story.supervision.stop(story.at(5_000)));
-        assert_eq!(story.due(5_999), None);
-        assert_eq!(story.ended(5_999).next, Next::Stay);
-        assert_eq!(story.state(), State::Stopped);
-        assert_eq!(story.due(60_000), None);
-    }
-
-    #[test]
-    fn stopped_program_that_does_not_end_is_killed_once() {
-        let mut story = Story::running();
-        story.supervision.stop(story.at(0));
-        assert!(story.supervision.stop(story.at(900)), "a second request moves nothing");
-        assert_eq!(story.due(1_000), Some(Due::KillUnended));
-        assert_eq!(story.due(1_001), None);
-        assert_eq!(story.ended(1_002).next, Next::Stay);
-    }
-
-    #[test]
-    fn program_that_crashes_while_stopping_is_not_started_again() {
-        let mut story = Story::running();
-        story.supervision.stop(story.at(5_000));
-        assert_eq!(story.ended(5_001).next, Next::Stay);
-        assert_eq!(story.due(9_000), None);
-    }
-
-    #[test]
-    fn held_program_is_looked_at_again_and_again_until_it_is_started_or_stopped() {
-        let mut story = Story::started();
-        story.ended(10);
-        for ms in [10, 1_010, 2_010] {
-            story.supervision.hold(story.at(ms), "line 1".into());
-            assert_eq!((story.state(), story.due(ms + 999)), (State::Held, None));
-            assert_eq!(story.due(ms + 1_000), Some(Due::Start));
-        }
-        assert_eq!(
-            (story.supervision.restarts(), story.supervision.last_exit()),
-            (0, Some("line 1"))
-        );
-        story.supervision.started(story.at(3_010));
-        assert_eq!(story.state(), State::Starting);
-        story.ended(3_020);
-        story.supervision.hold(story.at(3_020), "line 2".into());
-        assert!(!story.supervision.stop(story.at(3_030)));
-        story.supervision.hold(story.at(3_040), "late".into());
-        assert_eq!(story.state(), State::Stopped);
-    }
-
-    #[test]
-    fn waiting_program_that_is_stopped_is_not_started() {
-        let mut story = Story::running();
-        story.ended(1);
-        assert!(!story.supervision.stop(story.at(2)));
-        assert_eq!(story.state(), State::Stopped);
-        assert_eq!(story.due(2_000), None);
-    }
-
-    #[test]
-    fn program_that_says_it_will_end_and_does_not_is_killed_and_started_again() {
-        let mut story = Story::running();
-        assert!(story.supervision.ending(story.at(5_000)));
-        assert_eq!(story.due(6_000), Some(Due::KillUnended));
-        assert_eq!(story.ended(6_001).next, Next::StartAtOnce);
-    }
-}
+mod tests;

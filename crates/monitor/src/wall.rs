@@ -7,7 +7,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use sys::jail::records::{Listener, Told};
+use rustix::fs::OFlags;
+use sys::jail::records::{About, Listener, Reader, Told};
 use sys::jail::{Mechanism, Report};
 use tracing::{info, warn};
 
@@ -35,7 +36,7 @@ impl Require {
 /// Calls of one app that are answered in a [`PERIOD`].
 const ANSWERS: u32 = 1_000;
 
-/// The C library of the kernel asks for it when it gives memory back, and does without: no attack.
+/// The C library asks for it when it gives memory back, and does without: no attack. An app may look.
 const ASKED_BY_C: &str = "/proc/sys/vm/overcommit_memory";
 
 /// Lines of the log about them in a [`PERIOD`].
@@ -45,6 +46,10 @@ const LINES: u32 = 10;
 const PER_TURN: u32 = 64;
 
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// Between two lines about files whose paths cannot be read. Without root that is each which an app opens in
+/// its `/tmp`.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Hears of what one process was refused.
 #[derive(Debug)]
@@ -59,6 +64,17 @@ pub(crate) struct Refusals {
     answered: u32,
     lines: u32,
     suppressed: u64,
+    /// Reads the paths of its calls.
+    reader: Reader,
+    unread: Unread,
+}
+
+/// Files that were opened to write, by paths that could not be read.
+#[derive(Debug, Default)]
+struct Unread {
+    /// How many of them are still to be told.
+    count: u64,
+    told: Option<Instant>,
 }
 
 impl Refusals {
@@ -79,8 +95,18 @@ impl Refusals {
 
     fn new(app: Option<String>, program: &'static str, now: Instant) -> Self {
         let (answered, lines, suppressed) = (0, 0, 0);
-        let (is_confined, listener) = (false, None);
-        Self { app, program, is_confined, listener, began: now, answered, lines, suppressed }
+        Self {
+            app,
+            program,
+            is_confined: false,
+            listener: None,
+            began: now,
+            answered,
+            lines,
+            suppressed,
+            reader: Reader::default(),
+            unread: Unread::default(),
+        }
     }
 
     /// Whether it has said what wall is around it.
@@ -126,16 +152,21 @@ impl Refusals {
     /// When it has to be looked at again though nothing is readable.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let waits = self.listener.is_some() && self.answered >= ANSWERS;
-        (waits || self.suppressed > 0).then_some(self.began + PERIOD)
+        let period = (waits || self.suppressed > 0).then_some(self.began + PERIOD);
+        period.into_iter().chain(self.unread.next_due()).min()
     }
 
     /// Begins a new period, if it is time.
     pub(crate) fn catch_up(&mut self, now: Instant) {
+        if self.unread.next_due().is_some_and(|at| at <= now) {
+            let (app, program, files) = (self.app.as_deref(), self.program, self.unread.take(now));
+            warn!(app, program, files, "opened more files to write whose paths could not be read");
+        }
         if now.saturating_duration_since(self.began) < PERIOD {
             return;
         }
         (self.began, self.answered, self.lines) = (now, 0, 0);
-        self.listener.iter_mut().for_each(Listener::rest);
+        self.reader.rest();
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
             let (app, program) = (self.app.as_deref(), self.program);
@@ -150,31 +181,67 @@ impl Refusals {
             let Some(listener) = self.listener.as_mut().filter(|_| self.answered < ANSWERS) else {
                 return;
             };
-            match listener.answer_next() {
-                Ok(Some(Told::Refused(refused)))
-                    if refused.about.as_deref() == Some(ASKED_BY_C) => {}
-                Ok(Some(Told::Refused(refused))) if self.lines < LINES => {
-                    self.lines += 1;
-                    let arguments = refused.arguments_in_hex();
-                    let about = refused.about.map(|about| crate::program::shortened(&about, 200));
-                    let (app, program) = (self.app.as_deref(), self.program);
-                    warn!(
-                        app,
-                        program,
-                        call = refused.call,
-                        about,
-                        arguments,
-                        "refused a system call"
-                    );
-                }
-                Ok(Some(Told::Refused(_))) => self.suppressed += 1,
-                Ok(Some(Told::WentOn)) => {}
+            match listener.answer_next(&mut self.reader) {
+                Ok(Some(told)) => self.record(told, now),
                 Ok(None) => return,
                 // The process has ended, or the system has a fault: then its callers get ENOSYS.
                 Err(_) => return self.listener = None,
             }
             self.answered += 1;
         }
+    }
+
+    /// Records a call, if it is one to be recorded and not one too many.
+    fn record(&mut self, told: Told, now: Instant) {
+        let (app, program, call) = (self.app.as_deref(), self.program, told.call);
+        let arguments = told.arguments_in_hex();
+        match told.about {
+            About::Text(_) if told.goes_on => {} // in its own /tmp
+            _ if told.goes_on => {
+                self.unread.count += 1;
+                if self.unread.next_due().is_none_or(|at| at <= now) {
+                    self.unread.take(now);
+                    warn!(
+                        app,
+                        program,
+                        call,
+                        arguments,
+                        "opened a file to write whose path could not be read: its own /tmp, or refused \
+                         by the file system"
+                    );
+                }
+            }
+            About::Text(path) if app.is_none() && is_asked_by_c(call, &path, told.arguments) => {}
+            _ if self.lines >= LINES => self.suppressed += 1,
+            about => {
+                self.lines += 1;
+                let about = match about {
+                    About::Nothing => None,
+                    About::Unread => Some("(could not be read)".to_owned()),
+                    About::Text(text) => Some(crate::program::shortened(&text, 200)),
+                };
+                warn!(app, program, call, about, arguments, "refused a system call");
+            }
+        }
+    }
+}
+
+/// Whether it is what the C library asks for, to read it.
+fn is_asked_by_c(call: &str, path: &str, [_, _, flags, ..]: [u64; 6]) -> bool {
+    let is_to_read = flags & u64::from(OFlags::RWMODE.bits()) == 0;
+    call == "openat" && path == ASKED_BY_C && is_to_read
+}
+
+impl Unread {
+    /// When those that are still to be told are to be, if there are some.
+    fn next_due(&self) -> Option<Instant> {
+        self.told.filter(|_| self.count > 0).map(|told| told + QUIET)
+    }
+
+    /// How many are to be told, which is done now.
+    fn take(&mut self, now: Instant) -> u64 {
+        self.told = Some(now);
+        std::mem::take(&mut self.count)
     }
 }
 
@@ -187,5 +254,41 @@ mod tests {
         assert_eq!(Require::named("full"), Some(Require::Full));
         assert_eq!(Require::named("best"), Some(Require::Best));
         assert_eq!(Require::named("Full"), None);
+    }
+
+    fn told(call: &'static str, path: &str, flags: u64) -> Told {
+        let about = About::Text(path.into());
+        Told { call, arguments: [0, 0, flags, 0, 0, 0], about, goes_on: false }
+    }
+
+    #[test]
+    fn what_the_c_library_asks_for_hides_no_other_call_and_no_app() {
+        let now = Instant::now();
+        let mut kernel = Refusals::of_kernel(now);
+        kernel.record(told("openat", ASKED_BY_C, 0o2_000_000), now);
+        assert_eq!(kernel.lines, 0);
+        kernel.record(told("execve", ASKED_BY_C, 0), now);
+        kernel.record(told("openat", ASKED_BY_C, 2), now);
+        assert_eq!(kernel.lines, 2);
+        let mut zone = Refusals::of_zone("app".into(), now);
+        zone.record(told("openat", ASKED_BY_C, 0), now);
+        assert_eq!(zone.lines, 1);
+    }
+
+    #[test]
+    fn file_that_is_opened_to_write_by_an_unread_path_is_told_and_those_that_follow_are_counted() {
+        let begin = Instant::now();
+        let mut zone = Refusals::of_zone("app".into(), begin);
+        let unread = || Told { about: About::Unread, goes_on: true, ..told("openat", "", 1) };
+        zone.record(unread(), begin);
+        assert_eq!((zone.unread.count, zone.next_due()), (0, None), "told");
+        (0..3).for_each(|_| zone.record(unread(), begin + PERIOD));
+        assert_eq!((zone.unread.count, zone.next_due()), (3, Some(begin + QUIET)));
+        zone.catch_up(begin + QUIET);
+        assert_eq!(zone.next_due(), None);
+        zone.record(Told { goes_on: true, ..told("openat", "/tmp/x", 1) }, begin + QUIET);
+        assert_eq!((zone.unread.count, zone.lines), (0, 0), "its own matter");
+        zone.record(Told { about: About::Unread, ..told("execve", "", 0) }, begin + QUIET);
+        assert_eq!(zone.lines, 1);
     }
 }

@@ -15,7 +15,7 @@ use kernel::policy::{Band, Policy};
 use sdk::services::Service;
 use services::control::{Client, Rights};
 use sys::jail;
-use sys::process::Apart;
+use sys::process::{Apart, main_thread_time};
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
@@ -28,7 +28,7 @@ use crate::hosting::Hosting;
 use crate::object::Object;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
-use crate::progress::{self, Watch};
+use crate::progress::{Received, Watch};
 use crate::supervise::State;
 use crate::usage::Keeper;
 use crate::usage::meter::Meter;
@@ -179,8 +179,11 @@ impl Zone {
     /// Ends its process if its app hangs.
     pub(crate) fn look(&mut self, now: Instant) {
         let Some(watch) = &mut self.watch else { return };
-        let pid = || self.program.pid();
-        let received = || Some(pid().and_then(progress::received).unwrap_or_default());
+        // The calls are made by its main thread; what others use meanwhile is not the call's.
+        let received = || match self.program.pid().map(main_thread_time) {
+            Some(Ok(time)) => Received::Time(time),
+            None | Some(Err(_)) => Received::Unknown,
+        };
         if let Some(hang) = watch.look(now, received, |_| self.hang) {
             self.program.kill_late(&format!("its app hung: {hang}"));
         }
@@ -314,7 +317,7 @@ impl Zone {
                     why: harmless(&why, 400),
                 });
                 self.failed = true;
-                self.program.ending(now);
+                self.program.unfit(now);
             }
             Answer::Failed { why } => {
                 let (object, why) = (self.object.path().display(), shortened(&why, 400));

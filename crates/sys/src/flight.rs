@@ -1,12 +1,13 @@
 //! The flight recorder: in which app a process is, readable while it runs and after it has died.
 //!
-//! The monitor makes the memory for a kernel that hosts apps, and for each zone. It reads it when a
-//! kernel has ended by itself: whoever is named there was being called. And it looks while they run: a
-//! call that is still the same one after too long is a hang (design §11).
+//! The monitor makes the memory for each kernel and each zone. It reads it when a kernel has ended by
+//! itself: whoever is named there was being called. And it looks while they run: a call that is still the
+//! same one after too long is a hang, and so is a kernel's worker whose turn of the loop is (design §11).
 //!
 //! ```text
 //! seat 0   u64: the number of the app that is being called, 0 for none
-//!          u64: how many calls were begun; 48 bytes unused
+//!          u64: how many calls were begun
+//!          u64: how many turns its loop has begun, 0 for a thread without one; 40 bytes unused
 //! seat 1   the same
 //! ...      64 seats in one page, a cache line each, so that threads do not slow each other down
 //! ```
@@ -30,6 +31,9 @@ const STRIDE: usize = 8;
 
 /// The word of a seat with the number of calls.
 const COUNT: usize = 1;
+
+/// The word of a seat with the number of turns.
+const TURNS: usize = 2;
 
 /// How many threads can note what they do.
 pub const SEATS: usize = SIZE / (8 * STRIDE);
@@ -59,6 +63,15 @@ impl Reading {
         apps
     }
 
+    /// The turns in which threads are at this moment, but for those that call an app.
+    pub fn turns(&self) -> impl Iterator<Item = InTurn> {
+        (0..SEATS).filter_map(|seat| {
+            let number = self.0.load_acquire(seat * STRIDE + TURNS);
+            let calls = self.0.load_acquire(seat * STRIDE) != 0;
+            (number != 0 && !calls).then_some(InTurn { seat, number })
+        })
+    }
+
     /// The calls that last at this moment.
     pub fn calls(&self) -> impl Iterator<Item = InCall> {
         (0..SEATS).filter_map(|seat| {
@@ -67,6 +80,15 @@ impl Reading {
             Some(InCall { seat, app, number: self.0.load(seat * STRIDE + COUNT) })
         })
     }
+}
+
+/// A turn of a thread's loop. Another one has another number, or another seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTurn {
+    /// Which thread's.
+    pub seat: usize,
+    /// How many turns it had begun with this one.
+    pub number: u64,
 }
 
 /// A call that lasts. Another one has another number, or another seat.
@@ -99,7 +121,7 @@ impl Recorder {
     /// If `number` is not below [`SEATS`].
     pub fn seat(&self, number: usize) -> Seat {
         assert!(number < SEATS, "there are {SEATS} seats");
-        Seat { memory: Arc::clone(&self.0), word: number * STRIDE, calls: 0 }
+        Seat { memory: Arc::clone(&self.0), word: number * STRIDE, calls: 0, turns: 0 }
     }
 }
 
@@ -109,9 +131,18 @@ pub struct Seat {
     memory: Arc<Shared>,
     word: usize,
     calls: u64,
+    turns: u64,
 }
 
 impl Seat {
+    /// Notes that the thread's loop begins another turn.
+    pub fn turn(&mut self) {
+        self.turns += 1;
+        if let Some(word) = self.memory.words().get(self.word + TURNS) {
+            word.store(self.turns, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that `app` is being called, from now on until what is returned is dropped.
     ///
     /// An unwinding call ends as any other; one that never returns stays noted.
@@ -184,6 +215,23 @@ mod tests {
         assert_eq!(reading.calls().count(), 0);
         let _second = seat.call(app(7));
         assert_ne!(reading.calls().collect::<Vec<_>>(), seen);
+    }
+
+    #[test]
+    fn turn_is_the_same_until_the_next_one_and_none_while_an_app_is_called() {
+        let (reading, fd) = Reading::new().unwrap();
+        let recorder = Recorder::map(&fd).unwrap();
+        let (mut worker, _server) = (recorder.seat(1), recorder.seat(SEATS - 1));
+        let turns = || reading.turns().collect::<Vec<_>>();
+        assert_eq!(turns(), []);
+        worker.turn();
+        assert_eq!(turns(), [InTurn { seat: 1, number: 1 }]);
+        assert_eq!(turns(), [InTurn { seat: 1, number: 1 }]);
+        let call = worker.call(app(7));
+        assert_eq!(turns(), []);
+        drop(call);
+        worker.turn();
+        assert_eq!(turns(), [InTurn { seat: 1, number: 2 }]);
     }
 
     #[test]

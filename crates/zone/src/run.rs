@@ -17,6 +17,8 @@
 //! The rule that keeps it right: what an application sends for a batch and the batch's being done
 //! become visible in the same store, or, if it fails, neither does.
 
+mod aside;
+
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,8 +42,9 @@ use crate::host::ZoneHost;
 use crate::services::Services;
 use crate::wall;
 
-/// Batches after which a busy zone looks at its control socket.
+/// Batches after which a busy zone looks at its control socket, and nanoseconds, if these are fewer.
 const LOOK_EVERY: u32 = 256;
+const LOOK_EVERY_NS: u64 = 10_000_000;
 
 /// Batches after which a kernel that sleeps is woken, while more records wait. Woken for each it would
 /// do little else than wake up; and of what an app needs no time for, a few together are no later.
@@ -128,7 +131,18 @@ struct Zone {
     telling: Option<usize>,
     /// What the monitor has to tell the application of its limits.
     alerts: Gathered<()>,
+    times: Times,
+    /// Whether the last turn was one because it was time: then others come before the next such.
+    has_woken: bool,
+}
+
+/// Of the application's calls.
+#[derive(Debug, Default)]
+struct Times {
+    /// When it wants to be called though nothing has come.
     wake_at_ns: Option<u64>,
+    /// When it last came back.
+    back_ns: u64,
 }
 
 /// What a worker has given, but for the writing half, which the application's calls use.
@@ -183,15 +197,23 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
 
 impl Zone {
     fn of(app: HostedApp<ZoneHost>) -> Self {
-        let (rings, alerts) = (Vec::new(), Gathered::default());
-        Self { app, rings, up_bell: None, next: 0, telling: None, alerts, wake_at_ns: None }
+        Self {
+            app,
+            rings: Vec::new(),
+            up_bell: None,
+            next: 0,
+            telling: None,
+            alerts: Gathered::default(),
+            times: Times::default(),
+            has_woken: false,
+        }
     }
 
     fn live(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
-        let mut until_look = 0_u32;
+        let (mut until_look, mut looked_ns) = (0_u32, 0);
         loop {
-            if until_look == 0 {
-                until_look = LOOK_EVERY;
+            if until_look == 0 || self.times.back_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
+                (until_look, looked_ns) = (LOOK_EVERY, now_ns());
                 if !self.obey(monitor)? {
                     return Ok(());
                 }
@@ -207,10 +229,14 @@ impl Zone {
         }
     }
 
-    /// Calls the application, with what came by the next ring that has something for it, or because
-    /// it is time. `false` if there is nothing to do.
+    /// Calls the application, because it is time, or with what came by the next ring that has something
+    /// for it; in turns, if there is always something. `false` if there is nothing to do.
     fn turn(&mut self) -> Result<bool, ZoneError> {
         if self.tell_alerts()? {
+            return Ok(true);
+        }
+        let has_woken = std::mem::take(&mut self.has_woken);
+        if !has_woken && self.telling.is_none() && self.wake()? {
             return Ok(true);
         }
         let count = self.rings.len();
@@ -259,8 +285,8 @@ impl Zone {
             return Ok(Turn::Idle);
         }
         let began_ns = now_ns();
-        let handled = call(&mut self.app, &mut self.wake_at_ns, began_ns, records)?;
-        let quick = now_ns() - began_ns < QUICK_NS;
+        let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
+        let quick = self.times.back_ns - began_ns < QUICK_NS;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
@@ -276,84 +302,6 @@ impl Zone {
             self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
         }
         Ok(Turn::Worked)
-    }
-
-    /// Calls the application if services have answered. What it sends goes by the first ring.
-    fn turn_of_services(&mut self) -> Result<bool, ZoneError> {
-        if self.app.host().services.answers().is_empty() || self.telling.is_some() {
-            return Ok(false);
-        }
-        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
-        self.app.host().ring = 0;
-        let had = self.app.host().room();
-        if had == 0 {
-            ring.turn = Turn::NeedsRoom { had };
-            return Ok(false);
-        }
-        // Out of the host, which the application uses meanwhile, to take what came with them.
-        let answers = self.app.host().services.lend_answers();
-        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        let count = answers.oldest(&mut batch);
-        self.app.host().aside = true;
-        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), &batch[..count]);
-        self.app.host().aside = false;
-        let handled = handled?;
-        self.app.host().services.give_back(answers, handled);
-        if let Some(messages) = self.app.host().messages.first_mut()
-            && messages.done(&mut ring.records, 0)
-        {
-            ring.down_bell.ring();
-        }
-        if handled == 0 {
-            ring.turn = Turn::NeedsRoom { had };
-        }
-        Ok(handled > 0)
-    }
-
-    /// Calls the application with what the monitor had to tell. What it sends goes by the first ring.
-    fn tell_alerts(&mut self) -> Result<bool, ZoneError> {
-        if self.alerts.is_empty() || self.telling.is_some() {
-            return Ok(false); // behind the snapshot, with which everything begins
-        }
-        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
-        self.app.host().ring = 0;
-        if self.app.host().room() == 0 {
-            return Ok(false);
-        }
-        let mut records = [&[][..]; MAX_ALERTS];
-        let count = self.alerts.oldest(&mut records);
-        let records = &records[..count];
-        self.app.host().aside = true;
-        let handled = call(&mut self.app, &mut self.wake_at_ns, now_ns(), records);
-        self.app.host().aside = false;
-        let handled = handled?;
-        self.alerts.drop_oldest(handled, |_, ()| ());
-        if let Some(messages) = self.app.host().messages.first_mut()
-            && messages.done(&mut ring.records, 0)
-        {
-            ring.down_bell.ring();
-        }
-        Ok(handled > 0)
-    }
-
-    /// Calls the application without records, if it is time. What it sends goes by the first ring.
-    fn wake(&mut self) -> Result<bool, ZoneError> {
-        if self.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
-            return Ok(false);
-        }
-        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
-        self.app.host().ring = 0;
-        if self.app.host().room() == 0 {
-            ring.turn = Turn::NeedsRoom { had: 0 };
-            return Ok(false);
-        }
-        call(&mut self.app, &mut self.wake_at_ns, now_ns(), &[])?;
-        if let Some(messages) = self.app.host().messages.first_mut()
-            && messages.done(&mut ring.records, 0)
-        {
-            ring.down_bell.ring();
-        }
-        Ok(true)
     }
 
     /// Sleeps until there is something to do, as far as the rings' turns say what each waits for.
@@ -380,7 +328,7 @@ impl Zone {
             // Without any room the application would not be called when it is time, either.
             let no_room =
                 self.rings.first().is_some_and(|ring| ring.turn == Turn::NeedsRoom { had: 0 });
-            let timeout = self.wake_at_ns.filter(|_| !no_room).map(|wake_at| {
+            let timeout = self.times.wake_at_ns.filter(|_| !no_room).map(|wake_at| {
                 let wait = Duration::from_nanos(wake_at.saturating_sub(now_ns()));
                 wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
             });
@@ -470,18 +418,19 @@ impl Ring {
 /// many it handled. If it fails, what it has sent is void.
 fn call(
     app: &mut HostedApp<ZoneHost>,
-    wake_at_ns: &mut Option<u64>,
-    now_ns: u64,
+    times: &mut Times,
+    called_ns: u64,
     records: &[&[u8]],
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
-    let answered = app.on_batch(now_ns, records);
+    let answered = app.on_batch(called_ns, records);
     drop(noted);
+    times.back_ns = now_ns();
     app.host().seat = seat;
     match answered {
         Ok(Answered { handled, wake_at_ns: again }) => {
-            *wake_at_ns = again;
+            times.wake_at_ns = again;
             Ok(handled)
         }
         Err(failed) => {

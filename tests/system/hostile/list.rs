@@ -7,6 +7,7 @@
 //! | `deadly` | whoever shares a process with it | running it in the kernel, as other controllers do |
 //! | `greedy` | memory, processor, the system's tables | running it without a wall |
 //! | `network` | others' flows and packets | granting it what it takes |
+//! | `services` | services, and what others keep with them | naming and granting what it takes |
 //! | `rings`, `flood` | kernel and monitor, by what it holds | nothing: they believe nobody |
 
 use std::fs;
@@ -27,6 +28,8 @@ pub(super) enum Free {
     InKernel,
     /// It is granted this.
     Granted(&'static str),
+    /// It is given what it wants of services.
+    Served,
     /// Nothing does.
     Never,
 }
@@ -45,10 +48,10 @@ pub(super) struct Attacker {
 /// The lies of `rings/lies.c`.
 const LIES: u32 = 9;
 
-const FOLDERS: [&str; 6] = ["", "deadly", "greedy", "network", "rings", "flood"];
+const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "rings", "flood"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
-pub(super) const QUICK: [&str; 16] = [
+pub(super) const QUICK: [&str; 18] = [
     "exit",
     "segfault",
     "endless-loop",
@@ -59,6 +62,8 @@ pub(super) const QUICK: [&str; 16] = [
     "lldp",
     "learn",
     "outrank",
+    "others-data",
+    "fast-open",
     "lie-1",
     "lie-9",
     "control-flood",
@@ -109,8 +114,9 @@ fn free(folder: &str, name: &str) -> Free {
         // A kernel does not die of these, nor is a slow or talkative app anybody's matter. And there is
         // no grant for others' bands, numbers, buffers and connections.
         ("deadly", "failure")
-        | ("greedy", "processor-bomb" | "log-bomb" | "slow-reader" | "stall")
+        | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
         | ("network", "outrank" | "buffers" | "groups" | "other-switches")
+        | ("services", "service-flood")
         | ("rings" | "flood", _) => Free::Never,
         ("deadly", _) => Free::InKernel,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
@@ -119,7 +125,23 @@ fn free(folder: &str, name: &str) -> Free {
         ("network", "kinds") => Free::Granted("switch.config"),
         // These two are kept by numbers: without them they do what they want.
         ("network", "storm" | "flow-flood") => Free::Granted(""),
+        ("services", "others-data" | "other-service") => Free::Served,
         _ => Free::NoWall,
+    }
+}
+
+/// What an app that attacks by services is given of them.
+fn served(name: &str, let_loose: bool) -> &'static str {
+    match (name, let_loose) {
+        ("fast-open", _) => {
+            "services = [\"broker\"]\ncapabilities = [\"net.connect:127.0.0.1:7007\"]"
+        }
+        ("other-service", true) => "services = [\"storage\", \"broker\"]",
+        ("others-data", true) => {
+            "services = [\"storage\"]\n\
+             capabilities = [\"storage.read:vault\", \"storage.write:vault\"]"
+        }
+        _ => "services = [\"storage\"]",
     }
 }
 
@@ -142,6 +164,9 @@ impl Attacker {
                 let limits = "flow-mods-per-second = 500, packet-outs-per-second = 500";
                 lines.push(format!("limits = {{ {limits} }}"));
             }
+        }
+        if self.folder == "services" {
+            lines.push(served(&self.name, let_loose).to_owned());
         }
         if self.folder == "greedy" && !let_loose {
             lines.push("limits = { memory = \"64 MiB\" }".to_owned());

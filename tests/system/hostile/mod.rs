@@ -225,10 +225,15 @@ fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
             lines.flat_map(numbers).collect()
         };
         let (made, left) = (numbers("MADE"), numbers("LEFT"));
-        // What the arguments decide was asked with the wrong ones; a file to be written may be in
-        // /tmp, which nobody sees of a pointer to nowhere.
+        // What the arguments decide was asked with the wrong ones, and then with the right ones; a file
+        // to be written may be in /tmp, which nobody sees of a pointer to nowhere.
         let whatever =
             |entry: &&Entry| matches!(entry.test, Test::Always | Test::ToRead(_) | Test::OwnRoot);
+        let decided = Kind::Zone
+            .allowed()
+            .filter(|entry| !matches!(entry.test, Test::Always | Test::OwnRoot));
+        let decided: BTreeSet<i64> = decided.map(|entry| entry.number).collect();
+        assert_eq!(numbers("SUITED"), decided, "with arguments that may be");
         let listed = Kind::Zone.allowed().filter(whatever).map(|entry| entry.number);
         let done =
             ANSWERED.iter().filter(|(_, _, error)| *error == 0).map(|(_, number, _)| *number);

@@ -8,22 +8,32 @@
 //! h5 --- the word to begin
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch, Watch};
 use cli::status::Report;
+use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::rosemary_binary;
 
 use super::list::{Attacker, Free};
 
+/// The ports of this machine to which the broker may connect an app, and may not.
+const GRANTED: &str = "127.0.0.1:7007";
+const NOT_GRANTED: &str = "127.0.0.1:7008";
+
 const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = \"closed\"\n\
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
 /// What the operator is told of an app that goes on, besides what it says itself.
-const RECORDS: [&str; 4] = [
+const RECORDS: [&str; 6] = [
+    "refused an app what it was not granted",
+    "app was cut off",
     "refused a system call",
     "refused a message of an app",
     "app is at a hard limit",
@@ -36,6 +46,9 @@ const GROWTH: u64 = 32 << 20;
 /// How many descriptors more each of them may hold.
 const DESCRIPTORS: usize = 16;
 
+/// Pings that new flows have to be made for. So many that the lab waits for the answer to the last.
+const NEW_PINGS: u32 = 20;
+
 /// New flows whose first packet is timed.
 const FIRST_PACKETS: u32 = 15;
 
@@ -45,6 +58,10 @@ pub(super) struct Stage<'lab> {
     s1: Switch<'lab>,
     hosts: [Host<'lab>; 5],
     watch: Watch<'lab>,
+    /// The part of the configuration of the app whose data others reach for.
+    vault: String,
+    /// Nobody is to connect here.
+    not_granted: TcpListener,
 }
 
 /// What became of an app.
@@ -56,15 +73,25 @@ pub(super) struct Verdict {
     pub(super) record: Option<String>,
     /// How often it said that it was refused.
     pub(super) refused: usize,
-    /// The median time of first packets of new flows beside it.
-    pub(super) first_packet: Option<Duration>,
-    /// How long `rosemary status` took beside it, at most.
-    pub(super) status: Option<Duration>,
+    /// What others felt of it, of one that was let run alone to find that out.
+    pub(super) felt: Option<Felt>,
 }
 
-/// A process's memory and descriptors.
+/// What others feel of an app that keeps the machine busy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Felt {
+    /// The median time of first packets of new flows before it began.
+    pub(super) quiet: Duration,
+    /// The same beside it.
+    pub(super) beside: Duration,
+    /// How long `rosemary status` took beside it, at most.
+    pub(super) status: Duration,
+}
+
+/// A process, its memory and its descriptors.
 #[derive(Debug, Clone, Copy)]
 struct Holding {
+    pid: u32,
     memory: u64,
     descriptors: usize,
 }
@@ -81,29 +108,35 @@ impl<'lab> Stage<'lab> {
             }
         }
         let watch = hosts[2].watch()?;
+        let keys = "stage = \"observe\"\nservices = [\"storage\"]";
+        let vault = in_c(lab, "vault", "apps/vault.c", keys)?;
+        let granted = TcpListener::bind(GRANTED)?;
+        thread::spawn(move || granted.incoming().for_each(drop)); // each is over at once
+        let not_granted = TcpListener::bind(NOT_GRANTED)?;
+        not_granted.set_nonblocking(true)?;
         let deny = format!("[[deny]]\nfrom = \"{}\"\n", hosts[3].address());
         fs::write("/etc/rosemary/firewall.toml", deny)?;
-        Ok(Self { lab, s1, hosts, watch })
+        Ok(Self { lab, s1, hosts, watch, vault, not_granted })
     }
 
     /// Starts Rosemary with these beside firewall and learning switch.
     fn start(&self, attackers: &[Attacker], let_loose: bool) -> anyhow::Result<Rosemary<'lab>> {
         let mut config = FIREWALL.to_owned() + "[[app]]\nname = \"learning-switch\"\n";
         config.extend(attackers.iter().map(|it| it.config(let_loose)));
+        let services = attackers.iter().any(|it| it.folder == "services");
+        if services {
+            config += &self.vault;
+        }
         fs::write("/etc/rosemary/rosemary.toml", config)?;
         self.s1.ofctl(&["del-flows"])?;
         let no_wall = let_loose && attackers.iter().any(|it| it.free == Free::NoWall);
         let args: &[&str] = if no_wall { &["--unconfined"] } else { &[] };
         let mut rosemary = Rosemary::start(self.lab, &rosemary_binary(), args)?;
         rosemary.wait_for_switch(&self.s1)?;
+        if services {
+            rosemary.wait_for_log(&["vault", "the secret is kept"], SOON)?;
+        }
         Ok(rosemary)
-    }
-
-    /// The median time of the first packets of new flows with nobody hostile there.
-    pub(super) fn quiet(&self) -> anyhow::Result<Duration> {
-        let _rosemary = self.start(&[], false)?;
-        self.hosts[0].ping(&self.hosts[1], 3, INTERVAL)?;
-        self.first_packets()
     }
 
     /// Runs these at the same time. What is done to others is on the account of all of them.
@@ -116,48 +149,48 @@ impl<'lab> Stage<'lab> {
         let forged = self.watch.seen(&["LLDP"]).len();
         let mut rosemary = self.start(attackers, let_loose)?;
         h1.ping(h2, 3, INTERVAL)?;
+        let is_bomb = attackers.len() == 1 && attackers.iter().any(Attacker::is_a_bomb);
+        let quiet = if is_bomb { Some(self.first_packets(|| Ok(()))?) } else { None };
         let before = rosemary.status()?.context("it answers")?;
         let held = holdings(&before)?;
-        let pings = if attackers.iter().any(Attacker::is_a_bomb) { 400 } else { 100 };
+        let pings = if is_bomb { 400 } else { 100 };
         let mut established = h1.ping_in_background(h2, pings, INTERVAL)?;
         established.wait_for(3, SOON)?;
 
         let begun = Instant::now();
         h5.ping(h1, 1, INTERVAL)?;
-        let bombs = attackers.len() == 1 && attackers.iter().any(Attacker::is_a_bomb);
-        let (mut first_packet, mut status) = (None, None);
-        if bombs {
-            for _ in 0..10 {
-                let asked = Instant::now();
-                rosemary.status()?.context("it answers")?;
-                status = status.max(Some(asked.elapsed()));
-            }
-            first_packet = Some(self.first_packets()?);
-        }
+        let felt = quiet.map(|quiet| self.feel(&rosemary, quiet)).transpose()?;
         self.wait_until_over(&rosemary, &before, attackers, let_loose)?;
 
         let mut harm = Vec::new();
         if h4.ping(h2, 2, INTERVAL)?.received > 0 {
             harm.push("what the firewall denies came through".to_owned());
         }
-        // The first may be flooded while its flow is made.
-        if h3.ping(h1, 3, INTERVAL)?.lost() > 1 {
-            harm.push("pings on new flows were lost".to_owned());
+        let lost = h3.ping(h1, NEW_PINGS, INTERVAL)?.lost();
+        if lost > 0 {
+            harm.push(format!("{lost} pings on new flows were lost"));
         }
         let lost = established.finish()?.lost();
         if lost > 0 {
             harm.push(format!("{lost} pings on flows that were there were lost"));
         }
-        // What the timed first packets deleted is not theirs.
-        if first_packet.is_none() && !self.has_flow_since(begun)? {
+        if !self.has_flow_since(begun)? {
             harm.push("a flow of another app was deleted".to_owned());
         }
         if self.watch.seen(&["LLDP"]).len() > forged {
             harm.push("a forged LLDP arrived".to_owned());
         }
-        harm.extend(harm_to_programs(&mut rosemary, &before, held)?);
+        if self.not_granted.incoming().map_while(Result::ok).count() > 0 {
+            harm.push("a connection that was not granted was made".to_owned());
+        }
+        harm.extend(harm_to_programs(&mut rosemary, &before, &held)?);
 
         let log = rosemary.log();
+        for what in ["the secret was touched", "the storage was gone"] {
+            if log.contains(what) {
+                harm.push(what.to_owned());
+            }
+        }
         let verdict = |attacker: &Attacker| {
             let mut escapes = said(&log, attacker, "GOT ");
             escapes.extend(harm.iter().cloned());
@@ -166,8 +199,7 @@ impl<'lab> Stage<'lab> {
                 escapes,
                 record: record(&log, attacker),
                 refused: said(&log, attacker, "REFUSED ").len(),
-                first_packet,
-                status,
+                felt,
             }
         };
         Ok(attackers.iter().map(verdict).collect())
@@ -192,8 +224,9 @@ impl<'lab> Stage<'lab> {
                 let ended = log.lines().any(|line| is_end(line, &it.name));
                 let restarted = status.as_ref().and_then(|status| status.app(&it.name));
                 let restarted = restarted.is_some_and(|app| app.restarts > 0);
+                let may_end = it.ends() || it.folder == "greedy";
                 !said(&log, it, "DONE").is_empty() && !it.ends()
-                    || ended && (restarted || kernel_died)
+                    || may_end && ended && (restarted || kernel_died)
                     || (in_kernel && kernel_died)
             };
             let waited: Vec<&str> =
@@ -206,18 +239,44 @@ impl<'lab> Stage<'lab> {
         Ok(())
     }
 
-    /// The median time of a ping for which two flows have to be made.
-    fn first_packets(&self) -> anyhow::Result<Duration> {
+    /// What others feel of the app that was just given the word.
+    fn feel(&self, rosemary: &Rosemary<'_>, quiet: Duration) -> anyhow::Result<Felt> {
+        let mut status = Duration::ZERO;
+        for _ in 0..10 {
+            let asked = Instant::now();
+            rosemary.status()?.context("it answers")?;
+            status = status.max(asked.elapsed());
+        }
+        let [h1, _, _, _, h5] = &self.hosts;
+        // The word again, for one that was ended and started anew.
+        let beside = self.first_packets(|| {
+            self.forget(h5, h1)?;
+            h5.ping(h1, 1, INTERVAL)?;
+            Ok(())
+        })?;
+        Ok(Felt { quiet, beside, status })
+    }
+
+    /// The median time of a ping for which two flows have to be made; `before` each.
+    fn first_packets(&self, before: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
         let [h1, _, h3, ..] = &self.hosts;
         let mut times = Vec::new();
         for _ in 0..FIRST_PACKETS {
-            for host in [h1, h3] {
-                self.s1.ofctl(&["del-flows", &format!("dl_dst={}", host.mac())])?;
-            }
+            before()?;
+            self.forget(h3, h1)?;
             times.extend(h3.ping(h1, 1, INTERVAL)?.rtts());
         }
         times.sort_unstable();
         times.get(times.len() / 2).copied().context("no first packet came through")
+    }
+
+    /// Deletes the flows between two hosts.
+    fn forget(&self, one: &Host<'_>, other: &Host<'_>) -> anyhow::Result<()> {
+        for (from, to) in [(one, other), (other, one)] {
+            let pair = format!("dl_src={},dl_dst={}", from.mac(), to.mac());
+            self.s1.ofctl(&["del-flows", &pair])?;
+        }
+        Ok(())
     }
 
     /// Whether the flow to h2 that was there at `begun` is still that one.
@@ -236,30 +295,32 @@ impl<'lab> Stage<'lab> {
     }
 }
 
-/// What became of kernel, monitor, firewall and learning switch.
+/// What became of kernel, monitor, services, firewall and learning switch.
 fn harm_to_programs(
     rosemary: &mut Rosemary<'_>,
     before: &Report,
-    held: [Holding; 2],
+    held: &BTreeMap<String, Holding>,
 ) -> anyhow::Result<Vec<String>> {
     let mut harm = Vec::new();
     let after = rosemary.wait_for("Rosemary answers", SOON, |status| {
         status.programs.kernel.pid.is_some().then(|| status.clone())
     })?;
-    if after.programs.monitor.pid != before.programs.monitor.pid {
-        harm.push("the monitor is another one".to_owned());
-    }
     if after.programs.kernel.pid != before.programs.kernel.pid {
         harm.push("the kernel ended".to_owned());
         return Ok(harm);
     }
-    for app in ["firewall", APP] {
+    for app in ["firewall", APP, "vault"] {
         let restarts = |report: &Report| report.app(app).map(|app| app.restarts);
         if restarts(&after) != restarts(before) {
             harm.push(format!("{app} ended"));
         }
     }
-    for ((who, now), then) in ["monitor", "kernel"].into_iter().zip(holdings(&after)?).zip(held) {
+    let now = holdings(&after)?;
+    for (who, then) in held {
+        let Some(now) = now.get(who).filter(|now| now.pid == then.pid) else {
+            harm.push(format!("the {who} ended"));
+            continue;
+        };
         if now.memory > then.memory + GROWTH {
             harm.push(format!("the {who} grew from {} to {} bytes", then.memory, now.memory));
         }
@@ -271,10 +332,19 @@ fn harm_to_programs(
     Ok(harm)
 }
 
-/// Of the monitor and the kernel.
-fn holdings(report: &Report) -> anyhow::Result<[Holding; 2]> {
-    let kernel = report.programs.kernel.pid.context("the kernel runs")?;
-    Ok([holding(report.programs.monitor.pid)?, holding(kernel)?])
+/// Of the monitor, the kernel and each service.
+fn holdings(report: &Report) -> anyhow::Result<BTreeMap<String, Holding>> {
+    let programs = &report.programs;
+    let mut pids = vec![
+        ("monitor".to_owned(), Some(programs.monitor.pid)),
+        ("kernel".to_owned(), programs.kernel.pid),
+    ];
+    pids.extend(programs.services.iter().map(|service| (service.name.clone(), service.pid)));
+    let held = pids.into_iter().map(|(who, pid)| {
+        let held = holding(pid.with_context(|| format!("the {who} runs"))?)?;
+        Ok((who, held))
+    });
+    held.collect()
 }
 
 fn holding(pid: u32) -> anyhow::Result<Holding> {
@@ -282,7 +352,7 @@ fn holding(pid: u32) -> anyhow::Result<Holding> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let memory = kib.context("it has memory")? * 1024;
-    Ok(Holding { memory, descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count() })
+    Ok(Holding { pid, memory, descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count() })
 }
 
 /// What an app said that begins with `word`.

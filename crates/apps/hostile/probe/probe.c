@@ -3,11 +3,14 @@
  * refused. Arguments are such that nothing comes of it: pointers to nowhere, descriptors that are not
  * open. Those that would end or stop the process with any arguments are left out, and said.
  *
- * Says `MADE n n n ...`, as many lines as it takes, then `LEFT n n ...`, then `DONE`.
+ * Says `MADE n n n ...`, as many lines as it takes, then `LEFT n n ...`, then `SUITED n n ...`: those that
+ * their arguments decide, with arguments that may be, and `DONE`.
  */
 #include "../hostile.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #define MOST 700
 
@@ -55,6 +58,31 @@ static int try_all(long number) {
     }
 }
 
+static void *nothing(void *it) {
+    return it;
+}
+
+/* Those that were refused above for their arguments alone, as they are meant. */
+static void try_suited(unsigned char *made) {
+    char space[64];
+    pthread_t thread;
+    long process = getpid();
+    void *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    made[SYS_mmap] = page != MAP_FAILED;
+    made[SYS_clone] = pthread_create(&thread, 0, nothing, 0) == 0 && pthread_join(thread, 0) == 0;
+    made[SYS_fcntl] = (unsigned char)is_made(SYS_fcntl, 0, F_GETFD, 0);
+    made[SYS_kill] = (unsigned char)is_made(SYS_kill, process, 0, 0);
+    made[SYS_tgkill] = (unsigned char)is_made(SYS_tgkill, process, process, 0);
+    made[SYS_prlimit64] = (unsigned char)is_made(SYS_prlimit64, process, -1, 0);
+    made[SYS_prctl] = (unsigned char)is_made(SYS_prctl, PR_GET_NAME, (long)space, 0);
+    made[SYS_sendmsg] = (unsigned char)is_made(SYS_sendmsg, control_socket(), 0, 0);
+    made[SYS_sendto] = syscall(SYS_sendto, -1, 0, 0, 0, 0, 0) < 0 && errno == EBADF;
+    made[SYS_openat] = (unsigned char)is_made(SYS_openat, AT_FDCWD, (long)"/", O_RDONLY | O_CLOEXEC);
+#if defined(__x86_64__)
+    made[SYS_open] = (unsigned char)is_made(SYS_open, (long)"/", O_RDONLY | O_CLOEXEC, 0);
+#endif
+}
+
 static void tell_numbers(const char *what, const unsigned char *which) {
     char text[200] = "";
     size_t size = 0;
@@ -70,7 +98,7 @@ static void tell_numbers(const char *what, const unsigned char *which) {
 }
 
 static void attack(void) {
-    static unsigned char made[MOST], left[MOST];
+    static unsigned char made[MOST], left[MOST], suited[MOST];
     long number;
     for (number = 0; number < MOST; number++) {
         if (ends(number))
@@ -80,4 +108,6 @@ static void attack(void) {
     }
     tell_numbers("MADE", made);
     tell_numbers("LEFT", left);
+    try_suited(suited);
+    tell_numbers("SUITED", suited);
 }

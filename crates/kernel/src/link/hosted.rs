@@ -192,7 +192,8 @@ impl Hosted {
         self.wake_at_ns
     }
 
-    /// Calls the app with the oldest records, or with none as a wake-up. What it says of tickets is
+    /// Calls the app with the oldest records, or with none as a wake-up; with none first if it is time, as
+    /// there may always be some. What it says of tickets is
     /// appended to `verdicts`; what it sent is in `messages`, to be handed back with the next call.
     ///
     /// Returns how many records it handled.
@@ -207,6 +208,9 @@ impl Hosted {
     ) -> Result<usize, String> {
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         let count = self.records.oldest(&mut batch);
+        if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
+            self.app.on_batch(now_ns, &[]).map_err(|failed| failed.to_string())?;
+        }
         let answer = self.app.on_batch(now_ns, &batch[..count]);
         let KernelHost { messages: said, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;

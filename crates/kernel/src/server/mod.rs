@@ -54,8 +54,8 @@ pub enum ServerError {
     /// Keys were announced and did not come.
     #[error("the monitor's first message was without the keys that it announced")]
     NoKeys,
-    /// Apps are to run in this process, and their objects or the flight recorder did not come.
-    #[error("the monitor's first message was without the flight recorder that it announced")]
+    /// The flight recorder did not come.
+    #[error("the monitor's first message was without the flight recorder")]
     NoRecorder,
     /// The monitor has checked them, so this should not happen.
     #[error("the keys for TLS: {0}")]
@@ -105,25 +105,21 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
     let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let entrance = Entrance { plain, tls };
-    let configs = match fds.next().filter(|_| hosting > 0) {
+    let configs = match fds.by_ref().take(usize::from(hosting > 0)).next() {
         Some(fd) => sys::shm::read_sealed(fd, hosting * MAX_CONFIG),
         None => Ok(Vec::new()),
     };
     let configs = configs.map_err(system("reading the apps' configurations"))?;
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
-    let recorder = if hosting > 0 {
-        let fd = fds.next().ok_or(ServerError::NoRecorder)?;
-        Some(Recorder::map(&fd).map_err(system("mapping the flight recorder"))?)
-    } else {
-        None
-    };
+    let recorder = fds.next().ok_or(ServerError::NoRecorder)?;
+    let recorder = Recorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
-    let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, recorder.as_ref());
+    let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
     let (report, listener) = wall::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // it is the monitor's alone
-    let workers = Workers::start(workers, sockets, &apps, recorder.as_ref(), &entrance);
+    let workers = Workers::start(workers, sockets, &apps, &recorder, &entrance);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
@@ -143,9 +139,9 @@ fn load(
     mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
-    recorder: Option<&Recorder>,
+    recorder: &Recorder,
 ) -> (Vec<Known>, Vec<(AppId, String)>) {
-    let mut seat = recorder.map(|recorder| recorder.seat(SEATS - 1));
+    let mut seat = Some(recorder.seat(SEATS - 1));
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();

@@ -12,6 +12,7 @@ use sys::doorbell::Doorbell;
 use sys::flight::Recorder;
 use tracing::{error, warn};
 
+use crate::control;
 use crate::crew::{Crew, MAX_WORKERS};
 use crate::tls::Entrance;
 use crate::worker::{Apps, Command, Known, Notice, Office, Worker, connect};
@@ -27,12 +28,12 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts as many as `count` says, or one for each CPU; the first accepts on `listeners`.
-    /// `recorder` is there if some app runs in this process.
+    /// Each notes what it does in its seat of `recorder`.
     pub(super) fn start(
         count: Option<u16>,
         listeners: Vec<TcpListener>,
         apps: &[Known],
-        recorder: Option<&Recorder>,
+        recorder: &Recorder,
         entrance: &Entrance,
     ) -> io::Result<Self> {
         let cpus = cpus();
@@ -46,9 +47,9 @@ impl Workers {
             let cpu = cpus.get(number).copied().filter(|_| count > 1 && cpus.len() >= count);
             let ended = (wires.notices.clone(), wires.notices_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
-            let seat = recorder.map(|recorder| recorder.seat(number));
+            let seat = Some(recorder.seat(number));
             let (apps, entrance) = (Apps { apps: apps.to_vec(), seat }, entrance.clone());
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let thread = std::thread::Builder::new().name(control::worker_name(number));
             threads.push(thread.spawn(move || {
                 if let Some(cpu) = cpu {
                     pin(cpu);

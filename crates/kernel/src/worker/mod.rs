@@ -91,7 +91,7 @@ pub struct Known {
 pub struct Apps {
     /// Each, wherever it runs.
     pub apps: Vec<Known>,
-    /// The worker's place in the flight recorder, if some app runs in this process.
+    /// The worker's place in the flight recorder, if there is one.
     pub seat: Option<Seat>,
 }
 
@@ -124,7 +124,7 @@ pub struct Worker {
     verdicts: Vec<Verdict>,
     /// Those of the app in this process that was called last.
     messages: Messages,
-    /// Where it is noted which app in this process is being called.
+    /// Where turns are noted, and which app in this process is being called.
     seat: Option<Seat>,
     next_tick: Instant,
     rates: Rates,
@@ -225,6 +225,7 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
+            self.seat.iter_mut().for_each(Seat::turn);
             for link in &mut self.dispatch.links {
                 link.awake();
             }

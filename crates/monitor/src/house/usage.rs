@@ -19,7 +19,7 @@ impl House {
         for zone in &mut self.zones {
             let sample = zone.program.sample();
             for news in zone.meter.look(now, sample) {
-                act(zone, news);
+                act(zone, news, now);
             }
         }
         let sample = self.kernel.sample();
@@ -72,7 +72,7 @@ impl House {
 }
 
 /// Tells the operator and the app, or ends the app.
-fn act(zone: &mut Zone, news: News) {
+fn act(zone: &mut Zone, news: News, now: Instant) {
     let app = &zone.name;
     match news {
         News::Alert { limit, value, grade } => {
@@ -87,11 +87,12 @@ fn act(zone: &mut Zone, news: News) {
             }
             zone.alert(limit, [value, bound.soft, bound.hard]);
         }
-        News::End { limit, value } => {
+        News::End { limit, value, pause } => {
             let hard = limit.shown(zone.meter.limits().of(limit).hard);
             let (of, uses) = (limit.name(), limit.shown(value));
             error!(app, limit = of, uses, hard, "app is above a hard limit: it is ended");
-            zone.program.kill_late(&format!("it used {uses}, above its {of} limit of {hard}"));
+            let why = format!("it used {uses}, above its {of} limit of {hard}");
+            zone.program.kill_for_limit(&why, now + pause);
         }
     }
 }

@@ -23,6 +23,10 @@ const QUIET: Duration = Duration::from_secs(10);
 /// it is ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a program that was ended for what it used is not started again, at least and at most.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+
 /// A program's numbers at one moment. What counts counts from the program's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
@@ -69,6 +73,8 @@ pub(crate) enum News {
         limit: Limit,
         /// How much it uses.
         value: u64,
+        /// For how long it is then not started again.
+        pause: Duration,
     },
 }
 
@@ -208,7 +214,8 @@ impl Meter {
         let sample = *self.sample()?;
         let memory = self.limits.of(Limit::Memory).hard;
         if self.to_keep.contains(&Limit::Memory) && sample.memory > memory {
-            return Some(News::End { limit: Limit::Memory, value: sample.memory });
+            let (limit, value) = (Limit::Memory, sample.memory);
+            return Some(News::End { limit, value, pause: LEAST_PAUSE });
         }
         let (since, before) = *self.cpu_since.get_or_insert((now, sample.cpu));
         let passed = now.saturating_duration_since(since);
@@ -220,8 +227,18 @@ impl Meter {
         let value = used.checked_div(nanos(passed) / 1_000)?;
         // Times are counted in ticks: a little above is as good as at it.
         let hard = self.limits.of(Limit::Cpu).hard;
-        (value > hard.saturating_add(hard / 20)).then_some(News::End { limit: Limit::Cpu, value })
+        (value > hard.saturating_add(hard / 20)).then(|| {
+            let pause = pause(passed, value, hard);
+            News::End { limit: Limit::Cpu, value, pause }
+        })
     }
+}
+
+/// How long who used `value` for that time has to stand still to have used `hard`, taken together.
+fn pause(passed: Duration, value: u64, hard: u64) -> Duration {
+    let ms = u128::from(value - hard) * passed.as_millis() / u128::from(hard.max(1));
+    let pause = Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX));
+    pause.clamp(LEAST_PAUSE, LONGEST_PAUSE)
 }
 
 impl Spell {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use kernel::control::{Answer as KernelAnswer, App, Host, Request as KernelRequest};
+use kernel::control::{Answer as KernelAnswer, App, Host, Request as KernelRequest, worker_name};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
@@ -109,6 +109,9 @@ impl Fake {
                     }
                     self.host(&hosted, fds.unwrap_or_default());
                     self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
+                    if self.plays("stuck once") {
+                        Self::begin_endless_turn(fds.unwrap_or_default());
+                    }
                     if let Some(app) = hosted.first() {
                         self.be_the_victim(app, fds.unwrap_or_default());
                     }
@@ -144,10 +147,23 @@ impl Fake {
         }
     }
 
+    /// A worker that turns once and never again, and is busy.
+    fn begin_endless_turn(fds: &[OwnedFd]) {
+        let mut seat = Recorder::map(fds.last().unwrap()).unwrap().seat(3);
+        let worker = std::thread::Builder::new().name(worker_name(3));
+        let turn = move || {
+            seat.turn();
+            loop {
+                std::hint::spin_loop();
+            }
+        };
+        worker.spawn(turn).unwrap();
+    }
+
     /// Takes in the apps of the kernel, with what came behind the listeners.
     fn host(&self, hosted: &[App], fds: &[OwnedFd]) {
         if hosted.is_empty() {
-            return assert!(fds.is_empty(), "there is nothing to host");
+            return assert_eq!(fds.len(), 1, "the recorder; there is nothing to host");
         }
         assert_eq!(fds.len(), hosted.len() + 2, "configurations, an object each, the recorder");
         let text = |fd: &OwnedFd| {

@@ -111,6 +111,16 @@ fn app_that_the_kernel_did_not_end_in_is_not_blamed() {
 }
 
 #[test]
+fn kernel_that_hangs_in_its_own_code_is_ended_and_its_app_is_not_blamed() {
+    let house = house("stuck once");
+    house.until_logged("its worker 3 hung");
+    let status = house.until_hosted(1);
+    assert_eq!((status.kernel.restarts, &app(&status).demoted), (1, &None));
+    let why = app(&status).last_exit.as_deref().unwrap_or_default();
+    assert!(why.contains("s of processor time in one turn of its loop"), "{why}");
+}
+
+#[test]
 fn app_whose_object_is_missing_when_the_kernel_starts_again_waits_for_it_in_a_zone() {
     let house = house("well");
     let before = house.until_hosted(0);

@@ -2,40 +2,35 @@
 //!
 //! The caller of a watched call stands still until its [`Listener`] has answered; so one that tries
 //! again and again waits for the monitor, not the monitor for it. The answer is EPERM. The one
-//! exception is a file that a zone opens in its `/tmp` to write: it goes on, and the file system and
-//! Landlock decide, as they do about every call; what is read here of the caller's memory decides
-//! nothing, since the caller could change it.
+//! exception is a file that a zone opens in its `/tmp` to write, or one whose path cannot be read: it goes
+//! on, and the file system and Landlock decide, as they do about every call; what is read here of the
+//! caller's memory decides nothing, since the caller could change it.
+
+mod memory;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use libc::c_long;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+pub use self::memory::Reader;
 use super::seccomp::watched;
 
-/// Bytes of a path that are read at most.
-const LONGEST: usize = 256;
-
-/// How long the memory of callers is looked at between two [rests](Listener::rest). The caller can make
-/// each look last: its other threads change that memory, and keep it locked so long.
-const PATIENCE: Duration = Duration::from_millis(10);
-
-/// A call that was refused.
+/// A watched call, and what was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct Told {
     /// Its name.
     pub call: &'static str,
     /// Its arguments, as numbers.
     pub arguments: [u64; 6],
-    /// The path or address it was about, where it was about one that could be read. Any bytes: to be
-    /// escaped before it is shown.
-    pub about: Option<String>,
+    /// The path or address it was about.
+    pub about: About,
+    /// Whether the file system decides. If not, it was refused.
+    pub goes_on: bool,
 }
 
-impl Refused {
+impl Told {
     /// The arguments, all six, as a list of hexadecimal numbers.
     pub fn arguments_in_hex(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|it| format!("{it:#x}")).collect();
@@ -43,13 +38,15 @@ impl Refused {
     }
 }
 
-/// What was answered to a call.
+/// The path or address that a call was about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// That it may not.
-    Refused(Refused),
-    /// That the file system decides: a file in a zone's `/tmp`, or one whose path could not be read.
-    WentOn,
+pub enum About {
+    /// It was about none.
+    Nothing,
+    /// It could not be read: the system does not let us, it is not there, or it did not come in time.
+    Unread,
+    /// This one. Any bytes: to be escaped before it is shown.
+    Text(String),
 }
 
 /// Is told of the calls of one confined process.
@@ -61,8 +58,6 @@ pub struct Listener {
     /// Room for what the running system tells, which may be more than we know of.
     room: Vec<u64>,
     reply: Vec<u64>,
-    /// How long its callers' memory has been looked at.
-    looked: Duration,
 }
 
 impl Listener {
@@ -87,14 +82,15 @@ impl Listener {
         let words = |size: u16, ours: usize| usize::from(size).max(ours).div_ceil(8);
         let room = vec![0; words(sizes[0], size_of::<libc::seccomp_notif>())];
         let reply = vec![0; words(sizes[1], size_of::<libc::seccomp_notif_resp>())];
-        Ok(Self { fd, has_tmp, room, reply, looked: Duration::ZERO })
+        Ok(Self { fd, has_tmp, room, reply })
     }
 
-    /// The oldest call that waits, answered; `None` if none does. Never waits.
+    /// The oldest call that waits, answered; `None` if none does. Waits for nobody but, for as long as it
+    /// has patience, for `reader`.
     ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`]: the process and all it started are gone.
-    pub fn answer_next(&mut self) -> io::Result<Option<Told>> {
+    pub fn answer_next(&mut self, reader: &mut Reader) -> io::Result<Option<Told>> {
         loop {
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -106,37 +102,24 @@ impl Listener {
             }
             // One that is readable has something: only we take from it.
             let Some(told) = self.receive()? else { continue };
+            let (arguments, id) = (told.data.args, told.id);
             let call = watched().find(|it| it.number == c_long::from(told.data.nr));
-            let name = call.map_or("unknown", |it| it.name);
-            let about = self.look(&told, name).filter(|_| self.is_valid(told.id));
-            let goes_on = self.has_tmp
-                && ["open", "openat"].contains(&name)
-                && about.as_ref().is_none_or(|path| {
+            let call = call.map_or("unknown", |it| it.name);
+            let mut about = reader.look(told.pid, call, arguments);
+            if !self.is_valid(id) && about != About::Nothing {
+                about = About::Unread; // it may be another's by now
+            }
+            let may = match &about {
+                About::Nothing => false,
+                About::Unread => true,
+                About::Text(path) => {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
-                });
-            self.answer(told.id, goes_on);
-            return Ok(Some(if goes_on {
-                Told::WentOn
-            } else {
-                Told::Refused(Refused { call: name, arguments: told.data.args, about })
-            }));
+                }
+            };
+            let goes_on = self.has_tmp && ["open", "openat"].contains(&call) && may;
+            self.answer(id, goes_on);
+            return Ok(Some(Told { call, arguments, about, goes_on }));
         }
-    }
-
-    /// Has patience again with callers whose memory is slow to look at; to be called once a second or so.
-    pub fn rest(&mut self) {
-        self.looked = Duration::ZERO;
-    }
-
-    /// What the call is about, as far as there is patience.
-    fn look(&mut self, told: &libc::seccomp_notif, name: &str) -> Option<String> {
-        if self.looked >= PATIENCE {
-            return None;
-        }
-        let begun = Instant::now();
-        let about = look(told, name);
-        self.looked += begun.elapsed();
-        about
     }
 
     /// Takes the oldest; `None` if its caller was killed meanwhile.
@@ -186,99 +169,5 @@ impl AsFd for Listener {
     /// Readable when a call waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-/// What the call is about, if that is a path or an address and can be read.
-fn look(told: &libc::seccomp_notif, name: &str) -> Option<String> {
-    let argument = |index: usize| told.data.args.get(index).copied();
-    let path = match name {
-        "open" | "creat" | "execve" | "chroot" | "pivot_root" | "umount2" | "mknod" | "swapon"
-        | "swapoff" | "acct" | "chmod" | "chown" | "lchown" | "mq_open" => argument(0),
-        "openat" | "execveat" | "mount" | "mknodat" | "symlink" | "link" | "fchmodat"
-        | "fchownat" => argument(1),
-        "connect" | "bind" => {
-            let size = usize::try_from(argument(2)?).ok()?.min(128);
-            return address(&read(told.pid, argument(1)?, size)?);
-        }
-        _ => None,
-    };
-    let bytes = read(told.pid, path?, LONGEST)?;
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    Some(String::from_utf8_lossy(bytes.get(..end)?).into_owned())
-}
-
-/// An address as people write it, `struct sockaddr`.
-fn address(bytes: &[u8]) -> Option<String> {
-    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
-    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
-    match i32::from(family) {
-        libc::AF_INET => {
-            let ip: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
-            Some(format!("{}:{}", Ipv4Addr::from(ip), port()?))
-        }
-        libc::AF_INET6 => {
-            let ip: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
-            Some(format!("[{}]:{}", Ipv6Addr::from(ip), port()?))
-        }
-        libc::AF_UNIX => {
-            let path = String::from_utf8_lossy(bytes.get(2..)?);
-            Some(path.trim_end_matches('\0').replace('\0', "@"))
-        }
-        family => Some(format!("address family {family}")),
-    }
-}
-
-/// Up to `size` bytes of the memory of thread `pid`, as far as its page goes on.
-fn read(pid: u32, address: u64, size: usize) -> Option<Vec<u8>> {
-    const PAGE: usize = 4096;
-    let mut bytes = vec![0; size];
-    let address = usize::try_from(address).ok()?;
-    // In two pieces: the second page need not be there, and then nothing would be read at all.
-    let first = size.min(PAGE - address % PAGE);
-    let mut filled = read_piece(pid, address, bytes.get_mut(..first)?)?;
-    if filled == first && first < size {
-        filled +=
-            read_piece(pid, address.checked_add(first)?, bytes.get_mut(first..)?).unwrap_or(0);
-    }
-    bytes.truncate(filled);
-    Some(bytes)
-}
-
-fn read_piece(pid: u32, address: usize, into: &mut [u8]) -> Option<usize> {
-    let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let theirs =
-        libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
-    let pid = libc::pid_t::try_from(pid).ok()?;
-    // SAFETY: `ours` is the slice, which the system writes; `theirs` is another process's, about which
-    // it promises nothing and checks all.
-    let size = unsafe { libc::process_vm_readv(pid, &raw const ours, 1, &raw const theirs, 1, 0) };
-    usize::try_from(size).ok().filter(|size| *size > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_told_as_people_write_them() {
-        let of = |family: i32, rest: &[u8]| {
-            let family = u16::try_from(family).unwrap().to_ne_bytes();
-            address(&[&family, rest].concat())
-        };
-        let inet = of(libc::AF_INET, &[0x19, 0xfd, 127, 0, 0, 1]);
-        assert_eq!(inet.as_deref(), Some("127.0.0.1:6653"));
-        assert_eq!(of(libc::AF_UNIX, b"/run/x\0").as_deref(), Some("/run/x"));
-        assert_eq!(of(libc::AF_UNIX, b"\0abstract").as_deref(), Some("@abstract"));
-        assert_eq!(of(libc::AF_INET, &[1]), None);
-        assert_eq!(of(libc::AF_NETLINK, &[]).as_deref(), Some("address family 16"));
-    }
-
-    #[test]
-    fn memory_is_read_up_to_the_end_of_what_is_there() {
-        let text = b"/etc/passwd\0";
-        let read = read(std::process::id(), text.as_ptr().addr() as u64, 12);
-        assert_eq!(read.as_deref(), Some(&text[..]));
-        assert_eq!(super::read(std::process::id(), 16, 12), None);
     }
 }

@@ -25,13 +25,43 @@ impl Usage {
     /// There is none, or `/proc` is not as the manual says.
     pub fn of(pid: u32) -> io::Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let strange = || io::Error::new(io::ErrorKind::InvalidData, "/proc is not as usual");
-        let ticks = ticks(&read("stat")?).ok_or_else(strange)?;
+        let cpu = time(&read("stat")?)?;
         let (memory, threads) = of_status(&read("status")?).ok_or_else(strange)?;
-        let each = rustix::param::clock_ticks_per_second().max(1);
-        let cpu = Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each));
         Ok(Self { cpu, memory, threads, descriptors: descriptors(pid) })
     }
+}
+
+/// Processor time that the main thread of process `pid` has used.
+///
+/// # Errors
+/// There is none, or `/proc` is not as the manual says.
+pub fn main_thread_time(pid: u32) -> io::Result<Duration> {
+    time(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
+}
+
+/// Processor time that the thread of process `pid` with that name has used; the first, if there are more.
+///
+/// # Errors
+/// There is none, or `/proc` is not as the manual says.
+pub fn named_thread_time(pid: u32, name: &str) -> io::Result<Duration> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim_end() == name) {
+            return time(&fs::read_to_string(thread.join("stat"))?);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+fn strange() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "/proc is not as usual")
+}
+
+/// The processor time that `stat` is about.
+fn time(stat: &str) -> io::Result<Duration> {
+    let each = rustix::param::clock_ticks_per_second().max(1);
+    let ticks = ticks(stat).ok_or_else(strange)?;
+    Ok(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each)))
 }
 
 /// Of `stat`: the times in the process and in the system for it, in ticks.
@@ -81,9 +111,29 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_told_apart() {
+        let busy = std::thread::Builder::new().name("busy-thread".into());
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = stop.clone();
+        let busy = busy.spawn(move || while !stopped.load(std::sync::atomic::Ordering::Relaxed) {});
+        let pid = std::process::id();
+        let of = |name| named_thread_time(pid, name);
+        let most = Duration::from_millis(200);
+        while !of("busy-thread").is_ok_and(|time| time >= most) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // The main thread only waits for the tests.
+        assert!(main_thread_time(pid).unwrap() < most);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        busy.unwrap().join().unwrap();
+        assert_eq!(of("no such name").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
     fn process_that_is_not_there_is_an_error() {
         let gone = (2..1 << 22).find(|pid| fs::metadata(format!("/proc/{pid}")).is_err()).unwrap();
         assert_eq!(Usage::of(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(main_thread_time(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -64,8 +64,11 @@ struct Bench {
 
 impl Bench {
     fn new(rings: usize) -> Self {
-        let host = host();
-        let mut zone = Zone::of(HostedApp::linked::<Echo>(host).unwrap());
+        Self::of(HostedApp::linked::<Echo>(host()).unwrap(), rings)
+    }
+
+    fn of(app: HostedApp<ZoneHost>, rings: usize) -> Self {
+        let mut zone = Zone::of(app);
         let (_, hears) = Ringer::new().unwrap();
         let (mut fds, mut kernel, mut bells) = (vec![hears], Vec::new(), Vec::new());
         for _ in 0..rings {
@@ -153,7 +156,7 @@ fn snapshot_of_several_workers_is_told_ring_after_ring_and_before_everything_els
     assert_eq!(bench.work(), [up(3)]);
     bench.tell(2, RecordKind::SnapshotEnd, 0);
     bench.tell(2, RecordKind::PacketIn, 3);
-    assert_eq!(bench.work(), [END, packet(1), packet(2), packet(3)]);
+    assert_eq!(bench.work(), [END, WOKEN, packet(1), packet(2), packet(3)]);
 }
 
 #[test]
@@ -176,6 +179,54 @@ fn wake_up_sends_by_the_first_ring() {
     assert_eq!(bench.work(), [BEGIN, END, WOKEN]);
     assert_eq!(bench.heard(0), (2, vec![99]));
     assert_eq!(bench.heard(1), (1, vec![]));
+}
+
+#[test]
+fn app_is_woken_when_it_is_time_though_its_ring_always_has_something() {
+    let mut bench = Bench::new(1);
+    bench.tell(0, RecordKind::SnapshotBegin, 0);
+    bench.tell(0, RecordKind::SnapshotEnd, 0);
+    let turns = (0..10).position(|_| {
+        bench.tell(0, RecordKind::PacketIn, 1);
+        assert!(bench.zone.turn().unwrap());
+        TOLD.take().contains(&WOKEN)
+    });
+    assert_eq!(turns, Some(1), "in the turn after that in which it asked for it");
+}
+
+/// Wants to be woken again, each time at once.
+struct Restless;
+
+impl App for Restless {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        network.wake_at(Duration::ZERO);
+        if let Event::PacketIn(packet_in) = event {
+            TOLD.with_borrow_mut(|all| all.push(packet(packet_in.switch.dpid.0)));
+        }
+    }
+
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        network.wake_at(Duration::ZERO);
+        TOLD.with_borrow_mut(|all| all.push(WOKEN));
+    }
+}
+
+#[test]
+fn app_that_is_always_to_be_woken_gets_its_packets_all_the_same() {
+    let mut bench = Bench::of(HostedApp::linked::<Restless>(host()).unwrap(), 1);
+    bench.tell(0, RecordKind::SnapshotBegin, 0);
+    bench.tell(0, RecordKind::SnapshotEnd, 0);
+    for dpid in 1..=3 {
+        (0..2).for_each(|_| assert!(bench.zone.turn().unwrap()));
+        bench.tell(0, RecordKind::PacketIn, dpid);
+    }
+    (0..2).for_each(|_| assert!(bench.zone.turn().unwrap()));
+    let told = TOLD.take();
+    assert_eq!(told, [WOKEN, packet(1), WOKEN, packet(2), WOKEN, packet(3), WOKEN]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A link whose app runs in this process: batches, what they say, and a panic.
 
+use std::cell::Cell;
+
 use dal::drivers::openflow::SwitchInfo;
 use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
@@ -10,6 +12,11 @@ use crate::control::AppId;
 use crate::crew::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
+
+thread_local! {
+    /// How often the app was woken.
+    static WOKEN: Cell<u32> = const { Cell::new(0) };
+}
 
 /// Answers a packet whose first byte is even by itself, stops one of 0, panics over 13.
 struct Echo;
@@ -31,6 +38,10 @@ impl App for Echo {
             network.stop();
         }
         network.wake_at(std::time::Duration::from_nanos(77));
+    }
+
+    fn on_wake(&mut self, _network: &mut Network<'_>) {
+        WOKEN.set(WOKEN.get() + 1);
     }
 }
 
@@ -91,6 +102,16 @@ fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
     assert_eq!((bench.link.waiting_here(), bench.link.wake_at_ns()), (0, Some(77)));
     assert_eq!(bench.call(), Ok(0), "a wake-up");
     assert_eq!((bench.sent(), bench.link.wake_at_ns()), (vec![], None));
+}
+
+#[test]
+fn app_is_woken_when_it_is_time_though_records_always_wait() {
+    let mut bench = Bench::live();
+    for (now_ns, woken) in [(0, 0), (76, 0), (77, 1), (78, 2)] {
+        assert!(bench.packet(2, 0));
+        let called = bench.link.call(now_ns, &mut bench.messages, &mut bench.verdicts);
+        assert_eq!((called, WOKEN.get()), (Some(Ok(1)), woken), "at {now_ns} ns");
+    }
 }
 
 #[test]

@@ -120,9 +120,12 @@ fn log_that_is_cut_and_packets_that_are_dropped_are_at_the_limit() {
 fn who_passes_what_nothing_else_keeps_is_ended() {
     let mut story = Story::of("memory = \"64 MiB\"", &[Limit::Memory, Limit::Cpu]);
     let news = story.next(|it, _| it.memory = 65 << 20);
-    assert_eq!(news[0], News::End { limit: Limit::Memory, value: 65 << 20 });
+    let (limit, value, pause) = (Limit::Memory, 65 << 20, LEAST_PAUSE);
+    assert_eq!(news[0], News::End { limit, value, pause });
     let mut story = Story::of("cpu = 0.5", &[Limit::Memory, Limit::Cpu]);
-    let is_end = |news: &News| matches!(news, News::End { limit: Limit::Cpu, value: 700 });
+    // 0.7 for ten seconds, and nothing for four, are 0.5.
+    let pause = Duration::from_secs(4);
+    let is_end = |news: &News| *news == News::End { limit: Limit::Cpu, value: 700, pause };
     let news = story.next_times(15, |it, _| it.cpu += 350 * MS);
     assert!(!news.iter().any(is_end), "a burst is no offence: {news:?}");
     let news = story.next_times(10, |it, _| it.cpu += 350 * MS);
@@ -132,6 +135,15 @@ fn who_passes_what_nothing_else_keeps_is_ended() {
     let mut story = Story::of("cpu = 0.5", &[Limit::Memory, Limit::Cpu]);
     let news = story.next_times(100, |it, _| it.cpu += 255 * MS);
     assert!(!news.iter().any(|it| matches!(it, News::End { .. })), "at it is not above: {news:?}");
+}
+
+#[test]
+fn pause_makes_up_for_what_was_used_within_bounds() {
+    let passed = Duration::from_secs(10);
+    assert_eq!(pause(passed, 1_000, 100), Duration::from_secs(90));
+    assert_eq!(pause(passed, 1_000, 999), LEAST_PAUSE);
+    assert_eq!(pause(passed, 16_000, 1), LONGEST_PAUSE);
+    assert_eq!(pause(passed, u64::MAX, 0), LONGEST_PAUSE);
 }
 
 #[test]

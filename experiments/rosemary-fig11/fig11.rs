@@ -1,0 +1,186 @@
+//! Apps that take more and more of what there are limits on: processor time, memory, descriptors (*Rosemary*
+//! Fig. 11). In Rosemary each has a soft and a hard limit of what it takes; then the same in a controller that has no
+//! limits.
+//!
+//! What is drawn is what `rosemary top` says, in hundredths of the hard limit.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Rosemary};
+use monitor::admin::ProgramUsage;
+use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::{os_ken, rosemary_binary};
+
+/// How long each is watched, and how often it is looked at.
+const TIME: Duration = Duration::from_secs(20);
+const EVERY: Duration = Duration::from_millis(250);
+
+/// An app of `tests/apps/gluttons`, and what it takes.
+struct Glutton {
+    app: &'static str,
+    limit: &'static str,
+    /// As in the configuration.
+    limits: &'static str,
+    /// The hard limit, in the unit of `rosemary top`, and for people.
+    hard: f64,
+    hard_text: &'static str,
+    soft_text: &'static str,
+    /// What one of the unit that people use is.
+    unit: f64,
+    unit_text: &'static str,
+}
+
+const GLUTTONS: [Glutton; 3] = [
+    Glutton {
+        app: "spin",
+        limit: "cpu",
+        limits: "cpu = { soft = 0.15, hard = 0.3 }",
+        hard: 300.0,
+        hard_text: "30 %",
+        soft_text: "15 %",
+        unit: 10.0,
+        unit_text: "% of a processor",
+    },
+    Glutton {
+        app: "leak",
+        limit: "memory",
+        limits: "memory = { soft = \"32 MiB\", hard = \"64 MiB\" }",
+        hard: 67_108_864.0,
+        hard_text: "64 MiB",
+        soft_text: "32 MiB",
+        unit: 1_048_576.0,
+        unit_text: "MiB",
+    },
+    Glutton {
+        app: "descriptors",
+        limit: "descriptors",
+        limits: "descriptors = { soft = 128, hard = 256 }",
+        hard: 256.0,
+        hard_text: "256",
+        soft_text: "128",
+        unit: 1.0,
+        unit_text: "descriptors",
+    },
+];
+
+/// What was seen of one in Rosemary.
+struct Seen {
+    line: Line,
+    most: f64,
+    told: Option<f64>,
+    restarts: u64,
+}
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig11")
+}
+
+fn main() -> anyhow::Result<()> {
+    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let lab = Lab::enter()?;
+    let (seen, record) = with_rosemary(&lab)?;
+    let unlimited = with_os_ken(&lab, &program)?;
+    let mut text = format!(
+        "| what | soft | hard | most in Rosemary | the app is told after | starts again | most in os-ken {} |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        os_ken::VERSION
+    );
+    for ((glutton, seen), most) in GLUTTONS.iter().zip(&seen).zip(unlimited) {
+        let told = seen.told.map_or_else(|| "never".into(), |at| format!("{at:.1} s"));
+        let Glutton { unit, unit_text, soft_text, hard_text, .. } = glutton;
+        writeln!(
+            text,
+            "| {unit_text} | {soft_text} | {hard_text} | {:.0} | {told} | {} | {:.0} |",
+            seen.most / unit,
+            seen.restarts,
+            most / unit
+        )?;
+    }
+    writeln!(text, "\nThe operator's record of one: `{record}`")?;
+    let marks = Vec::new();
+    let lines = seen.into_iter().map(|it| it.line).collect();
+    let figure = Figure {
+        title: "Apps that take more and more".into(),
+        value: "% of the hard limit".into(),
+        lines,
+        marks,
+    };
+    figure.write(&here().join("limits.svg"))?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
+    let mut config = Vec::new();
+    for Glutton { app, limits, .. } in &GLUTTONS {
+        let keys = format!("stage = \"observe\"\nlimits = {{ {limits} }}");
+        config.push(in_c(lab, app, &format!("apps/gluttons/{app}.c"), &keys)?);
+    }
+    let config: Vec<&str> = config.iter().map(String::as_str).collect();
+    configure(&config)?;
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let start = Instant::now();
+    let of = |glutton: &Glutton| Seen {
+        line: Line { name: format!("{} of {}", glutton.limit, glutton.hard_text), points: vec![] },
+        most: 0.0,
+        told: None,
+        restarts: 0,
+    };
+    let mut seen: Vec<Seen> = GLUTTONS.iter().map(of).collect();
+    while start.elapsed() < TIME {
+        let json = lab.run(&rosemary_binary().display().to_string(), &["top", "--json"])?;
+        let usage: Vec<ProgramUsage> = serde_json::from_str(&json).context(json)?;
+        let (at, log) = (start.elapsed().as_secs_f64(), rosemary.log());
+        for (glutton, seen) in GLUTTONS.iter().zip(&mut seen) {
+            let program = usage.iter().find(|it| it.name == glutton.app).context("it is there")?;
+            // Between its end and its next start it uses nothing.
+            let value = program.amount(glutton.limit).and_then(|it| it.value).unwrap_or(0);
+            let value = f64::from(u32::try_from(value)?);
+            ensure!(value <= glutton.hard * 1.2, "{} passed its limit: {value}", glutton.app);
+            seen.line.points.push((at, 100.0 * value / glutton.hard));
+            seen.most = seen.most.max(value);
+            seen.restarts = program.restarts;
+            let alert = format!("{}: ALERT limit", glutton.app);
+            if seen.told.is_none() && log.contains(&alert) {
+                seen.told = Some(at);
+            }
+        }
+        lab.pause(EVERY)?;
+    }
+    let record = rosemary.wait_for_log(&["app is at a hard limit", "app=\"descriptors\""], TIME)?;
+    Ok((seen, record.trim().to_owned()))
+}
+
+/// The most of each that the whole controller took.
+fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<[f64; 3]> {
+    let os_ken = os_ken::start(lab, program, 6654, &[here().join("greedy.py")])?;
+    lab.pause(Duration::from_secs(2))?; // it is loaded
+    let (start, before) = (Instant::now(), processor_ticks(os_ken.pid())?);
+    lab.pause(TIME)?;
+    let ticks = processor_ticks(os_ken.pid())? - before;
+    // Hundredths of a second, which are what Linux tells everybody.
+    let thousandths = ticks * 10.0 / start.elapsed().as_secs_f64();
+    let proc = PathBuf::from(format!("/proc/{}", os_ken.pid()));
+    let status = fs::read_to_string(proc.join("status"))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let resident = resident.and_then(|line| line.split_whitespace().next());
+    let kib: f64 = resident.context("it has memory")?.parse()?;
+    let descriptors = u32::try_from(fs::read_dir(proc.join("fd"))?.count())?;
+    Ok([thousandths, kib * 1024.0, f64::from(descriptors)])
+}
+
+/// Processor time of a process, proc(5).
+fn processor_ticks(pid: u32) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(") ").context("a name in brackets")?;
+    let times = rest.split(' ').skip(11).take(2).map(str::parse::<f64>);
+    Ok(times.sum::<Result<f64, _>>()?)
+}

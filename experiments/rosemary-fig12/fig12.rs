@@ -1,0 +1,124 @@
+//! Who may run an app, and what it may do then (*Rosemary* Fig. 12): an app is authenticated before it runs, and
+//! what it asks of the system is checked against what it was granted. Beside it a controller that runs whatever
+//! file it is given.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use cli::lab::{Lab, Rosemary};
+use rosemary_tests::apps::in_c;
+use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
+use rosemary_tests::{os_ken, rosemary_binary};
+
+/// To start and to say something.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const HUB: &str = "[[app]]\nname = \"hub\"\n";
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig12")
+}
+
+fn main() -> anyhow::Result<()> {
+    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let lab = Lab::enter()?;
+    let (refusals, runs) = with_packages(&lab)?;
+    let (reads, record) = with_system_calls(&lab)?;
+    let app = fs::read(here().join("files.py"))?;
+    let mut text =
+        format!("| the app | Rosemary | os-ken {} |\n| --- | --- | --- |\n", os_ken::VERSION);
+    let whole = with_os_ken(&lab, &program, &app)?;
+    let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
+    writeln!(text, "| as its developer signed it | {runs} | {} |", ran(&whole))?;
+    for (what, why) in refusals {
+        // os-ken looks at nothing but the file, of which only one case makes another.
+        let there = if what.contains("changed") { ran(&changed) } else { ran(&whole) };
+        writeln!(text, "| {what} | {why} | {there} |")?;
+    }
+    writeln!(text, "| reads `/etc/shadow` | {reads} | {whole} |")?;
+    writeln!(text, "\nThe operator's record of a call that was refused: `{record}`")?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn ran(said: &str) -> &'static str {
+    if said.is_empty() { "does not run" } else { "runs" }
+}
+
+/// What becomes of an app that may not run, each with why; and of the one that may.
+fn with_packages(lab: &Lab) -> anyhow::Result<(Vec<(&'static str, String)>, String)> {
+    let (joe, eve) = (Developer::new(lab, "joe")?, Developer::new(lab, "eve")?);
+    let package = joe.package(lab, "hub", "")?;
+    let signature = format!("{package}.minisig");
+    let (bytes, signed) = (fs::read(&package)?, fs::read(&signature)?);
+    let mut refusals = Vec::new();
+    let mut refuse = |what: &'static str| -> anyhow::Result<()> {
+        let said = refused(lab, &["app", "install", &package])?;
+        let (_, why) =
+            said.split_once("because: ").or_else(|| said.split_once(": ")).context(said.clone())?;
+        // What to do about it stands behind that.
+        let end = ["; ", ". ", "\n"].iter().filter_map(|end| why.find(end)).min();
+        let why = why.get(..end.unwrap_or(why.len())).unwrap_or(why).replace("/run/lab/joe/", "");
+        refusals.push((what, format!("refused: {why}")));
+        Ok(())
+    };
+    trust(&[&joe.trust("")], "")?;
+    fs::remove_file(&signature)?;
+    refuse("not signed")?;
+    fs::write(&signature, &signed)?;
+    let mut changed = bytes.clone();
+    if let Some(byte) = changed.get_mut(3000) {
+        *byte ^= 1;
+    }
+    fs::write(&package, changed)?;
+    refuse("changed in one bit")?;
+    fs::write(&package, &bytes)?;
+    eve.sign(lab, &package)?;
+    refuse("signed by somebody else")?;
+    fs::write(&signature, &signed)?;
+    trust(&[&joe.trust("revoked = true\n")], "")?;
+    refuse("signed with a key that was revoked")?;
+    trust(&[&entry("joe", &joe.public()?, "capabilities = [\"packet-out\"]\n")], "")?;
+    refuse("asks for more than its developer's apps may have")?;
+
+    trust(&[&joe.trust("")], "")?;
+    rosemary(lab, &["app", "install", &package])?;
+    trust(&[&joe.trust("")], HUB)?;
+    let mut running = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let by =
+        running.wait_for("it runs", PATIENCE, |status| status.app("hub")?.signed_by.clone())?;
+    running.stop(rustix::process::Signal::TERM)?;
+    fs::remove_file("/var/lib/rosemary/apps/hub.rosemary")?;
+    Ok((refusals, format!("runs, as one of {by}'s")))
+}
+
+/// What an app hears that reads a file it was not granted, and what the operator does of one that writes.
+fn with_system_calls(lab: &Lab) -> anyhow::Result<(String, String)> {
+    let files = in_c(lab, "files", "../crates/apps/hostile/files.c", "stage = \"observe\"")?;
+    rosemary_tests::apps::configure(&[&files])?;
+    let mut running = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let said = running.wait_for_log(&["files", "reading /etc/shadow"], PATIENCE)?;
+    let record = running.wait_for_log(&["refused a system call", "app=\"files\""], PATIENCE)?;
+    let said = said.split_once("REFUSED ").map_or(&*said, |(_, said)| said);
+    let said = said.split(" app=").next().unwrap_or(said);
+    Ok((format!("refused: {said}"), record.trim().to_owned()))
+}
+
+/// What the app says in os-ken, if it runs.
+fn with_os_ken(lab: &Lab, program: &Path, app: &[u8]) -> anyhow::Result<String> {
+    let path = lab.files().join("files.py");
+    fs::write(&path, app)?;
+    let os_ken = os_ken::start(lab, program, 6654, &[path])?;
+    let said = lab.wait_for("os-ken runs its app", PATIENCE, |evidence| {
+        let said = os_ken.stderr();
+        evidence.0.clone_from(&said);
+        Ok(said.lines().find(|line| line.starts_with("GOT")).map(ToOwned::to_owned))
+    })?;
+    Ok(said)
+}

@@ -1,0 +1,133 @@
+//! Developers of apps, and an operator who trusts some of them: keys, packages, signatures, refusals.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, LabError};
+
+use crate::rosemary_binary;
+
+/// Where root's configuration is.
+pub const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+/// Where the package of the app `hub` is, once it is installed.
+pub const INSTALLED: &str = "/var/lib/rosemary/apps/hub.rosemary";
+
+/// What a developer's apps may have, unless somebody says otherwise.
+pub const GRANTED: &str = "capabilities = [\"packet-out\", \"flow.write\"]\n";
+
+/// A developer with keys.
+#[derive(Debug)]
+pub struct Developer {
+    /// What the operator calls them.
+    pub name: &'static str,
+    /// Their directory.
+    pub home: PathBuf,
+    /// The file of their secret key.
+    pub key: String,
+    /// The file of its password.
+    pub password: String,
+}
+
+impl Developer {
+    /// One with new keys, in a directory of that name.
+    ///
+    /// # Errors
+    /// What `rosemary` said.
+    pub fn new(lab: &Lab, name: &'static str) -> anyhow::Result<Self> {
+        let home = lab.files().join(name);
+        fs::create_dir(&home)?;
+        let path = |file: &str| home.join(file).display().to_string();
+        let (key, password) = (path("developer.key"), path("password"));
+        fs::write(&password, "a password\n")?;
+        let made = rosemary(lab, &["key", "new", "--key", &key, "--password-file", &password])?;
+        ensure!(made.starts_with("[[trust]]\n"), "{made}");
+        Ok(Self { name, home, key, password })
+    }
+
+    /// Their app `name`: made, with `keys` more in its manifest, compiled, packed and signed. The package's path.
+    ///
+    /// # Errors
+    /// What `rosemary` said.
+    pub fn package(&self, lab: &Lab, name: &str, keys: &str) -> anyhow::Result<String> {
+        let dir = self.dir(name);
+        let path = dir.display().to_string();
+        let home = self.home.display().to_string();
+        rosemary(lab, &["app", "new", name, "--c", "--dir", &path])?;
+        let manifest = dir.join("app.toml");
+        fs::write(&manifest, fs::read_to_string(&manifest)? + keys)?;
+        let package = rosemary(lab, &["app", "build", &path, "--out", &home])?;
+        let package = package.trim().to_owned();
+        self.sign(lab, &package)?;
+        Ok(package)
+    }
+
+    /// Signs a package with their key.
+    ///
+    /// # Errors
+    /// What `rosemary` said.
+    pub fn sign(&self, lab: &Lab, package: &str) -> anyhow::Result<()> {
+        let by = ["--key", &self.key, "--password-file", &self.password];
+        rosemary(lab, &[&["app", "sign", package], &by[..]].concat())?;
+        Ok(())
+    }
+
+    /// Where their app `name` is made.
+    #[must_use]
+    pub fn dir(&self, name: &str) -> PathBuf {
+        self.home.join(name)
+    }
+
+    /// Their public key, as in the configuration.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn public(&self) -> anyhow::Result<String> {
+        let text = fs::read_to_string(Path::new(&self.key).with_extension("pub"))?;
+        Ok(text.lines().nth(1).context("a key")?.to_owned())
+    }
+
+    /// The operator's entry for them, with `keys` more.
+    #[must_use]
+    pub fn trust(&self, keys: &str) -> String {
+        let key = self.public().unwrap_or_default();
+        entry(self.name, &key, &format!("{GRANTED}{keys}"))
+    }
+}
+
+/// The operator's `[[trust]]` for a key.
+#[must_use]
+pub fn entry(name: &str, key: &str, keys: &str) -> String {
+    format!("[[trust]]\nname = \"{name}\"\nkey = \"{key}\"\n{keys}")
+}
+
+/// Writes the operator's configuration.
+///
+/// # Errors
+/// It cannot be written.
+pub fn trust(entries: &[&str], apps: &str) -> std::io::Result<()> {
+    fs::write(CONFIG, entries.concat() + apps)
+}
+
+/// Runs `rosemary`; what it printed.
+///
+/// # Errors
+/// It could not be run, or refused.
+pub fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
+    lab.run(&rosemary_binary().display().to_string(), args)
+}
+
+/// What `rosemary` says when it refuses, which it must, with the exit code for that.
+///
+/// # Errors
+/// It did not.
+pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    let mut command: Command = lab.command("timeout");
+    let output = command.arg("20").arg(rosemary_binary()).args(args).output()?;
+    let said = String::from_utf8(output.stderr)?;
+    ensure!(output.status.code() == Some(1), "{args:?}: {}: {said}", output.status);
+    ensure!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
+    Ok(said)
+}
