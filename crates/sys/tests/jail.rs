@@ -176,6 +176,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
                 };
                 let call = one.call;
                 told.push(format!("{call} {about}{}", if one.goes_on { " went on" } else { "" }));
+                reader.rest(); // on a slow machine its patience is short for so many calls
             }
         }
         if listener.is_none() {
