@@ -1,6 +1,6 @@
-//! A service that apps use: its process, and the file that it keeps its state in.
+//! A service: its process, and the file that it keeps its state in.
 //!
-//! It is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
+//! The log always runs; one that apps use is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
 //! the state directory that is opened and locked here and handed over, and its clients are sockets that
 //! are made here, for an app that is loaded and a service that is ready.
 
@@ -13,19 +13,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-use sdk::services::Service as Kind;
-use services::control::{Answer, Client, Request, Wall};
+use services::control::{Answer, Client, Quotas, Request, Wall};
+use services::kind::Kind;
 use sys::process::Apart;
 use tracing::error;
 
 use crate::admin::ServiceStatus;
 use crate::config::Limits;
 use crate::error::StartError;
+use crate::house::Services;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
 use crate::usage::Keeper;
+use crate::usage::meter::Meter;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 
@@ -35,11 +37,13 @@ pub(crate) struct Service {
     pub(crate) kind: Kind,
     pub(crate) program: Program,
     pub(crate) refusals: Refusals,
+    pub(crate) meter: Meter,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
     run_as: Option<u32>,
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
+    quotas: Quotas,
     failed: bool,
 }
 
@@ -55,7 +59,7 @@ pub(crate) enum Heard {
 }
 
 impl Service {
-    /// The service, behind `wall` if there is to be one, with its state in `state_dir`.
+    /// The service, behind `wall` if there is to be one; where its state is `what` says.
     ///
     /// # Errors
     /// Its program is missing.
@@ -64,14 +68,11 @@ impl Service {
         places: &Places,
         users: Users,
         wall: Option<Require>,
-        state_dir: &Path,
+        what: &Services,
         keeper: &Arc<Keeper>,
     ) -> Result<Self, StartError> {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
-        let state = match kind {
-            Kind::Storage => Some(state_dir.join("storage.redb")),
-            Kind::Broker => None,
-        };
+        let state = kind.file().map(|name| what.state_dir.join(name));
         Ok(Self {
             kind,
             program: Program::new(
@@ -81,9 +82,11 @@ impl Service {
                 (keeper.clone(), Limits::default()),
             ),
             refusals: Refusals::of_service(kind.name(), Instant::now()),
+            meter: Meter::new(Limits::none(), Vec::new()),
             wall,
             run_as: users.for_service(kind).filter(|_| wall.is_some()),
             state,
+            quotas: what.quotas,
             failed: false,
         })
     }
@@ -100,11 +103,12 @@ impl Service {
         };
         self.failed = false;
         self.refusals.over();
+        self.meter.begin();
         self.program.start(now);
         let wall =
             self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.tell(&Request::Start { wall }, &fds);
+        self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
     }
 
     /// Takes what it said, if it said something.

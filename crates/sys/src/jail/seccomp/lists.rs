@@ -27,6 +27,8 @@ pub enum Kind {
     Security,
     /// The kernel, with the apps in it.
     Kernel,
+    /// The log, a service.
+    Log,
     /// The storage, a service.
     Storage,
     /// The broker, a service.
@@ -42,7 +44,7 @@ impl Kind {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
-            Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
+            Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Monitor => &[
                 PROGRAM,

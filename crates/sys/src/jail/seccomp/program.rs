@@ -46,7 +46,7 @@ pub(super) struct Own {
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
 pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
     let refuse = match kind {
-        Kind::Zone | Kind::Security | Kind::Kernel | Kind::Storage | Kind::Broker => {
+        Kind::Zone | Kind::Security | Kind::Kernel | Kind::Log | Kind::Storage | Kind::Broker => {
             SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()
         }
         // What it starts has this filter and one of its own, and of two answers the system takes the
