@@ -29,6 +29,9 @@ const GATHER: Duration = Duration::from_millis(200);
 /// From a batch that was not kept to the next try.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// The highest number that a line can have, far above what there will ever be.
+const MOST: u64 = u64::MAX / 2;
+
 /// What waits: of the whole process, as what is logged is.
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting::new());
 
@@ -277,8 +280,8 @@ impl Journal {
         let waits = !self.hurries && waiting().bytes() < MOST_LINES;
         self.ask_at = if waits { now + GATHER } else { now };
         match serde_json::from_slice(body) {
-            Ok(Answer::Next(next)) => {
-                // Those below are on the disk, also if another log said nothing of it before it died.
+            Ok(Answer::Next(next)) if next <= MOST => {
+                // Those below are on the disk, also if the log died before it could say so.
                 self.batch.retain(|line| line.number >= next);
                 for (line, number) in self.batch.iter_mut().zip(next..) {
                     line.number = number;

@@ -44,6 +44,8 @@ pub(crate) struct Service {
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
     quotas: Quotas,
+    /// Why it could not be opened.
+    held: Option<String>,
     failed: bool,
 }
 
@@ -87,6 +89,7 @@ impl Service {
             run_as: users.for_service(kind).filter(|_| wall.is_some()),
             state,
             quotas: what.quotas,
+            held: None,
             failed: false,
         })
     }
@@ -99,8 +102,9 @@ impl Service {
         });
         let state = match state.transpose() {
             Ok(state) => state,
-            Err(why) => return self.program.not_started(now, &why),
+            Err(why) => return self.hold(why, now),
         };
+        self.held = None;
         self.failed = false;
         self.refusals.over();
         self.meter.begin();
@@ -109,6 +113,16 @@ impl Service {
             self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
         self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
+    }
+
+    /// It cannot have its state, as where another instance has it: it waits for it, which is said once.
+    fn hold(&mut self, why: String, now: Instant) {
+        if self.held.as_ref() != Some(&why) {
+            let service = self.kind.name();
+            error!(service, why, "service was held until its state can be opened");
+        }
+        self.program.hold(now, &why);
+        self.held = Some(why);
     }
 
     /// Takes what it said, if it said something.
@@ -141,6 +155,16 @@ impl Service {
     /// Whether it serves.
     pub(crate) fn is_ready(&self) -> bool {
         self.program.supervision().state() == State::Running
+    }
+
+    /// Why it does not serve, if it does not, as a phrase.
+    pub(crate) fn must_be_ready(&self) -> Result<(), String> {
+        let (name, supervision) = (self.kind.name(), self.program.supervision());
+        match (supervision.state(), supervision.last_exit()) {
+            (State::Running, _) => Ok(()),
+            (state @ State::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
+            (state, _) => Err(format!("the {name} is {state}")),
+        }
     }
 
     /// Gives it an app's socket.

@@ -119,7 +119,8 @@ impl House {
         name: &str,
         right: LogRight,
     ) -> Result<OwnedFd, String> {
-        let log = self.log().filter(|log| log.is_ready()).ok_or("the log is being started")?;
+        let log = self.log().ok_or("there is no log")?;
+        log.must_be_ready()?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
         let rights = Rights { log: Some(right), ..Rights::default() };
         log.admit(Client { app: 0, name: name.into(), rights }, &theirs.into_fd());

@@ -153,6 +153,9 @@ fn answer_that_was_not_asked_for_is_nonsense() {
     assert_eq!(played.answer(id, &Answer::Programs(Vec::new())), Err(Nonsense));
     let mut played = self::played();
     let (id, _) = played.asked();
+    assert_eq!(played.answer(id, &Answer::Next(u64::MAX)), Err(Nonsense));
+    let mut played = self::played();
+    let (id, _) = played.asked();
     played.answer(id, &Answer::Next(0)).unwrap();
     assert_eq!(played.answer(id, &Answer::Next(0)), Err(Nonsense));
 }

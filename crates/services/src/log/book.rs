@@ -151,7 +151,7 @@ impl<D: Disk> Book<D> {
                 if size > MOST_LINES {
                     break;
                 }
-                page.next = line.number + 1;
+                page.next = line.number.saturating_add(1);
                 if wanted {
                     page.lines.push(line);
                 }
@@ -222,7 +222,7 @@ fn size(program: &str, text: &str) -> u64 {
 fn next(programs: &impl ReadableTable<&'static str, (u64, u64)>) -> Result<u64, DiskError> {
     let mut next = 0;
     for entry in programs.iter()? {
-        next = next.max(entry?.1.value().1 + 1);
+        next = next.max(entry?.1.value().1.saturating_add(1));
     }
     Ok(next)
 }
