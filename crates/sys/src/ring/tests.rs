@@ -504,6 +504,6 @@ fn last_word_is_what_is_left_with_zeros_behind_it() {
         let mut word = [0; 8];
         word[..tail.len()].copy_from_slice(tail);
         let expected = (!tail.is_empty()).then(|| u64::from_ne_bytes(word));
-        assert_eq!(super::last_word(&bytes[..size]), expected, "{size}");
+        assert_eq!(last_word(&bytes[..size]), expected, "{size}");
     }
 }
