@@ -386,7 +386,7 @@ impl House {
             .chain(self.reception.next_due())
             .chain([self.look_at])
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
-            .chain(self.watch.as_ref().map(Watch::next_due))
+            .chain(self.watch.as_ref().filter(|_| self.hung.is_none()).map(Watch::next_due))
             .chain(self.journal.next_due())
             .chain(self.log_due(now))
             .chain(self.over_at)

@@ -366,3 +366,20 @@ fn to_u32_saturating(size: u64) -> u32 {
 fn low_half(word: u64) -> u32 {
     word as u32
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_word_is_what_is_left_with_zeros_behind_it() {
+        let bytes: Vec<u8> = (1..=20).collect();
+        for size in 0..bytes.len() {
+            let (_, tail) = bytes[..size].as_chunks::<8>();
+            let mut word = [0; 8];
+            word[..tail.len()].copy_from_slice(tail);
+            let expected = (!tail.is_empty()).then(|| u64::from_ne_bytes(word));
+            assert_eq!(last_word(&bytes[..size]), expected, "{size}");
+        }
+    }
+}

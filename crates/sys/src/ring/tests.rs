@@ -495,15 +495,3 @@ fn descriptors_of_another_size_are_refused() {
     assert!(ZoneEnd::map(&fds, 5000).is_err());
     assert!(ZoneEnd::map(&fds, 0).is_err());
 }
-
-#[test]
-fn last_word_is_what_is_left_with_zeros_behind_it() {
-    let bytes: Vec<u8> = (1..=20).collect();
-    for size in 0..bytes.len() {
-        let (_, tail) = bytes[..size].as_chunks::<8>();
-        let mut word = [0; 8];
-        word[..tail.len()].copy_from_slice(tail);
-        let expected = (!tail.is_empty()).then(|| u64::from_ne_bytes(word));
-        assert_eq!(super::last_word(&bytes[..size]), expected, "{size}");
-    }
-}
