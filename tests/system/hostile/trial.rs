@@ -31,11 +31,12 @@ const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = 
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
 /// What the operator is told of an app that goes on, besides what it says itself.
-const RECORDS: [&str; 6] = [
+const RECORDS: [&str; 7] = [
     "refused an app what it was not granted",
     "app was cut off",
     "refused a system call",
     "refused a message of an app",
+    "app is above a soft limit",
     "app is at a hard limit",
     "app is above a hard limit",
 ];
