@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
+use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_c_with};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -38,7 +39,35 @@ fn app_that_was_granted_rosemarys_own_directories_does_not_start_and_why_is_said
         configure(&["[[app]]\nname = \"learning-switch\"\ncapabilities = [\"fs.read:/etc\"]\n"])?;
         let refused = lab.run(&rosemary_binary().display().to_string(), &["up"]);
         let refused = refused.expect_err("it does not start").to_string();
-        ensure!(refused.contains("app learning-switch: fs.read:/etc would show it"), "{refused}");
+        ensure!(refused.contains("app learning-switch: fs.read:/etc: it would show"), "{refused}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_whose_path_leads_elsewhere_by_now_is_not_started_and_what_to_do_is_said() {
+    in_a_lab(|lab| {
+        let (dir, link) = (lab.files().join("granted"), lab.files().join("link"));
+        fs::create_dir(&dir)?;
+        symlink(&dir, &link)?;
+        let keys = format!("capabilities = [\"packet-out\", \"fs.read:{}\"]", link.display());
+        let app = format!("[[app]]\nname = \"learning-switch\"\n{keys}\n");
+        configure(&[&app])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["app was connected"], SOON)?;
+        fs::remove_file(&link)?;
+        symlink("/proc/1", &link)?;
+        let status = rosemary.status()?.context("it answers")?;
+        let pid = status.app("learning-switch").and_then(|app| app.pid).context("it runs")?;
+        rosemary_tests::kill(pid)?;
+        let words = ["app failed", "cannot be shown to it", "the system's own state; grant"];
+        println!("{}", rosemary.wait_for_log(&words, SOON)?);
+        fs::remove_file(&link)?;
+        println!("{}", rosemary.wait_for_log(&["app failed", "put it there, or take it"], SOON)?);
+        symlink(&dir, &link)?;
+        rosemary.wait_for("it runs again", SOON, |status| {
+            (status.app("learning-switch")?.state == State::Running).then_some(())
+        })?;
         Ok(())
     });
 }

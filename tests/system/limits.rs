@@ -169,6 +169,23 @@ fn app_that_makes_threads_gets_as_many_as_its_limit_and_is_told() {
 }
 
 #[test]
+fn app_that_may_have_one_thread_starts_and_gets_no_other() {
+    for args in [&[][..], &["--no-cgroups"]] {
+        in_a_lab(move |lab| {
+            let mut rosemary = with(lab, "threads", "threads = 1", args)?;
+            let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
+            ensure!(kept.contains("KEPT at 0:"), "{kept}");
+            // For which it tries in a child, before it has its user.
+            let status = rosemary.status()?.context("it answers")?;
+            let pid = status.app("threads").and_then(|app| app.pid).context("it runs")?;
+            let users = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user"));
+            ensure!(users(&pid.to_string())? != users("self")?, "its wall is whole");
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn app_that_opens_descriptors_gets_as_many_as_its_limit_and_is_told() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "descriptors", "descriptors = 64", &[])?;

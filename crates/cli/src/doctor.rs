@@ -99,6 +99,10 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
     for (KeptLimit { limit, kept }, of) in all.iter().zip(Limit::ALL) {
         let how = match kept {
             Kept::Group { version } => format!("by a cgroup (version {version}): cannot be passed"),
+            Kept::GroupWithoutSwap { version } => format!(
+                "by a cgroup (version {version}), and setrlimit; SHARED memory in swap is not counted: \
+                 boot with swapaccount=1"
+            ),
             Kept::Process => "by setrlimit: cannot be passed".to_owned(),
             Kept::Rosemary => "by Rosemary: more is refused or left out".to_owned(),
             Kept::Looking { why } => {

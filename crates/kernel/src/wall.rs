@@ -56,6 +56,7 @@ fn jail(monitor: &Channel) -> Jail<'_> {
         keep: &[],
         objects: &[],
         read: &[],
+        never: &[],
         tmp: None,
         network: false,
         limits: LIMITS,

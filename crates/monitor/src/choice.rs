@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::control::Host;
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     /// What it may read of the machine's files.
     pub(crate) read: Vec<PathBuf>,
+    /// What no app is shown: directories of Rosemary's, without links in their paths.
+    pub(crate) never: Arc<[PathBuf]>,
     /// What one of its calls may last.
     pub(crate) hang: Duration,
     /// The services that it reaches.
@@ -131,6 +134,7 @@ pub(crate) fn apps(
             let AppConfig { name, config: file, host, read, limits, .. } = app;
             let (services, service_rights) = (app.services, app.service_rights);
             let app = App {
+                never: Arc::default(), // said when its directories are there
                 name,
                 object,
                 origin,

@@ -62,6 +62,7 @@ pub mod wall;
 mod zone;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ::zone::Limit;
 use kernel::control::Plain;
@@ -110,6 +111,13 @@ fn keeper(options: &Options) -> Keeper {
         () if options.no_cgroups => Keeper::without_groups("--no-cgroups was given"),
         () => Keeper::find(),
     };
+    if let Kept::GroupWithoutSwap { .. } = keeper.kept(Limit::Memory) {
+        let hint = "boot with swapaccount=1";
+        warn!(
+            hint,
+            "this machine does not count swap: an app's shared memory may be there beyond its limit"
+        );
+    }
     for limit in [Limit::Memory, Limit::Cpu] {
         if let Kept::Looking { why } = keeper.kept(limit) {
             let limit = limit.name();
@@ -141,13 +149,14 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
     let state_dir = options.state.resolve(&config)?;
-    let apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
+    let mut apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let dir = options.place.resolve(&config)?;
     let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
-    check_reads(&apps, &own.into_iter().flatten().collect::<Vec<_>>())?;
+    let own: Vec<PathBuf> = own.into_iter().flatten().collect();
+    check_reads(&apps, &own)?;
     let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
@@ -174,6 +183,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     choice::warn_of_unsigned(&apps);
+    // Here, as all of them are there now.
+    let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
+    for app in &mut apps {
+        app.never = never.clone();
+    }
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
     let entrance = Entrance { listeners, plain, keys, workers };

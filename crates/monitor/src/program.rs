@@ -196,6 +196,10 @@ impl Program {
             Voice::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
             Voice::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
         }?;
+        for (controller, why) in group.lower() {
+            let (limit, hint) = (controller.name(), "give that group more, or its apps less");
+            warn!(program = self.name, limit, why, hint, "has less than its limit");
+        }
         group.start_in(&mut command)?;
         let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;
         let log = self.limits.of(Limit::Log).hard;

@@ -18,7 +18,13 @@ use crate::users::Users;
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
     let limits = zone::wall::LIMITS;
-    let wall = Wall { run_as: users.for_nobody(), full: false, read: Vec::new(), limits };
+    let wall = Wall {
+        run_as: users.for_nobody(),
+        full: false,
+        read: Vec::new(),
+        never: Vec::new(),
+        limits,
+    };
     // An object like any: that it can be copied is a part of it.
     let object = sys::shm::sealed_copy("object", b"object")?;
     match child::ask(zone, &Request::Try { wall }, &[object.as_fd()])? {

@@ -48,8 +48,9 @@ pub(crate) struct Zone {
     /// What could not be made an app of.
     unfit: Option<Unfit>,
     run_as: Option<u32>,
-    /// What its app may read of the machine's files.
+    /// What its app may read of the machine's files, and what nobody may.
     read: Vec<PathBuf>,
+    never: Arc<[PathBuf]>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
     pub(crate) refusals: Refusals,
@@ -123,6 +124,7 @@ impl Zone {
             config: ConfigFile::new(of.config),
             unfit: None,
             read: of.read,
+            never: of.never,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
             kernel_as: users.for_kernel(),
             policy: of.policy,
@@ -159,6 +161,7 @@ impl Zone {
             run_as: self.run_as,
             full: require == Require::Full,
             read: self.read.clone(),
+            never: self.never.to_vec(),
             limits: self.process_limits,
         });
         let (name, numbers) = (self.name.clone(), self.numbers());

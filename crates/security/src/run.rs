@@ -46,6 +46,7 @@ fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Ans
         keep: &keep,
         objects: &[],
         read: &[],
+        never: &[],
         tmp: None,
         network: false,
         limits: LIMITS,

@@ -134,6 +134,7 @@ fn confine(
         keep: &keep,
         objects: &[],
         read: &read,
+        never: &[],
         tmp: None,
         network: needs.network,
         limits: needs.limits,

@@ -61,6 +61,7 @@ fn play() {
         keep: &[],
         objects: &[object.as_fd()],
         read: &[granted],
+        never: &[],
         tmp: Some(TMP),
         network: false,
         limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },

@@ -79,6 +79,8 @@ pub struct Wall {
     pub full: bool,
     /// What the app may read, by absolute paths.
     pub read: Vec<PathBuf>,
+    /// What no app is shown, wherever those lead.
+    pub never: Vec<PathBuf>,
     /// What setrlimit(2) is told.
     pub limits: Limits,
 }

@@ -62,8 +62,9 @@ pub enum ZoneError {
     /// The monitor said something out of order.
     #[error("the monitor said {0}")]
     OutOfOrder(&'static str),
-    /// Privileges could not be given up; the application was not loaded.
-    #[error("could not give up its privileges: {0}")]
+    /// Privileges could not be given up, or a path that is granted cannot be; the application was not
+    /// loaded.
+    #[error("could not be confined: {0}")]
     Confine(io::Error),
     /// Parts of the wall are missing, and the operator wants them all.
     #[error("the wall has gaps, and zones.require is \"full\": {0}")]

@@ -80,6 +80,7 @@ pub fn confine(
         keep: &[],
         objects,
         read: &wall.read,
+        never: &wall.never,
         tmp: Some(TMP),
         network: false,
         limits: wall.limits,

@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 pub(super) const FORM: &str = "\"fs.read:PATH\" (an absolute path without `..`, not in /proc, /sys, /dev, \
                                /tmp or /app)";
 
-/// What no app is shown: the system's own state, and what a zone has of its own by these names.
+/// By which names no app is shown anything: the system's own state, which it is not shown by other names
+/// either, and what a zone has of its own.
 const NEVER: [&str; 5] = ["proc", "sys", "dev", "tmp", "app"];
 
 /// The path that `text` grants; `None` if it grants none.
@@ -25,20 +26,17 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
     (absolute && !NEVER.contains(&first)).then(|| path.components().collect())
 }
 
-/// Why an app may not read `path`, if it may not: `own` are directories of Rosemary's, in which there
-/// are keys and sockets.
+/// Why an app may not read `path`, if it may not, for where it leads now: the zone looks again when it
+/// starts. `own` are directories of Rosemary's, in which there are keys and sockets.
 pub(crate) fn why_not(path: &Path, own: &[PathBuf]) -> Option<String> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let wanted = real(path);
-    let dir = own.iter().find(|dir| {
-        let dir = real(dir);
-        wanted.starts_with(&dir) || dir.starts_with(&wanted)
-    })?;
-    Some(format!(
-        "fs.read:{} would show it {}, which is Rosemary's own; grant what is elsewhere",
-        path.display(),
-        dir.display()
-    ))
+    let own: Vec<PathBuf> = own.iter().map(|dir| real(dir)).collect();
+    let why = sys::jail::why_never_shown(&real(path), &own)?;
+    Some(format!("fs.read:{}: {why}", path.display()))
+}
+
+/// Where a path leads, as far as it is there.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]
@@ -81,5 +79,8 @@ mod tests {
             assert!(why.contains("Rosemary's own"), "{why}");
         }
         assert_eq!(why_not(&dir.path().join("data"), &own), None);
+        std::os::unix::fs::symlink("/proc/1", dir.path().join("one")).unwrap();
+        let why = why_not(&dir.path().join("one/environ"), &own).unwrap();
+        assert!(why.contains("the system's own state"), "{why}");
     }
 }

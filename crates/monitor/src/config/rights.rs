@@ -1,7 +1,7 @@
 //! What an app is granted: capabilities that the kernel enforces, files that its wall shows, services that
 //! it may use and rights with them, which the services enforce.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kernel::policy::Capability;
 use sdk::services::Service;
@@ -94,8 +94,11 @@ impl Granted {
     pub(super) fn beyond(&self, most: &Self) -> Self {
         let mut beyond = self.clone();
         beyond.capabilities.retain(|it| !most.capabilities.contains(it));
-        // A path is granted with what is below it.
-        beyond.read.retain(|path| !most.read.iter().any(|granted| path.starts_with(granted)));
+        // A path is granted with what is below it, but not with where links there lead.
+        let within = |path: &Path, granted: &Path| {
+            path.starts_with(granted) && fs_read::real(path).starts_with(fs_read::real(granted))
+        };
+        beyond.read.retain(|path| !most.read.iter().any(|granted| within(path, granted)));
         beyond.services.retain(|it| !most.services.contains(it));
         beyond.service_rights.retain(|it| !most.service_rights.contains(it));
         beyond

@@ -26,6 +26,12 @@ pub enum Kept {
         /// Of which version of cgroups.
         version: u8,
     },
+    /// As by a group, for what is in memory; the system does not count what is in swap. There setrlimit(2)
+    /// keeps private memory, and nothing what is shared.
+    GroupWithoutSwap {
+        /// Of which version of cgroups.
+        version: u8,
+    },
     /// By the system, for each process, so that it cannot be passed: setrlimit(2).
     Process,
     /// By Rosemary itself: what is above it is refused or left out.
@@ -66,6 +72,9 @@ impl Keeper {
             }
         };
         match self.tree.place(controller) {
+            Some((version, _)) if what == Limit::Memory && !self.tree.counts_swap() => {
+                Kept::GroupWithoutSwap { version }
+            }
             Some((version, _)) => Kept::Group { version },
             None if what == Limit::Threads => Kept::Process,
             None => {
@@ -97,7 +106,9 @@ impl Keeper {
         Bounds {
             memory: hard(Limit::Memory),
             cpu: hard(Limit::Cpu),
-            tasks: hard(Limit::Threads).map(|threads| threads.saturating_add(others)),
+            // One at least that is not its own: before it has its user, it tries in a child what it
+            // could not undo.
+            tasks: hard(Limit::Threads).map(|threads| threads.max(2).saturating_add(others)),
             weight: 100,
         }
     }
@@ -113,9 +124,14 @@ impl Keeper {
         let in_group = self.tree.has(Controller::Pids);
         jail::Limits {
             descriptors: limits.of(Limit::Descriptors).hard,
-            threads: if in_group { threads.saturating_add(SECOND_WALL) } else { threads },
+            // A group of two, which is the least, would let a single one make another.
+            threads: if in_group && threads > 1 {
+                threads.saturating_add(SECOND_WALL)
+            } else {
+                threads
+            },
             // Private memory that can be written. What is shared, as /tmp, is seen by looking.
-            data: (!self.tree.has(Controller::Memory)).then(|| limits.of(Limit::Memory).hard),
+            data: (!self.tree.counts_swap()).then(|| limits.of(Limit::Memory).hard),
             ..zone::wall::LIMITS
         }
     }
@@ -124,6 +140,7 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn without_groups_setrlimit_keeps_what_it_can_and_the_rest_is_looked_at() {
@@ -143,6 +160,11 @@ mod tests {
             (bounds.memory, bounds.cpu, bounds.tasks),
             (Some(512 << 20), Some(1_000), Some(65))
         );
+        let text = "[[app]]\nname = \"a\"\nlimits = { threads = 1 }";
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let one = config.app("a").unwrap().limits.clone();
+        assert_eq!(Keeper::bounds(&one, Apart::ByParent).tasks, Some(3), "init, it, and a try");
+        assert_eq!(Keeper::without_groups("").process_limits(&one).threads, 1);
         let none = Keeper::bounds(&Limits::none(), Apart::No);
         assert_eq!((none.memory, none.cpu, none.tasks), (None, None, None));
     }

@@ -2,7 +2,7 @@
 //!
 //! | | version 1 | version 2 |
 //! | --- | --- | --- |
-//! | memory | `memory.limit_in_bytes`, with swap `memory.memsw.limit_in_bytes` | `memory.max`, `memory.swap.max` |
+//! | memory | `memory.limit_in_bytes`, with swap `memory.memsw.limit_in_bytes`, without `memory.swappiness` | `memory.max`, `memory.swap.max` |
 //! | used | `memory.usage_in_bytes`, `memory.oom_control` | `memory.current`, `memory.events` |
 //! | processor | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.shares` | `cpu.max`, `cpu.weight` |
 //! | used | `cpuacct.usage`, ns | `cpu.stat`: `usage_usec` |
@@ -27,6 +27,14 @@ pub(super) const AVAILABLE: &str = "cgroup.controllers";
 /// Version 2: the controllers that a group hands on to those below.
 const HANDED_ON: &str = "cgroup.subtree_control";
 
+/// Version 1: processor time in a period, and the period, in microseconds.
+const QUOTA: &str = "cpu.cfs_quota_us";
+const PERIOD_FILE: &str = "cpu.cfs_period_us";
+
+/// Where swap is limited, in version 1 with memory, in version 2 by itself.
+const SWAP_V1: &str = "memory.memsw.limit_in_bytes";
+const SWAP_V2: &str = "memory.swap.max";
+
 /// What the shares of version 1 are for a weight of 100.
 const SHARES: u64 = 1024;
 
@@ -46,43 +54,83 @@ impl Version {
     }
 }
 
-/// Sets what `controller` is to keep in the group `dir`.
+/// Sets what `controller` is to keep in the group `dir`. Returns what keeps it lower, if that is a group
+/// above.
 pub(super) fn limit(
     version: Version,
     controller: Controller,
     dir: &Path,
     bounds: &Bounds,
-) -> io::Result<()> {
+) -> io::Result<Option<String>> {
+    let mut lower = None;
     match (controller, version) {
         (Controller::Memory, Version::V1) => {
             let most = bounds.memory.map_or("-1".to_owned(), |most| most.to_string());
             write(dir, "memory.limit_in_bytes", &most)?;
-            // Together with swap the same: else it would only go there. Not each machine counts it.
-            allow_absent(write(dir, "memory.memsw.limit_in_bytes", &most))
+            // Together with swap the same: else it would only go there. Where that is not counted, a group
+            // at its limit is to put nothing there.
+            if bounds.memory.is_some() && !counts_swap(version, dir) {
+                allow_absent(write(dir, "memory.swappiness", "0"))?;
+            }
+            allow_absent(write(dir, SWAP_V1, &most))?;
         }
         (Controller::Memory, Version::V2) => {
             let most = bounds.memory.map_or("max".to_owned(), |most| most.to_string());
             write(dir, "memory.max", &most)?;
             let swap = if bounds.memory.is_some() { "0" } else { "max" };
-            allow_absent(write(dir, "memory.swap.max", swap))
+            allow_absent(write(dir, SWAP_V2, swap))?;
         }
         (Controller::Cpu, Version::V1) => {
             let period = PERIOD.as_micros().to_string();
             let quota = quota_us(bounds).map_or("-1".to_owned(), |quota| quota.to_string());
-            write(dir, "cpu.cfs_period_us", &period)?;
-            write(dir, "cpu.cfs_quota_us", &quota)?;
+            write(dir, PERIOD_FILE, &period)?;
+            match write(dir, QUOTA, &quota) {
+                // Below a group that has less for all that is in it no more can be asked for. Without
+                // any, that group's is this one's.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    write(dir, QUOTA, "-1")?;
+                    lower = Some(quota_above(dir));
+                }
+                written => written?,
+            }
             let shares = (SHARES * weight(bounds) / 100).clamp(2, 262_144);
-            write(dir, "cpu.shares", &shares.to_string())
+            write(dir, "cpu.shares", &shares.to_string())?;
         }
         (Controller::Cpu, Version::V2) => {
             let quota = quota_us(bounds).map_or("max".to_owned(), |quota| quota.to_string());
             write(dir, "cpu.max", &format!("{quota} {}", PERIOD.as_micros()))?;
-            write(dir, "cpu.weight", &weight(bounds).clamp(1, 10_000).to_string())
+            write(dir, "cpu.weight", &weight(bounds).clamp(1, 10_000).to_string())?;
         }
         (Controller::Pids, _) => {
             let most = bounds.tasks.map_or("max".to_owned(), |most| most.to_string());
-            write(dir, "pids.max", &most)
+            write(dir, "pids.max", &most)?;
         }
+    }
+    Ok(lower)
+}
+
+/// Whether the limit of memory in the group `dir` is also one of swap.
+pub(super) fn counts_swap(version: Version, dir: &Path) -> bool {
+    let file = match version {
+        Version::V1 => SWAP_V1,
+        Version::V2 => SWAP_V2,
+    };
+    dir.join(file).exists()
+}
+
+/// Version 1: the lowest processor quota of the groups above `dir` that can be seen, in words.
+fn quota_above(dir: &Path) -> String {
+    let quota = |dir: &Path| {
+        let quota = number(dir, QUOTA).ok()?; // "-1" for none
+        let processors = number(dir, PERIOD_FILE).ok().filter(|period| *period > 0)?;
+        Some((quota * 1_000 / processors, dir.display().to_string()))
+    };
+    match dir.ancestors().skip(1).filter_map(quota).min() {
+        Some((thousandths, dir)) => {
+            let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+            format!("{dir} has {whole}.{part:03} processors for all that is in it")
+        }
+        None => "a group above has less for all that is in it".to_owned(),
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Tree {
     /// Of version 2, the group that we were in, if we moved out of it into one below.
     moved: Option<PathBuf>,
     missing: Vec<(Controller, String)>,
+    /// Whether limits of memory are also limits of swap.
+    counts_swap: bool,
 }
 
 impl Tree {
@@ -113,11 +115,12 @@ impl Tree {
     /// None: nothing is limited by groups, for the reason `why`.
     pub fn none(why: &str) -> Self {
         let missing = Controller::ALL.map(|controller| (controller, why.to_owned())).to_vec();
-        Self { places: Vec::new(), moved: None, missing }
+        Self { places: Vec::new(), moved: None, missing, counts_swap: false }
     }
 
     fn of(found: Vec<(Controller, Result<Place, String>)>) -> Self {
-        let mut tree = Self { places: Vec::new(), moved: None, missing: Vec::new() };
+        let mut tree =
+            Self { places: Vec::new(), moved: None, missing: Vec::new(), counts_swap: false };
         let (mut second, mut left) = (Vec::new(), Vec::new());
         for (controller, place) in found {
             match place {
@@ -140,7 +143,10 @@ impl Tree {
         }
         for place in left {
             match Self::try_out(&place) {
-                Ok(()) => tree.places.push(place),
+                Ok(counts_swap) => {
+                    tree.counts_swap |= counts_swap;
+                    tree.places.push(place);
+                }
                 Err(error) => {
                     let why = format!("no group can be made in {}: {error}", place.dir.display());
                     tree.missing.push((place.controller, why));
@@ -174,14 +180,16 @@ impl Tree {
         hand_on().map_err(failed)
     }
 
-    /// Makes a group with limits, and removes it.
-    fn try_out(place: &Place) -> io::Result<()> {
-        let group = Group { dirs: vec![place.dir.join(name("try"))], places: Vec::new() };
+    /// Makes a group with limits, and removes it. Whether it limits swap, too.
+    fn try_out(place: &Place) -> io::Result<bool> {
+        let mut group = Group::default();
+        group.dirs.push(place.dir.join(name("try")));
         let dir = &group.dirs[0];
         make(dir)?;
         let some = Bounds { memory: Some(1 << 30), cpu: Some(500), tasks: Some(9), weight: 100 };
         files::limit(place.version, place.controller, dir, &some)?;
-        files::used(place.version, place.controller, dir, place.times.as_deref()).map(|_| ())
+        files::used(place.version, place.controller, dir, place.times.as_deref())?;
+        Ok(place.controller == Controller::Memory && files::counts_swap(place.version, dir))
     }
 
     /// Which controllers cannot be had, and why.
@@ -200,12 +208,18 @@ impl Tree {
         self.place(controller).is_some()
     }
 
+    /// Whether limits of memory are also limits of swap. If not, a group of version 1 that is at its limit
+    /// puts nothing there; what the system puts there when the machine is short of memory counts nowhere.
+    pub fn counts_swap(&self) -> bool {
+        self.counts_swap
+    }
+
     /// Makes a group with that name, which has been empty since, and these limits.
     ///
     /// # Errors
     /// What the system said, and of what.
     pub fn group(&self, of: &str, bounds: &Bounds) -> io::Result<Group> {
-        let mut group = Group { dirs: Vec::new(), places: Vec::new() };
+        let mut group = Group::default();
         for place in &self.places {
             let dir = place.dir.join(name(of));
             if !group.dirs.contains(&dir) {
@@ -220,8 +234,9 @@ impl Tree {
                 make(&times).map_err(|error| about(&times, &error))?;
                 group.dirs.push(times);
             }
-            files::limit(place.version, place.controller, &dir, bounds)
+            let lower = files::limit(place.version, place.controller, &dir, bounds)
                 .map_err(|error| about(&dir, &error))?;
+            group.lower.extend(lower.map(|why| (place.controller, why)));
             group.places.push(Place { dir, times, ..place.clone() });
         }
         Ok(group)
@@ -243,13 +258,19 @@ impl Drop for Tree {
 }
 
 /// The groups of one program, one for each tree. Dropping it removes them if the program has ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Group {
     dirs: Vec<PathBuf>,
     places: Vec<Place>,
+    lower: Vec<(Controller, String)>,
 }
 
 impl Group {
+    /// Of what it has less than was asked for, and what keeps it lower.
+    pub fn lower(&self) -> &[(Controller, String)] {
+        &self.lower
+    }
+
     /// Has the child that `command` starts join before it executes anything.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ fn accounts_of_version_2_are_read_from_its_formats_and_nonsense_is_an_error() {
         dir: dir.clone(),
         times: None,
     });
-    let group = Group { dirs: Vec::new(), places: places.to_vec() };
+    let group = Group { dirs: Vec::new(), places: places.to_vec(), lower: Vec::new() };
     let expected = Used {
         memory: Some(5 << 20),
         cpu: Some(Duration::from_millis(1_500)),
@@ -160,7 +160,7 @@ fn program_joins_a_group_of_version_2() {
     if let Err(error) = make(&dir) {
         return println!("SKIPPED: {}: {error}", dir.display());
     }
-    let group = Group { dirs: vec![dir], places: Vec::new() };
+    let group = Group { dirs: vec![dir], places: Vec::new(), lower: Vec::new() };
     let (mut child, _control, output) = shell(&group, "exec grep ^0:: /proc/self/cgroup");
     assert_eq!(wait(&mut child), Exit::Code(0));
     let mut told = [0; 256];
@@ -197,6 +197,62 @@ fn what_a_killed_process_left_is_removed_and_others_are_left_alone() {
     let left = (stale.exists(), init.exists());
     fs::remove_dir(init).unwrap();
     assert_eq!(left, (false, true));
+}
+
+#[test]
+fn program_below_a_group_with_less_of_a_processor_starts_and_what_keeps_it_is_said() {
+    let Some(tree) = tree(Controller::Cpu) else { return };
+    let place = tree.places.iter().find(|place| place.controller == Controller::Cpu).unwrap();
+    if place.version == Version::V2 {
+        return println!("SKIPPED: in version 2 the system takes the lower one by itself");
+    }
+    let above = place.dir.join(name("test-above"));
+    make(&above).unwrap();
+    files::write(&above, "cpu.cfs_quota_us", "30000").unwrap(); // of 100,000
+    let place = Place { dir: above.clone(), times: None, ..place.clone() };
+    let below = Tree::of(vec![(Controller::Cpu, Ok(place))]);
+    assert!(below.has(Controller::Cpu), "{:?}", below.missing());
+    let bounds = |cpu| Bounds { cpu: Some(cpu), ..Bounds::default() };
+    let group = below.group("test-more", &bounds(500)).unwrap();
+    let [(Controller::Cpu, why)] = group.lower() else { panic!("{:?}", group.lower()) };
+    assert_eq!(*why, format!("{} has 0.300 processors for all that is in it", above.display()));
+    let quota = |group: &Group| fs::read_to_string(group.dirs[0].join("cpu.cfs_quota_us")).unwrap();
+    assert_eq!(quota(&group), "-1\n");
+    let less = below.group("test-less", &bounds(200)).unwrap();
+    assert_eq!((less.lower(), quota(&less)), (&[][..], "2000\n".to_owned()));
+    drop((group, less, below));
+    fs::remove_dir(above).unwrap();
+}
+
+#[test]
+fn group_that_does_not_count_swap_puts_nothing_there_by_itself() {
+    let files = ["memory.limit_in_bytes", "memory.swappiness"];
+    let dir = fake("swap", &files.map(|file| (file, "")));
+    assert!(!files::counts_swap(Version::V1, &dir));
+    files::limit(Version::V1, Controller::Memory, &dir, &SOME).unwrap();
+    let text = |file: &str| fs::read_to_string(dir.join(file)).unwrap();
+    assert_eq!(files.map(text), ["67108864", "0"]);
+    fs::write(dir.join("memory.memsw.limit_in_bytes"), "").unwrap();
+    fs::write(dir.join("memory.swappiness"), "60").unwrap();
+    assert!(files::counts_swap(Version::V1, &dir));
+    files::limit(Version::V1, Controller::Memory, &dir, &SOME).unwrap();
+    assert_eq!(text("memory.memsw.limit_in_bytes"), "67108864");
+    assert_eq!(text("memory.swappiness"), "60", "what is counted may be put there");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn group_of_version_1_can_be_kept_from_putting_anything_into_swap() {
+    let Some(tree) = tree(Controller::Memory) else { return };
+    let (version, dir) = tree.place(Controller::Memory).unwrap();
+    if version == 2 {
+        return println!("SKIPPED: version 2 has another way");
+    }
+    let dir = dir.join(name("test-swappiness"));
+    make(&dir).unwrap();
+    let written = files::write(&dir, "memory.swappiness", "0");
+    fs::remove_dir(dir).unwrap();
+    written.unwrap();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::grants::Grant;
 use super::{Jail, Mechanism, OBJECTS, Report};
 
 /// `struct landlock_ruleset_attr`, `linux/landlock.h`.
@@ -62,7 +63,7 @@ fn handled(version: i64) -> RulesetAttr {
 }
 
 /// Restricts the calling thread and all it starts. `own_root`: paths are those inside.
-pub(super) fn restrict(jail: &Jail<'_>, own_root: bool, report: &mut Report) {
+pub(super) fn restrict(jail: &Jail<'_>, grants: &[Grant<'_>], own_root: bool, report: &mut Report) {
     let version = match version() {
         Ok(version) => version,
         Err(error) => {
@@ -80,7 +81,7 @@ pub(super) fn restrict(jail: &Jail<'_>, own_root: bool, report: &mut Report) {
     if jail.network {
         handled.handled_access_net = 0;
     }
-    if let Err(error) = enforce(jail, own_root, &handled) {
+    if let Err(error) = enforce(jail, grants, own_root, &handled) {
         return none(jail, &format!("Landlock: {error}"), report);
     }
     report.on(Mechanism::LandlockFiles);
@@ -133,7 +134,12 @@ fn version() -> io::Result<i64> {
     if version < 0 { Err(io::Error::last_os_error()) } else { Ok(version) }
 }
 
-fn enforce(jail: &Jail<'_>, own_root: bool, handled: &RulesetAttr) -> io::Result<()> {
+fn enforce(
+    jail: &Jail<'_>,
+    grants: &[Grant<'_>],
+    own_root: bool,
+    handled: &RulesetAttr,
+) -> io::Result<()> {
     // SAFETY: the system reads the structure, whose size is given with it.
     let ruleset = unsafe {
         libc::syscall(
@@ -154,8 +160,9 @@ fn enforce(jail: &Jail<'_>, own_root: bool, handled: &RulesetAttr) -> io::Result
     for path in libraries.into_iter().chain(more) {
         allow(&ruleset, Path::new(path), READ & handled.handled_access_fs)?;
     }
-    for path in jail.read {
-        allow(&ruleset, path, READ & handled.handled_access_fs)?;
+    for grant in grants {
+        // What it was opened as: by its path the process, which has another user by now, may not get there.
+        allow_opened(&ruleset, &grant.opened, grant.is_dir, READ & handled.handled_access_fs)?;
     }
     if own_root {
         allow(&ruleset, Path::new(OBJECTS), READ & handled.handled_access_fs)?;
@@ -178,6 +185,11 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     };
     let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&parent)?.st_mode).is_dir();
+    allow_opened(ruleset, &parent, is_dir, access)
+}
+
+/// The same of what was opened.
+fn allow_opened(ruleset: &OwnedFd, parent: &OwnedFd, is_dir: bool, access: u64) -> io::Result<()> {
     let access = if is_dir { access } else { access & OF_A_FILE };
     let rule = PathBeneathAttr { allowed_access: access, parent_fd: parent.as_raw_fd() };
     // SAFETY: the system reads the structure, which is the one that this kind of rule takes.

@@ -25,6 +25,7 @@
 //! Design §2, §14; *Rosemary §3.2*.
 
 mod descriptors;
+mod grants;
 mod landlock;
 mod limits;
 mod namespaces;
@@ -40,6 +41,7 @@ use std::path::PathBuf;
 
 use rustix::thread::CapabilitySet;
 
+pub use self::grants::why_never_shown;
 pub use self::limits::Limits;
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
@@ -84,8 +86,12 @@ pub struct Jail<'a> {
     pub keep: &'a [BorrowedFd<'a>],
     /// Objects to be copied into [`OBJECTS`].
     pub objects: &'a [BorrowedFd<'a>],
-    /// Files and directories that can be read inside, by their paths outside.
+    /// Files and directories that can be read inside, by their paths outside; not what is mounted below
+    /// them.
     pub read: &'a [PathBuf],
+    /// Directories, without links in their paths, of which nothing is shown, whatever
+    /// [`read`](Self::read) says or leads to. The system's own are among them in any case.
+    pub never: &'a [PathBuf],
     /// Its `/tmp`; `None` for none.
     pub tmp: Option<Tmp>,
     /// Whether it keeps the machine's network, which is for who connects on others' behalf.
@@ -111,8 +117,8 @@ impl Jail<'_> {
     /// To be called while it has one thread: some of the steps are about the calling thread only.
     ///
     /// # Errors
-    /// It could not give up its user or its privileges, or a path that is granted cannot be: the
-    /// process is to end.
+    /// It could not give up its user or its privileges, or a path that is granted cannot be, which is
+    /// said with what to do: the process is to end.
     pub fn confine(&self) -> io::Result<Confined> {
         let mut confined = self.enter()?;
         self.limit_calls(&mut confined);
@@ -142,8 +148,10 @@ impl Jail<'_> {
             if self.kind == Kind::Zone { proc.write("oom_score_adj", "1000") } else { Ok(()) };
         let mut users = namespaces::enter_if_needed(&proc);
         namespaces::leave(self.network, &mut report);
+        // Of the mounts that are its own from here on: no others can be shown.
+        let grants = grants::open(self, &proc)?;
         let root = if report.is_on(Mechanism::MountNamespace) {
-            root::Root::of(self).enter()
+            root::Root::of(self, &grants).enter()
         } else {
             Err(root::Failure::Missing("there is no mount namespace".into()))
         };
@@ -181,7 +189,7 @@ impl Jail<'_> {
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
         let limits = first_to_end.and_then(|()| self.limits.set(own_user));
         report.add(Mechanism::Limits, limits);
-        landlock::restrict(self, report.is_on(Mechanism::Root), &mut report);
+        landlock::restrict(self, &grants, report.is_on(Mechanism::Root), &mut report);
         Ok(Confined { report, objects, listener: None })
     }
 }

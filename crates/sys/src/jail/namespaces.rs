@@ -1,7 +1,10 @@
 //! Namespaces: what of the machine a process can name at all.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
@@ -17,6 +20,14 @@ impl Proc {
     pub(super) fn open() -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self(rustix::fs::open("/proc", flags, Mode::empty()).ok())
+    }
+
+    /// Where what was opened is, by a path without links.
+    pub(super) fn path_of(&self, opened: &OwnedFd) -> io::Result<PathBuf> {
+        let proc = self.0.as_ref().ok_or_else(|| io::Error::other("/proc is not mounted"))?;
+        let link = format!("self/fd/{}", opened.as_raw_fd());
+        let path = rustix::fs::readlinkat(proc, link, Vec::new())?;
+        Ok(OsString::from_vec(path.into_bytes()).into())
     }
 
     /// Writes `text` into the file `name` of this process.

@@ -6,7 +6,7 @@
 //! /etc         ld.so.cache alone
 //! /app         tmpfs with copies of the objects; read-only once they are in it
 //! /tmp         tmpfs, bounded in bytes and entries, nothing in it can be executed
-//! /...         what fs.read grants, by its path outside, read-only
+//! /...         what fs.read grants, by its path outside, read-only, without what is mounted below it
 //! ```
 //!
 //! No /proc, /dev, /sys, /run, /home. On every mount nothing is set-user-id and nothing a device.
@@ -29,6 +29,7 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 
+use super::grants::Grant;
 use super::{Jail, OBJECTS, Tmp};
 
 /// Where the dynamic loader looks for libraries.
@@ -51,15 +52,15 @@ pub(super) enum Failure {
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     objects: &'a [BorrowedFd<'a>],
-    read: &'a [PathBuf],
+    grants: &'a [Grant<'a>],
     tmp: Option<Tmp>,
     owner: u32,
 }
 
 impl<'a> Root<'a> {
-    pub(super) fn of(jail: &Jail<'a>) -> Self {
+    pub(super) fn of(jail: &Jail<'a>, grants: &'a [Grant<'a>]) -> Self {
         let owner = jail.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        Self { objects: jail.objects, read: jail.read, tmp: jail.tmp, owner }
+        Self { objects: jail.objects, grants, tmp: jail.tmp, owner }
     }
 
     /// Makes it and goes there, with no way back. Returns where the objects are inside.
@@ -86,16 +87,12 @@ impl<'a> Root<'a> {
     fn fill(&self, root: &OwnedFd) -> Result<Vec<PathBuf>, Failure> {
         let missing = |path: &str, error: io::Error| Failure::Missing(format!("/{path}: {error}"));
         for path in LIBRARIES.into_iter().chain([CACHE]) {
-            show(root, Path::new(path), true).map_err(|error| missing(path, error))?;
+            show_library(root, Path::new(path)).map_err(|error| missing(path, error))?;
         }
-        for path in self.read {
-            let granted = path.strip_prefix("/").unwrap_or(path);
-            show(root, granted, false).map_err(|error| {
-                let kind = error.kind();
-                Failure::Granted(io::Error::new(
-                    kind,
-                    format!("{} cannot be shown: {error}", path.display()),
-                ))
+        for grant in self.grants {
+            show_granted(root, grant).map_err(|error| {
+                let text = format!("{} cannot be shown to it: {error}", grant.path.display());
+                Failure::Granted(io::Error::new(error.kind(), text))
             })?;
         }
         if let Some(tmp) = self.tmp {
@@ -182,33 +179,21 @@ fn attach(mount: &OwnedFd, dir: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     Ok(move_mount(mount, "", dir, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Shows `path` of the machine in `root`, read-only; a link of `libraries` as the link it is. What
-/// is not there is left out, if it is one of them.
-fn show(root: &OwnedFd, path: &Path, libraries: bool) -> io::Result<()> {
+/// Shows `path` of the machine, where libraries are, in `root`, read-only and with all that is mounted
+/// below it; a link as the link it is. What is not there is left out.
+fn show_library(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let outside = Path::new("/").join(path);
-    let found = std::fs::symlink_metadata(&outside);
-    let metadata = match found {
-        Err(error) if libraries && error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Ok(metadata) if libraries && metadata.is_symlink() => {
-            let target = std::fs::read_link(&outside)?;
-            make_dirs(root, path.parent().unwrap_or(Path::new("")))?;
-            return Ok(symlinkat(&target, root, path)?);
-        }
-        _ => std::fs::metadata(&outside)?,
+    let metadata = match std::fs::symlink_metadata(&outside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata?,
     };
-    if !metadata.is_dir() && !metadata.is_file() {
-        return Err(io::Error::other("it is neither a file nor a directory"));
-    }
-    if metadata.is_dir() {
-        make_dirs(root, path)?;
-    } else {
+    if metadata.is_symlink() {
+        let target = std::fs::read_link(&outside)?;
         make_dirs(root, path.parent().unwrap_or(Path::new("")))?;
-        match openat(root, path, OFlags::CREATE | OFlags::CLOEXEC, Mode::from(0o444)) {
-            Ok(_) => {}
-            // It is below a directory that is shown.
-            Err(Errno::ROFS) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
+        return Ok(symlinkat(&target, root, path)?);
+    }
+    if !make_place(root, path, metadata.is_dir())? {
+        return Ok(());
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -216,6 +201,43 @@ fn show(root: &OwnedFd, path: &Path, libraries: bool) -> io::Result<()> {
     let tree = open_tree(CWD, &outside, flags)?;
     close(&tree, true)?;
     attach(&tree, root.as_fd(), path)
+}
+
+/// Shows what is granted in `root`, read-only, by its path outside. Not what is mounted below it, which
+/// may be anything, as the system's own state.
+fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
+    let path = grant.path.strip_prefix("/").unwrap_or(grant.path);
+    if !make_place(root, path, grant.is_dir)? {
+        return Ok(());
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&grant.opened, "", flags).map_err(|error| match error {
+        // Mounts of another user's namespace are there together or not at all.
+        Errno::INVAL => io::Error::other(
+            "something is mounted below it, which without root cannot be left out; grant the \
+             directories beside it one by one",
+        ),
+        error => error.into(),
+    })?;
+    close(&tree, false)?;
+    attach(&tree, root.as_fd(), path)
+}
+
+/// Makes a directory or a file in `root` to show something there. `false` if it is below something that
+/// is shown already.
+fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<bool> {
+    if is_dir {
+        make_dirs(root, path)?;
+        return Ok(true);
+    }
+    make_dirs(root, path.parent().unwrap_or(Path::new("")))?;
+    match openat(root, path, OFlags::CREATE | OFlags::CLOEXEC, Mode::from(0o444)) {
+        Ok(_) => Ok(true),
+        Err(Errno::ROFS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes directory after directory. What is below something that is shown is there already.

@@ -132,7 +132,9 @@ const DUMPABLE: &[u32] = &[
     4, // PR_SET_DUMPABLE
 ];
 
-const MAP_HUGETLB: u32 = libc::MAP_HUGETLB.cast_unsigned();
+/// Memory that no limit counts: the machine's huge pages, and what is taken for a stack, which setrlimit(2)
+/// leaves out.
+const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast_unsigned();
 
 /// Flags of `clone` that make a thread, and those that must not be there.
 const CLONE_THREAD: u32 =
@@ -175,7 +177,7 @@ const PROGRAM: &[Entry] = &[
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
-    when("mmap", libc::SYS_mmap, Test::Bits(3, MAP_HUGETLB, 0)), // memory, rings, objects; not of the machine's huge pages, which no limit counts
+    when("mmap", libc::SYS_mmap, Test::Bits(3, UNCOUNTED, 0)), // memory, rings, objects, stacks of threads; not what no limit counts
     always("munmap", libc::SYS_munmap), // the same
     always("mremap", libc::SYS_mremap), // the allocator
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads

@@ -221,9 +221,13 @@ mod tests {
         let zone = of(Kind::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), REFUSED);
         assert_eq!(run(&zone, libc::SYS_fsync, [0; 6]), SECCOMP_RET_ERRNO, "without an error");
-        let huge = [0, 0, 0, u64::from(libc::MAP_HUGETLB.cast_unsigned()), 0, 0];
-        assert_eq!(run(&zone, libc::SYS_mmap, huge), REFUSED);
-        assert_eq!(run(&zone, libc::SYS_mmap, [0; 6]), SECCOMP_RET_ALLOW);
+        for uncounted in [libc::MAP_HUGETLB, libc::MAP_GROWSDOWN] {
+            let flags = u64::from((uncounted | libc::MAP_PRIVATE).cast_unsigned());
+            assert_eq!(run(&zone, libc::SYS_mmap, [0, 0, 0, flags, 0, 0]), REFUSED);
+        }
+        let stack = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let stack = [0, 0, 0, u64::from(stack.cast_unsigned()), 0, 0];
+        assert_eq!(run(&zone, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
     }
 
     #[test]

@@ -1,0 +1,169 @@
+//! What a confined process is granted to read, where paths lead elsewhere, are closed to its user, or have
+//! something mounted below them.
+//!
+//! The process is this test program again, with one ignored test's name. Root alone can arrange for all of
+//! it.
+
+#![expect(clippy::print_stdout, reason = "what is skipped is said")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(unsafe_code, reason = "it ends without a test's end")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rosemary_sys::channel::{Channel, ChannelError};
+use rosemary_sys::jail::seccomp::Kind;
+use rosemary_sys::jail::{Jail, Limits, Mechanism};
+use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// The directory in which the process finds what it is granted.
+const DIR: &str = "ROSEMARY_TEST_GRANTS";
+
+/// The names there of what it is granted, with blanks between.
+const GRANTED: &str = "ROSEMARY_TEST_GRANTED";
+
+/// What it could read, by name, and whether Landlock is on; or why it was not confined.
+type Said = Result<(BTreeMap<String, bool>, bool), String>;
+
+#[test]
+#[ignore = "executed by the other tests, to be confined"]
+fn play() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let granted = std::env::var(GRANTED).unwrap();
+    split_off_init().unwrap();
+    // SAFETY: the flag is about no descriptors.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+    let nested = dir.join("data/nested");
+    mount("none", &nested, "tmpfs", MountFlags::empty(), None).unwrap();
+    fs::write(nested.join("file"), "nested").unwrap();
+    mount("none", dir.join("elsewhere"), "proc", MountFlags::empty(), None).unwrap();
+    let control = Channel::from_stdin().unwrap();
+    let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
+    let jail = Jail {
+        kind: Kind::Zone,
+        run_as: Some(1_879_113_726),
+        control: control.as_fd(),
+        keep: &[],
+        objects: &[],
+        read: &read,
+        never: &[dir.join("own")],
+        tmp: None,
+        network: false,
+        limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
+    };
+    let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
+        let names = ["data/file", "data/nested/file", "closed/inside", "outside"];
+        let read = |name: &str| (name.to_owned(), fs::read(dir.join(name)).is_ok());
+        let landlock = confined.report.is_on(Mechanism::LandlockFiles);
+        (names.into_iter().map(read).collect(), landlock)
+    });
+    control.send(&said, &[]).unwrap();
+    // SAFETY: nothing is to be cleaned up.
+    unsafe { libc::_exit(0) }
+}
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir();
+        let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
+        for sub in ["data/nested", "elsewhere", "own", "closed"] {
+            fs::create_dir_all(dir.join(sub)).unwrap();
+        }
+        for file in ["data/file", "own/key", "closed/inside", "outside"] {
+            fs::write(dir.join(file), file).unwrap();
+        }
+        fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        symlink("/proc/self", dir.join("to-proc")).unwrap();
+        symlink("own/key", dir.join("to-own")).unwrap();
+        symlink("data", dir.join("to-data")).unwrap();
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Confines a process with these grants; `None`, and says so, where there is no root for it.
+fn confined_with(name: &str, granted: &str) -> Option<Said> {
+    if !is_root() {
+        println!("SKIPPED: this needs root");
+        return None;
+    }
+    let dir = Dir::new(name);
+    let (ours, theirs) = Channel::pair().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", "play"]);
+    command.env(DIR, dir.path()).env(GRANTED, granted);
+    let (_child, output) = Child::spawn_with(Apart::ByParent, &mut command, theirs).unwrap();
+    drop(command); // it keeps the other end open
+    loop {
+        poll(&mut [PollFd::new(&ours, PollFlags::IN)], None).unwrap();
+        match ours.receive::<Said>() {
+            Ok((said, _)) => return Some(said),
+            Err(ChannelError::WouldBlock) => {}
+            Err(error) => {
+                let mut text = vec![0; 4096];
+                let size = rustix::io::read(&output, &mut text).unwrap_or(0);
+                panic!("{error}: {}", String::from_utf8_lossy(&text[..size]));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_granted_is_read_and_what_is_mounted_below_it_is_not_there() {
+    for granted in ["data", "data data/nested"] {
+        let Some(said) = confined_with("mounts", granted) else { return };
+        let (read, landlock) = said.unwrap();
+        assert!(read["data/file"] && !read["outside"], "{read:?}");
+        assert_eq!(read["data/nested/file"], granted != "data", "it is granted by its own name");
+        assert!(landlock);
+    }
+}
+
+#[test]
+fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
+    for (granted, why) in [
+        ("to-proc", "the system's own state; grant what is elsewhere"),
+        ("elsewhere", "the system's own state; grant what is elsewhere"),
+        ("to-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("data missing", "put it there, or take it out"),
+    ] {
+        let Some(said) = confined_with("refused", granted) else { return };
+        let error = said.unwrap_err();
+        assert!(error.contains(why) && error.contains("cannot be shown to it"), "{error}");
+    }
+}
+
+#[test]
+fn link_to_what_may_be_shown_is_shown_by_its_own_name_alone() {
+    let Some(said) = confined_with("link", "to-data") else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(!read["data/file"] && landlock, "{read:?}");
+}
+
+#[test]
+fn directory_that_is_closed_to_its_user_leaves_landlock_on() {
+    let Some(said) = confined_with("closed", "data closed closed/inside") else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(landlock, "{read:?}");
+    assert!(read["data/file"] && !read["closed/inside"], "{read:?}");
+}
