@@ -156,7 +156,8 @@ impl<'lab> Stage<'lab> {
         let held = holdings(&before)?;
         let pings = if is_bomb { 400 } else { 100 };
         let mut established = h1.ping_in_background(h2, pings, INTERVAL)?;
-        established.wait_for(3, SOON)?;
+        // Half a second: so much older the flow is than anything that is made from now on.
+        established.wait_for(25, SOON)?;
 
         let begun = Instant::now();
         h5.ping(h1, 1, INTERVAL)?;
