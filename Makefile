@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak miri man bench bench-long peers figures
+.PHONY: help build demo check loom test hostile soak v2 miri man bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -15,7 +15,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 OF ?= 1.3
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: ## compile the programs and the apps that ship, into target/debug
 	@.ci/need cargo cc
@@ -94,6 +94,11 @@ soak: build ## the long runs: apps die 100 times each way under traffic, the sto
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
+
+# Which Debian, and which system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
+v2: ## the wall and the limits under systemd with cgroups of version 2, in QEMU: half an hour
+	@.ci/need cargo cc debootstrap mke2fs qemu-system-x86_64
+	@tests/v2/run $(or $(SUITE),bookworm) $(TESTS)
 
 # Two cores: all of Rosemary on the one, ofbench on the other. What is compared with is built in a worktree
 # and a folder of its own, target/against.

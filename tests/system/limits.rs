@@ -99,6 +99,11 @@ fn without_groups_private_memory_ends_at_the_limit_and_shared_memory_ends_the_ap
         ensure!(kept.contains("Cannot allocate memory"), "{kept}");
         drop(rosemary);
 
+        let mut rosemary = with(lab, "stack", "memory = \"64 MiB\"", &["--no-cgroups"])?;
+        let kept = rosemary.wait_for_log(&["stack: ", "KEPT at "], PATIENCE)?;
+        ensure!(kept.contains("KEPT at 0: Operation not permitted"), "{kept}");
+        drop(rosemary);
+
         let mut rosemary = with(lab, "share", "memory = \"64 MiB\"", &["--no-cgroups"])?;
         rosemary.wait_for_log(&["share: ", MEMORY], PATIENCE)?;
         let died = rosemary.wait_for_log(&["zone share", "died"], PATIENCE)?;
@@ -228,7 +233,7 @@ fn groups_go_with_rosemary_also_when_it_is_killed_and_the_next_one_comes() {
         };
         let rosemary = with(lab, "leak", "", &[])?;
         let pid = rosemary.pid();
-        ensure!(groups(dir, pid)? == 3, "a kernel and two zones");
+        ensure!(groups(dir, pid)? == 4, "a kernel, the log and two zones");
         rosemary.stop(rustix::process::Signal::TERM)?;
         ensure!(groups(dir, pid)? == 0, "they are removed");
 
@@ -266,7 +271,7 @@ fn top_knows_every_program_and_doctor_what_keeps_each_limit() {
         ensure!(spin.above == ["cpu"], "{spin:?}");
         let table = lab.run(&rosemary_binary().display().to_string(), &["top"])?;
         println!("{table}");
-        ensure!(table.lines().count() == 5 && table.starts_with("PROGRAM "), "{table}");
+        ensure!(table.lines().count() == 6 && table.starts_with("PROGRAM "), "{table}");
 
         let doctor = lab.run(&rosemary_binary().display().to_string(), &["doctor"])?;
         println!("{doctor}");

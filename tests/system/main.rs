@@ -22,6 +22,7 @@ mod kernel_killed;
 mod lab;
 mod limits;
 mod link_monitor;
+mod logs;
 mod mininet;
 mod offences;
 mod packages;

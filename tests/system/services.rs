@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use cli::status::Report;
+use monitor::admin::ProgramUsage;
 use monitor::supervise::State;
-use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -64,7 +65,9 @@ fn service_that_no_app_names_does_not_run_and_cannot_be_asked() {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         rosemary.wait_for_log(&["keeper", "not asked: the service is not named"], SOON)?;
         let status = rosemary.status()?.context("it answers")?;
-        ensure!(status.programs.services.is_empty(), "{status:?}");
+        let services: Vec<&str> =
+            status.programs.services.iter().map(|it| it.name.as_str()).collect();
+        ensure!(services == ["log"], "{services:?}");
         ensure!(!rosemary.log().contains("is there"), "{}", rosemary.log());
         rosemary.stop(rustix::process::Signal::TERM)?;
 
@@ -144,10 +147,14 @@ fn state_is_the_services_alone() {
         let mut rosemary = start(lab, STORAGE)?;
         rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
         let status = rosemary.status()?.context("it answers")?;
-        let uid = status.programs.services.first().context("it is there")?.uid;
-        let file = fs::metadata("/var/lib/rosemary/storage.redb")?;
-        ensure!(file.uid() == uid && file.permissions().mode() & 0o777 == 0o600, "{file:?}");
-        ensure!(uid >= 0x7001_0000, "a user of its own: {uid}");
+        let services = &status.programs.services;
+        ensure!(services.len() == 2 && services[0].uid != services[1].uid, "{services:?}");
+        for service in services {
+            let file = fs::metadata(format!("/var/lib/rosemary/{}.redb", service.name))?;
+            ensure!(file.uid() == service.uid, "{file:?}");
+            ensure!(file.permissions().mode() & 0o777 == 0o600, "{file:?}");
+            ensure!(service.uid >= 0x7001_0000, "a user of its own: {service:?}");
+        }
         Ok(())
     });
 }
@@ -158,7 +165,7 @@ fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
         let state = lab.files().join("small");
         fs::create_dir(&state)?;
         let dir = state.display().to_string();
-        lab.run("mount", &["-t", "tmpfs", "-o", "size=4m", "tmpfs", &dir])?;
+        lab.run("mount", &["-t", "tmpfs", "-o", "size=8m", "tmpfs", &dir])?;
         let ballast = state.join("ballast");
         fs::write(&ballast, vec![7; 1 << 20])?;
         configure(&[FULL, &in_rust("filler", STORAGE)])?;
@@ -190,4 +197,69 @@ fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
 fn count(line: &str) -> Option<u32> {
     let (_, rest) = line.split_once("filler: all ")?;
     rest.split_once(" values are there")?.0.parse().ok()
+}
+
+#[test]
+fn quota_of_the_operator_is_told_to_the_app_and_to_him() {
+    in_a_lab(|lab| {
+        let quota = "[storage]\nbytes-per-app = \"100 KiB\"\n";
+        configure(&[quota, FULL, &in_rust("filler", STORAGE)])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        // Of 16 KiB each.
+        rosemary.wait_for_log(&["filler", "refused Quota after 6 values"], SOON)?;
+        rosemary.wait_for_log(&["filler", "all 6 values are there"], SOON)?;
+        rosemary.wait_for_log(&["app=\"filler\"", "quota", "bytes-per-app"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_was_cut_off_is_served_again_after_its_restart_and_after_the_services() {
+    in_a_lab(|lab| {
+        let offender = in_c(lab, "offender", "apps/offender.c", STORAGE)?;
+        configure(&[FULL, &offender])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let times = |count: usize, what: &str| {
+            lab.wait_for(format!("{what}, {count} times"), SOON, |evidence| {
+                evidence.0 = rosemary.log();
+                let lines = evidence.0.matches(&format!("offender: {what}")).count();
+                Ok((lines == count).then_some(()))
+            })
+        };
+        times(1, "was answered")?;
+        times(1, "was cut off")?;
+        let pid = |name: &str| -> anyhow::Result<u32> {
+            let status = rosemary.status()?.context("it answers")?;
+            let pid = app(&status, name).or_else(|| Some(service(&status, name)?.0));
+            pid.context("it runs")
+        };
+        kill(pid("offender")?)?;
+        times(2, "was answered")?;
+        times(2, "was cut off")?;
+        kill(pid("storage")?)?;
+        times(3, "was answered")?;
+        times(3, "was cut off")?;
+        rosemary.wait_for_log(&["app=\"offender\"", "no request", "cut off"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn services_are_among_the_programs_of_top() {
+    in_a_lab(|lab| {
+        let mut rosemary = start(lab, STORAGE)?;
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        lab.wait_for("they are seen", SOON, |evidence| {
+            let json = lab.run(&rosemary_binary().display().to_string(), &["top", "--json"])?;
+            let all: Vec<ProgramUsage> = serde_json::from_str(&json).unwrap_or_default();
+            let seen = ["log", "storage"].into_iter().all(|name| {
+                let it = all.iter().find(|it| it.name == name && it.kind == "service");
+                let memory = it.and_then(|it| it.amount("memory")?.value);
+                memory.is_some_and(|memory| (1 << 20..64 << 20).contains(&memory))
+            });
+            evidence.0 = json;
+            Ok(seen.then_some(()))
+        })?;
+        Ok(())
+    });
 }

@@ -15,11 +15,11 @@ mod switches;
 use std::rc::Rc;
 
 use rosemary_sdk::{
-    Action, App, Batch, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port, PortChange,
-    PortNo, SendError, Switch, export_app,
+    Action, App, Batch, Blanks, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port,
+    PortChange, PortNo, SendError, Switch, Template, export_app,
 };
 
-use self::hosts::{Hosts, Secret};
+use self::hosts::{Hash, Hosts, Secret};
 use self::switches::Switches;
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
@@ -33,21 +33,43 @@ const PRIORITY: u16 = 1;
 struct LearningSwitch {
     switches: Switches,
     secret: Rc<Secret>,
+    /// The flow for a pair; made with the first.
+    pair: Option<Template>,
+    /// Of each event of the batch in hand.
+    ahead: Vec<Ahead>,
+}
+
+/// What is known of a packet-in before it is handled; of another event it means nothing.
+#[derive(Debug, Clone, Copy)]
+struct Ahead {
+    dpid: Dpid,
+    /// The hashes of its destination and source.
+    dst: Hash,
+    src: Hash,
 }
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self { switches: Switches::default(), secret: Secret::new() }
+        Self { switches: Switches::default(), secret: Secret::new(), pair: None, ahead: Vec::new() }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
-        // One batch's look-ups wait for memory together, not one after the other.
+        self.ahead.clear();
+        for number in 0..batch.len() {
+            let packet_in = batch.packet_in(number);
+            let addresses = packet_in.and_then(|packet_in| packet_in.addresses());
+            let dpid = packet_in.map_or(Dpid(0), |packet_in| packet_in.switch.dpid);
+            let [dst, src] = addresses.map_or_else(Default::default, |(dst, src)| {
+                [dst, src].map(|address| self.secret.hash(address))
+            });
+            self.ahead.push(Ahead { dpid, dst, src });
+        }
+        // One batch's look-ups wait for memory together, not one after the other. In a loop of its own: the
+        // less a core has to do between two of them, the more of them it begins.
         let mut touched = 0;
-        for packet_in in batch.packet_ins() {
-            if let Some(hosts) = self.switches.get(packet_in.switch.dpid)
-                && let Some((eth_dst, eth_src)) = packet_in.addresses()
-            {
-                touched ^= hosts.touch(eth_dst) ^ hosts.touch(eth_src);
+        for Ahead { dpid, dst, src } in &self.ahead {
+            if let Some(hosts) = self.switches.get(*dpid) {
+                touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
             }
         }
         std::hint::black_box(touched);
@@ -86,28 +108,32 @@ impl LearningSwitch {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
+        let Some(Ahead { dst, src, .. }) = self.ahead.get(network.handling()).copied() else {
+            return Ok(());
+        };
         let new = || Hosts::new(Rc::clone(&self.secret));
         let hosts = self.switches.get_or_insert(switch.dpid, new);
-        if !is_group(eth_src) && hosts.learn(eth_src, in_port).is_some() {
+        if !is_group(eth_src) && hosts.learn(eth_src, src, in_port).is_some() {
             // It moved: flows towards it lead to where it was.
             network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
         }
-        let known = if is_group(eth_dst) { None } else { hosts.port_of(eth_dst) };
+        let known = if is_group(eth_dst) { None } else { hosts.port_of(eth_dst, dst) };
         match known {
             Some(port) if port == in_port => Ok(()), // it has heard it already
             Some(port) => {
-                let forward = [Action::output(port)];
-                let pair = Match::new().in_port(in_port).eth_dst(eth_dst).eth_src(eth_src);
-                let flow_mod = FlowMod::add(pair)
-                    .priority(PRIORITY)
-                    .idle_timeout(IDLE_TIMEOUT)
-                    .buffer_id(packet_in.buffer_id)
-                    .apply(&forward);
-                network.flow_mod(switch, &flow_mod)?;
+                let pair = match &mut self.pair {
+                    Some(pair) => pair,
+                    none => none.insert(network.template(
+                        &FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT),
+                    )?),
+                };
+                let buffer_id = packet_in.buffer_id;
+                let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output: port };
+                network.flow_mod_from(switch, pair, &blanks)?;
                 if packet_in.buffer_id.is_some() {
                     return Ok(()); // the switch sends its copy through the new flow
                 }
-                network.packet_out_for(packet_in, &forward)
+                network.packet_out_for(packet_in, &[Action::output(port)])
             }
             None => network.packet_out_for(packet_in, &[Action::output(PortNo::FLOOD)]),
         }

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+use crate::logs::{self, AppLogsArgs};
 use crate::packages::build::{self, BuildArgs};
 use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs};
 use crate::packages::sign::{self, SignArgs};
@@ -24,6 +25,8 @@ pub enum AppCommand {
     Remove(RemoveArgs),
     /// Show the installed packages
     List(ListArgs),
+    /// Show what an app has logged
+    Logs(AppLogsArgs),
 }
 
 /// Does it.
@@ -39,5 +42,6 @@ pub fn run(command: &AppCommand) -> anyhow::Result<()> {
         AppCommand::Install(args) => install::install(args),
         AppCommand::Remove(args) => install::remove(args),
         AppCommand::List(args) => install::list(args),
+        AppCommand::Logs(args) => logs::run_app(args),
     }
 }

@@ -3,8 +3,10 @@
 //! Every question has [`PATIENCE`] to be answered: a process that hangs is told as such, and does
 //! not hang the operator's terminal too.
 
+mod log;
+
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use thiserror::Error;
+
+pub use self::log::Log;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -129,6 +133,17 @@ impl Monitor {
     pub fn kernel(&self) -> Result<Kernel, AskError> {
         match self.ask(Ask::Kernel)? {
             (Tell::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
+            (tell, _) => Err(refusal(tell)),
+        }
+    }
+
+    /// A connection to the log.
+    ///
+    /// # Errors
+    /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
+    pub fn log(&self) -> Result<Log, AskError> {
+        match self.ask(Ask::Log)? {
+            (Tell::Log, Some(fd)) => Ok(Log::new(fd)),
             (tell, _) => Err(refusal(tell)),
         }
     }
@@ -277,7 +292,7 @@ fn refusal(tell: Tell) -> AskError {
     match tell {
         Tell::Refused { why } => AskError::Refused(why),
         Tell::Unavailable { why } => AskError::Unavailable(why),
-        Tell::Status(_) | Tell::Usage(_) | Tell::Kernel => {
+        Tell::Status(_) | Tell::Usage(_) | Tell::Kernel | Tell::Log => {
             AskError::Unexpected { whom: "the monitor" }
         }
     }
@@ -298,15 +313,26 @@ fn exchange<Q: Serialize, A: DeserializeOwned>(
             Err(ChannelError::WouldBlock) => {}
             result => return result.map_err(silent),
         }
-        let rest = give_up.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
-            return Err(AskError::Late { whom, patience });
-        }
-        let rest = Timespec::try_from(rest).map_err(|_| AskError::Late { whom, patience })?;
-        match poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&rest)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(silent(ChannelError::System(error.into()))),
-        }
+        wait(channel, whom, patience, give_up)?;
+    }
+}
+
+/// Waits until something can be read, or it is too late.
+fn wait(
+    socket: &impl AsFd,
+    whom: &'static str,
+    patience: Duration,
+    give_up: Instant,
+) -> Result<(), AskError> {
+    let late = || AskError::Late { whom, patience };
+    let rest = give_up.saturating_duration_since(Instant::now());
+    if rest.is_zero() {
+        return Err(late());
+    }
+    let rest = Timespec::try_from(rest).map_err(|_| late())?;
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&rest)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(AskError::Silent { whom, source: ChannelError::System(error.into()) }),
     }
 }
 

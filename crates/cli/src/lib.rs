@@ -7,6 +7,7 @@
 //! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
 //! | [`top`] | `rosemary top`: how much each program uses, live |
+//! | [`logs`] | `rosemary logs`, `rosemary app logs`: what programs have logged |
 //! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app, and what keeps its limits |
 //! | [`flows`] | `rosemary flows`: what is in a switch's tables |
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: makes an app to begin with |
@@ -14,7 +15,7 @@
 //! | [`demo`] | `rosemary demo`: shows it working on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a machine in miniature, for the demo and the tests |
-//! | [`ask`] | the client's side of the admin socket and of the kernel's |
+//! | [`ask`] | the client's side of the admin socket, the kernel's and the log's |
 //! | [`say`] | the only place that writes to standard output and standard error |
 //!
 //! Data goes to standard output, everything else to standard error; the exit code is 0 for done, 1
@@ -31,6 +32,7 @@ pub mod demo;
 pub mod doctor;
 pub mod flows;
 pub mod lab;
+pub mod logs;
 pub mod ofp;
 pub mod packages;
 pub mod pki;

@@ -13,6 +13,7 @@ use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
+use rosemary_cli::logs::{self, LogsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
@@ -69,6 +70,8 @@ enum Command {
     Apps(AppsArgs),
     /// Show how much each program uses, live
     Top(TopArgs),
+    /// Show what programs have logged
+    Logs(LogsArgs),
     /// Make apps and packages of them, install those of others
     #[command(subcommand)]
     App(AppCommand),
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),

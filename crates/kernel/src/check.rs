@@ -136,6 +136,13 @@ impl Rights {
         message: &mut [u8],
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
+        if message.first().copied() == Some(version.wire())
+            && let Some(usual) = FlowModView::usual(message)
+        {
+            // All that it does is to output, which everybody may.
+            let stamped = self.flow_mod_of(version, message, &usual, was_given)?;
+            return Ok(self.stamp(version, message, &stamped));
+        }
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
             return Err(Refusal::Shape);
@@ -162,13 +169,27 @@ impl Rights {
         message: &mut [u8],
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
-        // Looked at where it was made: it is large, and moving it would take longer than making it.
-        let stamped = if let Some(usual) = FlowModView::usual(message) {
-            self.flow_mod_of(version, message, &usual, was_given)?
-        } else {
-            let any = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
-            self.flow_mod_of(version, message, &any, was_given)?
-        };
+        let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
+        let stamped = self.flow_mod_of(version, message, &flow_mod, was_given)?;
+        let instructions = &flow_mod.instructions;
+        self.actions(instructions.apply)?;
+        self.actions(instructions.write)?;
+        instructions.meter.map_or(Ok(()), |meter| self.meter(meter))?;
+        for other in instructions.others.iter() {
+            let granted = match other {
+                v1_3::Instruction::Experimenter(other) => {
+                    self.experimenters.contains(&other.experimenter)
+                }
+                _ => false,
+            };
+            allow(granted, Refusal::Action)?;
+        }
+        Ok(self.stamp(version, message, &stamped))
+    }
+
+    /// Puts the app's mark upon a flow-mod.
+    #[inline]
+    fn stamp(&self, version: Version, message: &mut [u8], stamped: &Stamped) -> Allowed {
         let (cookie, mask) = (stamped.cookie | self.mark(), stamped.cookie_mask | !OWN_BITS);
         if version == Version::V1_0 {
             put(message, COOKIE_1_0, cookie);
@@ -178,10 +199,10 @@ impl Rights {
             put(message, COOKIE_1_3, cookie);
             put(message, MASK_1_3, mask);
         }
-        Ok(Allowed::FlowMod { sweeps: stamped.sweeps })
+        Allowed::FlowMod { sweeps: stamped.sweeps }
     }
 
-    /// Whether a flow-mod may go out, and what the app's mark is to be put upon.
+    /// Whether a flow-mod may go out, its instructions aside, and what the app's mark is to be put upon.
     #[inline]
     fn flow_mod_of(
         &self,
@@ -209,19 +230,6 @@ impl Rights {
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
-        let instructions = &flow_mod.instructions;
-        self.actions(instructions.apply)?;
-        self.actions(instructions.write)?;
-        instructions.meter.map_or(Ok(()), |meter| self.meter(meter))?;
-        for other in instructions.others.iter() {
-            let granted = match other {
-                v1_3::Instruction::Experimenter(other) => {
-                    self.experimenters.contains(&other.experimenter)
-                }
-                _ => false,
-            };
-            allow(granted, Refusal::Action)?;
-        }
         let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
         Ok(Stamped {

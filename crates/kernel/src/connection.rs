@@ -405,9 +405,9 @@ impl Connection {
         }
     }
 
-    /// Whether messages of apps are to be refused.
-    pub(crate) fn is_full(&self) -> bool {
-        self.out.len() > FULL
+    /// Whether messages of apps are to be refused, when so many bytes are about to be appended.
+    pub(crate) fn is_full(&self, waits: usize) -> bool {
+        self.out.len() + waits > FULL
     }
 
     /// Whether the switch has not read for so long that it is to be dropped.
@@ -471,7 +471,7 @@ mod tests {
             written += chunk.len();
             connection.flush().unwrap();
         }
-        assert!(connection.is_full());
+        assert!(connection.is_full(0));
         let mut got = vec![0; 1 << 16];
         let mut read = 0;
         while read < written {

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use dal::drivers::openflow::MAX_PORTS;
 use openflow::{PacketIn, PortReason, PortStatus};
+use sdk::abi::Record;
 
 use crate::held::{Deliver, Held, Holds, Ticket};
 use crate::link::{Fill, Link, Verdict};
@@ -129,6 +130,7 @@ impl Dispatch {
 
     /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch
     /// is; `message` is the whole OpenFlow message that `packet_in` is a view of.
+    #[inline]
     pub(crate) fn packet_in(
         &mut self,
         owner: usize,
@@ -159,6 +161,20 @@ impl Dispatch {
             }
             return;
         }
+        self.hold(owner, switch, record, message, wanted, now);
+    }
+
+    /// Holds a packet-in until those before the last who want it have spoken.
+    #[inline(never)]
+    fn hold(
+        &mut self,
+        owner: usize,
+        switch: &mut Switch,
+        record: Record,
+        message: &[u8],
+        wanted: Wanted,
+        now: Instant,
+    ) {
         let held = Held::Packet(record, self.holds.copy(message));
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;

@@ -40,8 +40,8 @@ const COMMAND_1_0: usize = 57;
 /// What is known of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancy {
-    /// By number; of those to which something was added, or that are nearly full.
-    tables: BTreeMap<u8, Filling>,
+    /// With their numbers; of those to which something was added, or that are nearly full.
+    tables: Vec<(u8, Filling)>,
     /// By the app's slot; of those that have a quota and added something.
     apps: BTreeMap<usize, Holding>,
     asked: Option<Instant>,
@@ -57,6 +57,8 @@ struct Filling {
     before: u32,
     /// How many of the adds were each app's, by its slot: halved with each answer.
     by: Vec<u32>,
+    /// The estimate cannot be that of a nearly full table before `since` is this.
+    look_at: u32,
     nearly_full: bool,
 }
 
@@ -99,18 +101,26 @@ impl Occupancy {
         counted.is_none_or(|counted| counted < most)
     }
 
-    /// An add of the app in this slot goes to a table, which held `told` of `size` flows when the switch told.
-    pub(crate) fn added(&mut self, slot: usize, table: u8, told: Option<u32>, size: Option<u32>) {
-        let filling = self.tables.entry(table).or_default();
+    /// An add of the app in this slot goes to a table. `known` says how many flows that held when the switch
+    /// told, and how many it can hold.
+    #[inline]
+    pub(crate) fn added(
+        &mut self,
+        slot: usize,
+        table: u8,
+        known: impl FnOnce() -> (Option<u32>, Option<u32>),
+    ) {
+        let filling = filling_of(&mut self.tables, table);
         filling.since = filling.since.saturating_add(1);
         if filling.by.len() <= slot {
             filling.by.resize(slot + 1, 0);
         }
         filling.by[slot] = filling.by[slot].saturating_add(1);
-        let flows = told.unwrap_or(0).saturating_add(filling.added());
-        let soon = !filling.nearly_full && is_part(NEARLY_FULL, flows, size);
-        let wanted = if soon { SOON } else { EVERY };
-        self.wanted = Some(self.wanted.map_or(wanted, |before| before.min(wanted)));
+        if filling.since >= filling.look_at || self.wanted.is_none() {
+            let soon = filling.look(known());
+            let wanted = if soon { SOON } else { EVERY };
+            self.wanted = Some(self.wanted.map_or(wanted, |before| before.min(wanted)));
+        }
     }
 
     /// Whether the tables are to be asked for now; then they are taken to be.
@@ -121,10 +131,10 @@ impl Occupancy {
         if is_due {
             self.asked = Some(now);
             // One that is nearly full is watched until it has room again.
-            self.wanted = self.tables.values().any(|it| it.nearly_full).then_some(EVERY);
-            for filling in self.tables.values_mut() {
+            self.wanted = self.tables.iter().any(|(_, it)| it.nearly_full).then_some(EVERY);
+            for (_, filling) in &mut self.tables {
                 filling.before = filling.added();
-                filling.since = 0;
+                (filling.since, filling.look_at) = (0, 0);
             }
         }
         is_due
@@ -133,11 +143,11 @@ impl Occupancy {
     /// The switch has told how many flows a table has, and what it can hold.
     pub(crate) fn told(&mut self, table: u8, flows: u32, size: Option<u32>) -> Option<Change> {
         let nearly_full = is_part(NEARLY_FULL, flows, size);
-        if !nearly_full && !self.tables.contains_key(&table) {
+        if !nearly_full && !self.tables.iter().any(|(number, _)| *number == table) {
             return None;
         }
-        let filling = self.tables.entry(table).or_default();
-        filling.before = 0;
+        let filling = filling_of(&mut self.tables, table);
+        (filling.before, filling.look_at) = (0, 0);
         let most = filling.most();
         for adds in &mut filling.by {
             *adds /= 2;
@@ -154,7 +164,7 @@ impl Occupancy {
 
     /// Flows that were added to a table since the switch told, about.
     pub(crate) fn added_since(&self, table: u8) -> u32 {
-        self.tables.get(&table).map_or(0, Filling::added)
+        self.tables.iter().find(|(number, _)| *number == table).map_or(0, |(_, it)| it.added())
     }
 
     /// The tables that are nearly full, each with the slot of the app that adds most.
@@ -201,11 +211,33 @@ impl Filling {
         self.before.saturating_add(self.since)
     }
 
+    /// Whether it may be nearly full now, and the operator does not know; notes when to look again.
+    fn look(&mut self, (told, size): (Option<u32>, Option<u32>)) -> bool {
+        let flows = told.unwrap_or(0).saturating_add(self.added());
+        let is_soon = !self.nearly_full && is_part(NEARLY_FULL, flows, size);
+        let size = size.filter(|_| !is_soon && !self.nearly_full).unwrap_or(u32::MAX);
+        let nearly = (u64::from(size) * NEARLY_FULL).div_ceil(100);
+        let left = u32::try_from(nearly.saturating_sub(flows.into())).unwrap_or(u32::MAX);
+        self.look_at = self.since.saturating_add(left);
+        is_soon
+    }
+
     /// Who has added most of late.
     fn most(&self) -> Option<usize> {
         let most = self.by.iter().enumerate().max_by_key(|(_, adds)| **adds);
         most.filter(|(_, adds)| **adds > 0).map(|(slot, _)| slot)
     }
+}
+
+/// Of a table, from now on. There are few, and mostly it is the first.
+#[inline]
+fn filling_of(tables: &mut Vec<(u8, Filling)>, table: u8) -> &mut Filling {
+    let known = tables.iter().position(|(number, _)| *number == table);
+    let place = known.unwrap_or_else(|| {
+        tables.push((table, Filling::default()));
+        tables.len() - 1
+    });
+    &mut tables[place].1
 }
 
 /// Whether `flows` are at least so many hundredths of `size`, if that is known.
@@ -243,7 +275,7 @@ mod tests {
 
     /// Adds of the app in `slot` to table 0.
     fn add(occupancy: &mut Occupancy, slot: usize, count: u32, told: u32) {
-        (0..count).for_each(|_| occupancy.added(slot, 0, Some(told), SIZE));
+        (0..count).for_each(|_| occupancy.added(slot, 0, || (Some(told), SIZE)));
     }
 
     #[test]

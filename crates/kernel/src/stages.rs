@@ -99,6 +99,7 @@ impl Stages {
         }
         for index in 0..self.dispatch.links.len() {
             let link = &mut self.dispatch.links[index];
+            self.copy.clear();
             while let Some(down) =
                 link.take(&mut self.copy, &mut self.verdicts).expect("an honest zone")
             {
@@ -107,6 +108,7 @@ impl Stages {
                     let allowed = link.rights.check(version, &mut self.copy, |_| true);
                     allowed.expect("an app may send this");
                     sent += 1;
+                    self.copy.clear();
                 }
             }
             link.release();

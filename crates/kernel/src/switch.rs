@@ -133,10 +133,13 @@ impl Switch {
     }
 
     /// An add of the app in this slot goes to a table.
+    #[inline]
     pub(crate) fn added(&mut self, slot: usize, table: u8) {
-        let known = self.tables.get(&table);
-        let told = known.and_then(|it| it.active_count);
-        self.occupancy.added(slot, table, told, known.and_then(|it| it.max_entries));
+        let Self { tables, occupancy, .. } = self;
+        occupancy.added(slot, table, || {
+            let known = tables.get(&table);
+            (known.and_then(|it| it.active_count), known.and_then(|it| it.max_entries))
+        });
     }
 
     /// How many flows a table has, about: what it told, and what was added since.

@@ -17,6 +17,8 @@ pub enum Ask {
     Usage,
     /// A connection to the kernel, please. Answered by [`Tell::Kernel`] or [`Tell::Unavailable`].
     Kernel,
+    /// A connection to the log, please. Answered by [`Tell::Log`] or [`Tell::Unavailable`].
+    Log,
 }
 
 /// The monitor to an operator's command.
@@ -24,10 +26,13 @@ pub enum Ask {
 pub enum Tell {
     /// What runs.
     Status(Status),
-    /// How much each program uses: the monitor, the kernel, and the apps in their order.
+    /// How much each program uses: the monitor, the kernel, the services, and the apps in their order.
     Usage(Vec<ProgramUsage>),
     /// Descriptor: a socket whose other end the kernel was given; it speaks `kernel::query`.
     Kernel,
+    /// Descriptor: a socket whose other end the log was given, to read; it speaks
+    /// `services::log::messages`, in the packets of `sdk::services`.
+    Log,
     /// You may not ask, or not this.
     Refused {
         /// Why, as a phrase.
@@ -49,7 +54,7 @@ pub struct Status {
     pub monitor: MonitorStatus,
     /// The kernel.
     pub kernel: KernelStatus,
-    /// The services that apps use.
+    /// The services that run: the log, and those that apps use.
     pub services: Vec<ServiceStatus>,
     /// The apps.
     pub apps: Vec<AppStatus>,
@@ -137,7 +142,7 @@ pub struct AppStatus {
 pub struct ProgramUsage {
     /// Its name; an app's own.
     pub name: String,
-    /// What it is: `monitor`, `kernel`, `app`, or `kernel app`, whose memory and time are the kernel's.
+    /// What it is: `monitor`, `kernel`, `service`, `app`, or `kernel app`, whose memory and time are the kernel's.
     pub kind: String,
     /// What it does.
     pub state: State,

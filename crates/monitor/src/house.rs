@@ -22,19 +22,21 @@ mod usage;
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::services::kind::Kind;
 use kernel::control::{AppId, Request, worker_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::{Apart, named_thread_time};
 use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
+pub(crate) use self::services::Services;
 use crate::choice::App;
 use crate::config::Limits;
 use crate::error::StartError;
+use crate::journal::Journal;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Death, Program};
@@ -71,6 +73,7 @@ pub(crate) struct House {
     hung: Option<Hung>,
     zones: Vec<Zone>,
     services: Vec<Service>,
+    journal: Journal,
     reception: Reception,
     signals: Signals,
     counters: Counters,
@@ -108,6 +111,7 @@ enum Source {
     ServiceControl(usize),
     ServiceEnd(usize),
     ServiceRefusal(usize),
+    Journal,
     Counters,
 }
 
@@ -123,7 +127,7 @@ impl House {
         reception: Reception,
         signals: Signals,
         (wall, keeper): (Option<Require>, Keeper),
-        state_dir: &Path,
+        services: &Services,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
         let keeper = Arc::new(keeper);
@@ -131,7 +135,7 @@ impl House {
         let (rights, idle) = rights::of(&apps);
         Self::tell_of_idle_rights(&idle);
         let running = apps.iter().map(|(_, app)| app);
-        let services = services::needed(running, &places, users, wall, state_dir, &keeper)?;
+        let services = services.needed(running, &places, users, wall, &keeper)?;
         let zone = |((number, app), rights)| {
             Zone::new(number, app, places.zone.clone(), users, wall, rights, &keeper)
         };
@@ -151,6 +155,7 @@ impl House {
             hung: None,
             zones,
             services,
+            journal: Journal::new(Instant::now()),
             reception,
             signals,
             counters: Counters::default(),
@@ -337,6 +342,9 @@ impl House {
         if let Some(fd) = self.counters.fd() {
             watch(Source::Counters, fd);
         }
+        if let Some(fd) = self.journal.fd() {
+            watch(Source::Journal, fd);
+        }
         for (i, zone) in self.zones.iter().enumerate() {
             if let Some(fd) = zone.refusals.fd() {
                 watch(Source::ZoneRefusal(i), fd);
@@ -347,7 +355,7 @@ impl House {
                 watch(Source::ServiceRefusal(i), fd);
             }
         }
-        let due = self.next_due();
+        let due = self.next_due(now);
         let timeout = due.map(|at| at.saturating_duration_since(now)).map(|time| {
             // Rounded up to the next millisecond, or the loop would spin through the last one.
             let time = time + Duration::from_millis(1);
@@ -365,7 +373,7 @@ impl House {
         Ok(ready.map(|(source, _)| source).collect())
     }
 
-    fn next_due(&self) -> Option<Instant> {
+    fn next_due(&self, now: Instant) -> Option<Instant> {
         let services = self.services.iter().map(|service| &service.program);
         let zones = self.zones.iter().map(|zone| &zone.program);
         let programs = zones.chain(services).chain([&self.kernel]);
@@ -378,7 +386,9 @@ impl House {
             .chain(self.reception.next_due())
             .chain([self.look_at])
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
-            .chain(self.watch.as_ref().map(Watch::next_due))
+            .chain(self.watch.as_ref().filter(|_| self.hung.is_none()).map(Watch::next_due))
+            .chain(self.journal.next_due())
+            .chain(self.log_due(now))
             .chain(self.over_at)
             .min()
     }
@@ -411,6 +421,7 @@ impl House {
             | Source::ServiceEnd(_)
             | Source::ServiceRefusal(_) => self.handle_service(source, now),
             Source::Counters => self.hear_counters(now),
+            Source::Journal => self.hear_journal(now),
             Source::KernelEnd => {
                 self.hear_kernel(now); // its last words, while they can be told from the next one's
                 if let Some(death) = self.kernel.reap(now) {
@@ -434,7 +445,8 @@ impl House {
             info!("asked to stop");
             self.over_at = Some(now + STOP);
             self.zones.iter_mut().for_each(|zone| zone.stop(now));
-            self.services.iter_mut().for_each(|service| service.stop(now));
+            let log = |service: &&mut Service| service.kind != Kind::Log; // behind all others
+            self.services.iter_mut().filter(log).for_each(|service| service.stop(now));
             if self.kernel.stop(now) {
                 self.kernel.tell(&Request::Stop, &[]);
             }

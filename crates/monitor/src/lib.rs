@@ -17,7 +17,7 @@
 //! | `config_file.rs` | an app's own configuration |
 //! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
-//! | `output.rs` | what a program writes, on its way into the log |
+//! | `output.rs`, `journal.rs` | what a program writes, on its way into the log; to the service that keeps it |
 //! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
 //! | `usage/` | how much each program uses, and who keeps it below its limits |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
@@ -39,6 +39,7 @@ mod config_file;
 pub mod error;
 mod hosting;
 mod house;
+mod journal;
 pub mod keys;
 mod listen;
 mod numbers;
@@ -68,10 +69,12 @@ use ::zone::Limit;
 use kernel::control::Plain;
 use tracing::{info, warn};
 
+pub use crate::output::shown;
+
 use crate::choice::App;
 use crate::config::Config;
 use crate::error::StartError;
-use crate::house::{Entrance, House};
+use crate::house::{Entrance, House, Services};
 use crate::options::Options;
 use crate::packages::Store;
 use crate::places::Places;
@@ -80,6 +83,11 @@ use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
 use crate::usage::{Keeper, Kept};
 use crate::wall::Require;
+
+/// Keeps a line of our own log, as [`sys::log::in_background`] gives it, for the service that keeps it.
+pub fn log_own(line: &[u8]) {
+    journal::add_own(line);
+}
 
 /// Says, before anything is started, that the wall cannot be as high as the operator wants it.
 fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), StartError> {
@@ -193,8 +201,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let entrance = Entrance { listeners, plain, keys, workers };
     let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
+    let services = Services { state_dir, quotas: config.quotas };
     let mut house =
-        House::new(places, apps, entrance, reception, signals, (wall, keeper), &state_dir)?;
+        House::new(places, apps, entrance, reception, signals, (wall, keeper), &services)?;
     house.tell_users();
     house.run().map_err(system("wait for events"))
 }

@@ -24,7 +24,7 @@ struct Command {
 fn main() -> ExitCode {
     let command = Command::parse();
     let confined = if command.options.unconfined { Ok(()) } else { sys::jail::confine_monitor() };
-    sys::log::in_background();
+    sys::log::in_background(rosemary_monitor::log_own);
     if let Err(error) = confined {
         warn!(%error, "the monitor keeps privileges that it does not need");
     }

@@ -2,16 +2,20 @@
 //!
 //! Each program has a pipe of its own for it, of which it has nothing but the writing end: it can
 //! neither read what the operator types nor stop the terminal, and what the pipe does not take it
-//! loses. Of the kernel and of services the lines are passed on as they are. A zone's may be an app's, and so anything: they
-//! are cut, their control characters are shown, they stand under the app's name, and they have so many bytes
-//! in a second as its limits say, and ten times as many at once; the others are counted, and the number is said.
+//! loses. Of the kernel and of services the lines are passed on as they are. A zone's may be an app's, and so
+//! anything: they are cut, their control characters are shown, they stand under the app's name. Lines have so many
+//! bytes in a second as the app's limits say (ours a number far above what they need), and ten times as many at
+//! once; the others are counted, and the number is said. Each line also goes to the [`journal`].
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use services::log::messages::Level;
 use sys::log::APP;
 use tracing::{debug, error, info, warn};
+
+use crate::journal;
 
 /// Bytes read at a time.
 const CHUNK: usize = 16 * 1024;
@@ -34,6 +38,9 @@ const BURST: u64 = 10;
 /// Bytes that each line counts more than it has: the log puts time and name before it.
 const HEAD: u64 = 100;
 
+/// Bytes in a second of a program that is ours.
+const OURS: u64 = 1024 * 1024;
+
 /// Whose words they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Voice {
@@ -46,6 +53,15 @@ pub(crate) enum Voice {
 }
 
 impl Voice {
+    /// The program's name in the log.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Kernel => "kernel".into(),
+            Self::Service(name) => format!("service {name}"),
+            Self::Zone(app) => format!("app {app}"),
+        }
+    }
+
     /// Bytes of a line.
     fn longest(&self) -> usize {
         match self {
@@ -61,6 +77,8 @@ pub(crate) struct Output {
     /// `None` when the program has closed its end.
     pipe: Option<OwnedFd>,
     voice: Voice,
+    /// In the log.
+    name: String,
     line: Vec<u8>,
     /// Whether the line was longer than may be, and its rest is skipped.
     cut: bool,
@@ -74,18 +92,11 @@ pub(crate) struct Output {
 impl Output {
     /// Of a pipe that does not block; an app's has so many bytes in a second.
     pub(crate) fn new(pipe: OwnedFd, voice: Voice, per_second: u64, now: Instant) -> Self {
+        let per_second = if let Voice::Zone(_) = &voice { per_second } else { OURS };
         let allowance = Allowance::new(per_second, now);
+        let (name, pipe) = (voice.name(), Some(pipe));
         let (line, cut) = (Vec::new(), false);
-        Self {
-            pipe: Some(pipe),
-            voice,
-            line,
-            cut,
-            allowance,
-            written: 0,
-            left_out: 0,
-            read: (now, 0),
-        }
+        Self { pipe, voice, name, line, cut, allowance, written: 0, left_out: 0, read: (now, 0) }
     }
 
     /// Bytes that it wrote.
@@ -185,54 +196,56 @@ impl Output {
         if std::mem::take(&mut self.cut) {
             self.line.extend(b"...");
         }
-        let mut line = std::mem::take(&mut self.line);
+        let line = std::mem::take(&mut self.line);
+        match self.allowance.admit(line.len() as u64, now) {
+            Some(left_out) => {
+                self.tell_left_out(left_out);
+                self.say(line);
+            }
+            None => self.left_out += 1,
+        }
+    }
+
+    fn say(&self, mut line: Vec<u8>) {
+        let text = String::from_utf8_lossy(&line);
         match &self.voice {
             Voice::Kernel | Voice::Service(_) => {
+                let (level, text) = journal::parse(journal::without_time(&text));
+                journal::add(&self.name, level, text);
                 line.push(b'\n');
                 sys::log::pass_on(&line);
             }
             Voice::Zone(app) => {
-                if let Some(left_out) = self.allowance.admit(line.len() as u64, now) {
-                    say_left_out(app, left_out);
-                    say(app, &line);
-                } else {
-                    self.left_out += 1;
+                let (level, text) = journal::parse(&text);
+                journal::add(&self.name, level, text);
+                let text = shown(text);
+                match level {
+                    Level::Error => error!(target: APP, "{app}: {text}"),
+                    Level::Warn => warn!(target: APP, "{app}: {text}"),
+                    Level::Info => info!(target: APP, "{app}: {text}"),
+                    Level::Debug => debug!(target: APP, "{app}: {text}"),
                 }
             }
         }
     }
 
     fn say_left_out(&mut self) {
-        if let Voice::Zone(app) = &self.voice {
-            say_left_out(app, self.allowance.take_left_out());
+        let left_out = self.allowance.take_left_out();
+        self.tell_left_out(left_out);
+    }
+
+    fn tell_left_out(&self, lines: u64) {
+        if lines > 0 {
+            let text = format!("{lines} lines were left out, it wrote too many");
+            journal::add(&self.name, Level::Warn, &text);
+            let name = if let Voice::Zone(app) = &self.voice { app } else { &self.name };
+            warn!(target: APP, "{name}: {text}");
         }
     }
 }
 
-fn say_left_out(app: &str, lines: u64) {
-    if lines > 0 {
-        warn!(target: APP, "{app}: {lines} lines were left out, it wrote too many");
-    }
-}
-
-/// Logs an app's line.
-fn say(app: &str, line: &[u8]) {
-    let line = shown(&String::from_utf8_lossy(line));
-    // As `sys::log::to_monitor` begins a line; without it, something printed past the log.
-    let Some((level, text)) = line.trim_start().split_once(' ') else {
-        return warn!(target: APP, "{app}: {line}");
-    };
-    match level {
-        "ERROR" => error!(target: APP, "{app}: {text}"),
-        "WARN" => warn!(target: APP, "{app}: {text}"),
-        "INFO" => info!(target: APP, "{app}: {text}"),
-        "DEBUG" | "TRACE" => debug!(target: APP, "{app}: {text}"),
-        _ => warn!(target: APP, "{app}: {line}"),
-    }
-}
-
 /// `text` with what would act on a terminal, or change how the line reads, made visible.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         // The directions of the Unicode Bidirectional Algorithm, and its separators of lines.

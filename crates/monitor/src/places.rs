@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sdk::services::Service;
+use services::kind::Kind;
 
 use crate::error::StartError;
 
@@ -49,12 +49,8 @@ impl Places {
     ///
     /// # Errors
     /// [`StartError::Missing`] names what is missing and where it was looked for.
-    pub fn service(&self, service: Service) -> Result<PathBuf, StartError> {
-        let name = match service {
-            Service::Storage => "rosemary-storage",
-            Service::Broker => "rosemary-broker",
-        };
-        program(name, &self.own)
+    pub fn service(&self, service: Kind) -> Result<PathBuf, StartError> {
+        program(service.program(), &self.own)
     }
 
     #[cfg(test)]

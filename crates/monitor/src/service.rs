@@ -1,6 +1,6 @@
-//! A service that apps use: its process, and the file that it keeps its state in.
+//! A service: its process, and the file that it keeps its state in.
 //!
-//! It is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
+//! The log always runs; one that apps use is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
 //! the state directory that is opened and locked here and handed over, and its clients are sockets that
 //! are made here, for an app that is loaded and a service that is ready.
 
@@ -13,19 +13,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-use sdk::services::Service as Kind;
-use services::control::{Answer, Client, Request, Wall};
+use services::control::{Answer, Client, Quotas, Request, Wall};
+use services::kind::Kind;
 use sys::process::Apart;
 use tracing::error;
 
 use crate::admin::ServiceStatus;
 use crate::config::Limits;
 use crate::error::StartError;
+use crate::house::Services;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
 use crate::supervise::State;
 use crate::usage::Keeper;
+use crate::usage::meter::Meter;
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 
@@ -35,11 +37,15 @@ pub(crate) struct Service {
     pub(crate) kind: Kind,
     pub(crate) program: Program,
     pub(crate) refusals: Refusals,
+    pub(crate) meter: Meter,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
     run_as: Option<u32>,
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
+    quotas: Quotas,
+    /// Why it could not be opened.
+    held: Option<String>,
     failed: bool,
 }
 
@@ -55,7 +61,7 @@ pub(crate) enum Heard {
 }
 
 impl Service {
-    /// The service, behind `wall` if there is to be one, with its state in `state_dir`.
+    /// The service, behind `wall` if there is to be one; where its state is `what` says.
     ///
     /// # Errors
     /// Its program is missing.
@@ -64,14 +70,11 @@ impl Service {
         places: &Places,
         users: Users,
         wall: Option<Require>,
-        state_dir: &Path,
+        what: &Services,
         keeper: &Arc<Keeper>,
     ) -> Result<Self, StartError> {
         let apart = if wall.is_some() { Apart::find() } else { Apart::No };
-        let state = match kind {
-            Kind::Storage => Some(state_dir.join("storage.redb")),
-            Kind::Broker => None,
-        };
+        let state = kind.file().map(|name| what.state_dir.join(name));
         Ok(Self {
             kind,
             program: Program::new(
@@ -81,9 +84,12 @@ impl Service {
                 (keeper.clone(), Limits::default()),
             ),
             refusals: Refusals::of_service(kind.name(), Instant::now()),
+            meter: Meter::new(Limits::none(), Vec::new()),
             wall,
             run_as: users.for_service(kind).filter(|_| wall.is_some()),
             state,
+            quotas: what.quotas,
+            held: None,
             failed: false,
         })
     }
@@ -96,15 +102,27 @@ impl Service {
         });
         let state = match state.transpose() {
             Ok(state) => state,
-            Err(why) => return self.program.not_started(now, &why),
+            Err(why) => return self.hold(why, now),
         };
+        self.held = None;
         self.failed = false;
         self.refusals.over();
+        self.meter.begin();
         self.program.start(now);
         let wall =
             self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.tell(&Request::Start { wall }, &fds);
+        self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
+    }
+
+    /// It cannot have its state, as where another instance has it: it waits for it, which is said once.
+    fn hold(&mut self, why: String, now: Instant) {
+        if self.held.as_ref() != Some(&why) {
+            let service = self.kind.name();
+            error!(service, why, "service was held until its state can be opened");
+        }
+        self.program.hold(now, &why);
+        self.held = Some(why);
     }
 
     /// Takes what it said, if it said something.
@@ -137,6 +155,16 @@ impl Service {
     /// Whether it serves.
     pub(crate) fn is_ready(&self) -> bool {
         self.program.supervision().state() == State::Running
+    }
+
+    /// Why it does not serve, if it does not, as a phrase.
+    pub(crate) fn must_be_ready(&self) -> Result<(), String> {
+        let (name, supervision) = (self.kind.name(), self.program.supervision());
+        match (supervision.state(), supervision.last_exit()) {
+            (State::Running, _) => Ok(()),
+            (state @ State::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
+            (state, _) => Err(format!("the {name} is {state}")),
+        }
     }
 
     /// Gives it an app's socket.

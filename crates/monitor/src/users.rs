@@ -5,7 +5,7 @@
 
 use std::io;
 
-use sdk::services::Service;
+use services::kind::Kind;
 use tracing::{info, warn};
 
 use crate::error::StartError;
@@ -71,7 +71,7 @@ impl Users {
     }
 
     /// The user for a service; `None` if it is to stay ours.
-    pub(crate) fn for_service(self, service: Service) -> Option<u32> {
+    pub(crate) fn for_service(self, service: Kind) -> Option<u32> {
         self.for_kernel().map(|_| SERVICES + service.number())
     }
 

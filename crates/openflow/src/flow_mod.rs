@@ -3,8 +3,10 @@
 //! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Making one from a match of the usual size and
 //! a slice of actions, and encoding it, allocates nothing; decoding one borrows its actions.
 
+mod template;
 mod view;
 
+pub use template::{Blanks, FlowModTemplate};
 pub use view::FlowModView;
 
 use crate::action::Action;

@@ -138,7 +138,7 @@ pub use error::{DecodeError, EncodeError};
 pub use error_message::ErrorMessage;
 pub use experimenter::Experimenter;
 pub use features::{Capabilities, Features, SwitchConfig};
-pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, FlowModView};
+pub use flow_mod::{Blanks, FlowMod, FlowModCommand, FlowModFlags, FlowModTemplate, FlowModView};
 pub use flow_removed::{FlowRemoved, FlowRemovedReason};
 pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};

@@ -25,6 +25,7 @@ mod event;
 mod network;
 mod own;
 pub mod services;
+mod template;
 #[cfg(feature = "host")]
 pub mod testing;
 
@@ -36,8 +37,9 @@ pub use network::{Network, SendError, Xid};
 /// What the rest of OpenFlow is said with: groups, meters, statistics, ports.
 pub use openflow;
 pub use openflow::{
-    Action, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
+    Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };
+pub use template::Template;
 
 /// Exports an [`App`] as the application of this shared object.
 ///

@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use sdk::services::{MAX_MESSAGE, REQUEST_HEAD};
 use sys::packets::{PacketError, Packets};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::control::{self, Rights};
 use crate::rate::Rate;
@@ -84,7 +84,11 @@ impl Clients {
     /// Somebody may ask from now on, by this socket.
     pub fn add(&mut self, client: control::Client, socket: OwnedFd) -> ClientId {
         let control::Client { app, name, rights } = client;
-        info!(app = name, "app was connected");
+        if app == 0 {
+            debug!(name, "one of Rosemary's own was connected");
+        } else {
+            info!(app = name, "app was connected");
+        }
         let id = ClientId(self.next);
         self.next += 1;
         let client = Client {

@@ -14,6 +14,8 @@ pub enum Request {
     Start {
         /// How to confine itself; `None` not to, for tests of the wall alone.
         wall: Option<Wall>,
+        /// How much it is to keep.
+        quotas: Quotas,
     },
     /// Somebody who may ask. Descriptor: the socket ([`sys::packets`]), which is all that tells who asks.
     Client(Client),
@@ -30,10 +32,27 @@ pub struct Wall {
     pub full: bool,
 }
 
-/// An app that may ask.
+/// How much services keep, as the operator wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quotas {
+    /// The storage: bytes of keys and values in each app's namespace.
+    pub storage_bytes: u64,
+    /// The storage: keys in each app's namespace.
+    pub storage_keys: u64,
+    /// The log: bytes of lines of each program.
+    pub log_bytes: u64,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self { storage_bytes: 16 << 20, storage_keys: 100_000, log_bytes: 4 << 20 }
+    }
+}
+
+/// Who may ask: an app; of the log, the monitor and operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// The app's number, which is never another app's.
+    /// The app's number, which is never another app's; 0 if it is none.
     pub app: u16,
     /// Its name, for messages.
     pub name: String,
@@ -48,6 +67,17 @@ pub struct Rights {
     pub namespaces: Vec<Namespace>,
     /// Where it may have connections to.
     pub hosts: Vec<Host>,
+    /// What it may with the log.
+    pub log: Option<LogRight>,
+}
+
+/// What somebody may with the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogRight {
+    /// Read it.
+    Read,
+    /// Add lines to it.
+    Write,
 }
 
 /// Another app's namespace.

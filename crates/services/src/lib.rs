@@ -6,6 +6,9 @@
 //! | [`control`] | what the monitor asks a service and is told |
 //! | [`run`](mod@run) | a service's life: confine, open, then turn after turn |
 //! | [`clients`] | who is connected, and what waits for them |
+//! | [`kind`] | which services there are |
+//! | [`disk`] | the file that a service keeps its state in |
+//! | [`log`] | what all programs log, for operators |
 //! | [`storage`] | values under keys, durable |
 //! | [`broker`] | connections to hosts that the operator has named |
 //!
@@ -21,6 +24,9 @@
 pub mod broker;
 pub mod clients;
 pub mod control;
+pub mod disk;
+pub mod kind;
+pub mod log;
 pub mod rate;
 pub mod run;
 pub mod storage;

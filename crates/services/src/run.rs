@@ -17,7 +17,10 @@ use thiserror::Error;
 use tracing::info;
 
 use crate::clients::{Asked, ClientId, Clients};
-use crate::control::{Answer, Request, Wall};
+use crate::control::{Answer, Quotas, Request, Wall};
+
+/// Why a service could not open its state.
+pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a program is that serves.
 pub trait Service: Sized {
@@ -27,11 +30,12 @@ pub trait Service: Sized {
     /// What it may do beyond its clients' sockets.
     fn needs() -> Needs;
 
-    /// Opens its state, which is in `file` if it was given one. It is confined already.
+    /// Opens its state, which is in `file` if it was given one, of which it keeps as much as `quotas` say.
+    /// It is confined already.
     ///
     /// # Errors
     /// Why it cannot serve.
-    fn open(file: Option<OwnedFd>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>>;
+    fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError>;
 
     /// Does what was asked, in this order, and answers; not all answers need be given now. `asked`
     /// is empty when its [`bell`](Self::bell) has called, or its time has come.
@@ -83,7 +87,7 @@ pub enum ServiceError {
     Gaps(String),
     /// Its state could not be opened.
     #[error("could not open its state: {0}")]
-    Open(Box<dyn std::error::Error + Send + Sync>),
+    Open(OpenError),
 }
 
 /// The whole program of the service `S`.
@@ -107,13 +111,13 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
 
 fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let (request, fds) = monitor.wait()?;
-    let Request::Start { wall } = request else {
+    let Request::Start { wall, quotas } = request else {
         return Err(ServiceError::OutOfOrder("something else than Start first"));
     };
     if let Some(wall) = wall {
         confine(monitor, &fds, wall, S::needs())?;
     }
-    let service = S::open(fds.into_iter().next()).map_err(ServiceError::Open)?;
+    let service = S::open(fds.into_iter().next(), quotas).map_err(ServiceError::Open)?;
     monitor.send(&Answer::Ready, &[])?;
     info!(service = S::NAME, "service was ready");
     Ok(service)

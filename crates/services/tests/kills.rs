@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rosemary_services::control::{Answer as Control, Client, Request as Order, Rights};
+use rosemary_services::control::{Answer as Control, Client, Quotas, Request as Order, Rights};
 use rustix::event::{PollFd, PollFlags, poll};
 use sdk::services::storage::{Answer, Expect, Request};
 use sys::channel::Channel;
@@ -40,7 +40,11 @@ impl Storage {
             .spawn()
             .unwrap();
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        ours.send(&Order::Start { wall: None }, &[file.unwrap().as_fd()]).unwrap();
+        ours.send(
+            &Order::Start { wall: None, quotas: Quotas::default() },
+            &[file.unwrap().as_fd()],
+        )
+        .unwrap();
         assert_eq!(ours.wait::<Control>().unwrap().0, Control::Ready);
         let (app, socket) = Packets::pair().unwrap();
         let client = Client { app: 1, name: "app".into(), rights: Rights::default() };

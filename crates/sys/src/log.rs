@@ -7,6 +7,7 @@
 //! ```text
 //! zone, kernel: a line --> pipe, which does not block ----> monitor
 //! monitor: its lines, and theirs --> queue, bounded --> thread, which may block --> standard error
+//!                                +-> the service that keeps them (`monitor/src/journal.rs`)
 //! ```
 //!
 //! Only the monitor has the thread. In a zone it would keep the privileges that the main thread
@@ -15,12 +16,14 @@
 mod direct;
 mod queue;
 
-use std::io::{IsTerminal as _, Write as _, stderr};
+use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use self::direct::Direct;
 use self::queue::{Patient, Queue};
@@ -48,7 +51,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 /// # Panics
 /// If it is called twice in a process.
 pub fn to_stderr() {
-    tracing_subscriber::fmt()
+    fmt()
         .with_env_filter(filter())
         .with_writer(|| Direct)
         .with_ansi(stderr().is_terminal())
@@ -62,7 +65,7 @@ pub fn to_stderr() {
 /// # Panics
 /// If it is called twice in a process.
 pub fn to_monitor() {
-    tracing_subscriber::fmt()
+    fmt()
         .with_env_filter(filter())
         .with_writer(|| Direct)
         .with_ansi(false)
@@ -72,19 +75,41 @@ pub fn to_monitor() {
         .init();
 }
 
-/// As [`to_stderr`], for the monitor: a thread of its own does the writing, and may be blocked.
+/// As [`to_stderr`], for the monitor: a thread of its own does the writing, and may be blocked. `keep`
+/// gets the monitor's own lines, too, in the form of [`to_monitor`].
 ///
 /// # Panics
 /// If it is called twice in a process, or the thread cannot be started.
-pub fn in_background() {
+pub fn in_background(keep: fn(&[u8])) {
     let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
     let apps = format!("{APP}=trace").parse().expect("a directive of ours");
-    tracing_subscriber::fmt()
-        .with_env_filter(filter().add_directive(apps))
+    let shown = fmt::layer()
         .with_writer(move || queue)
         .with_ansi(stderr().is_terminal())
+        .log_internal_errors(false);
+    let kept = fmt::layer()
+        .with_writer(move || Keep(keep))
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
         .log_internal_errors(false)
-        .init();
+        .with_filter(filter_fn(|line| line.target() != APP));
+    tracing_subscriber::registry().with(filter().add_directive(apps)).with(shown).with(kept).init();
+}
+
+/// What takes the monitor's own lines.
+struct Keep(fn(&[u8]));
+
+impl io::Write for Keep {
+    /// Takes a whole line; tracing writes one at a time.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        (self.0)(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Adds a line, which ends with a newline, to the log as it is, after [`in_background`].

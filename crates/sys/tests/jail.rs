@@ -14,6 +14,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rosemary_sys::channel::{Channel, ChannelError};
 use rosemary_sys::jail::records::{About, Listener, Reader};
@@ -163,7 +164,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     let mut listener: Option<Listener> = None;
-    let (mut told, mut reader) = (Vec::new(), Reader::default());
+    let (mut told, mut reader) = (Vec::new(), Reader::with_patience(Duration::from_secs(10)));
     loop {
         let mut fds = vec![PollFd::new(&ours, PollFlags::IN)];
         fds.extend(listener.iter().map(|it| PollFd::new(it, PollFlags::IN)));

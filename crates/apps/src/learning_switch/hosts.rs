@@ -2,14 +2,19 @@
 //! look into, whatever addresses somebody invents.
 //!
 //! ```text
-//! line h(address):    | entry | entry | entry | entry | entry | entry | entry | entry |   64 bytes
-//! line h(address)+1:  | ...                 the next three, for what finds no room there |
+//! line h:    | 7 tags, a byte each | entry | entry | entry | entry | entry | entry | entry |   64 bytes
+//! line h+1:  | ...                 the next three, for what finds no room there            |
+//!
+//! tag: 0 for no entry, or 1 and 7 bits of the address's hash
 //!
 //! entry: 63          16 15     14              0
 //!        +-------------+--------+---------------+
-//!        | address     | recent | port's place  |   place 0: the entry is empty
+//!        | address     | recent | port's place  |
 //!        +-------------+--------+---------------+
 //! ```
+//!
+//! The tags of a line are compared all at once; an entry is looked at if its tag is the one that is
+//! searched for, which one in twenty times is another's.
 //!
 //! The lines double until there are [`MOST_LINES`]. Then a host that is new takes the place of
 //! one that has not spoken since its line was last searched for such (CLOCK).
@@ -23,10 +28,10 @@ use std::rc::Rc;
 
 use rosemary_sdk::{MacAddr, PortNo};
 
-/// Entries of a line: 64 bytes.
-const WAYS: usize = 8;
+/// Entries of a line.
+const WAYS: usize = 7;
 
-/// Lines of a table at first, and at most: 262,144 hosts in 2 MiB.
+/// Lines of a table at first, and at most: 229,376 hosts in 2 MiB.
 const LEAST_LINES: usize = 8;
 const MOST_LINES: usize = 32 * 1024;
 
@@ -35,10 +40,65 @@ const RECENT: u64 = 1 << 15;
 const ADDRESS_SHIFT: u32 = 16;
 
 /// Lines in which a host may be: its own, and those behind it, if there was no room. With 100,000 hosts
-/// one in seventy lines is full.
+/// one in thirty lines is full.
 const NEAR: usize = 4;
 
-type Line = [u64; WAYS];
+/// See the module's description.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line {
+    /// The tag of entry 0 lowest; the byte above the last is 0.
+    tags: u64,
+    entries: [u64; WAYS],
+}
+
+/// A byte in each place of a word.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+impl Line {
+    /// Where in it a host is.
+    #[inline]
+    fn way_of(&self, host: MacAddr, hash: Hash) -> Option<usize> {
+        let differs = self.tags ^ (EACH * u64::from(hash.tag()));
+        // The highest bit of each byte that is zero, and of some above one that is (Hacker's Delight §6-1).
+        let mut found = differs.wrapping_sub(EACH) & !differs & EACH << 7;
+        while found != 0 {
+            let way = found.trailing_zeros() as usize / 8;
+            if self.entries.get(way).is_some_and(|entry| entry >> ADDRESS_SHIFT == bits(host)) {
+                return Some(way);
+            }
+            found &= found - 1;
+        }
+        None
+    }
+
+    /// Where in it is no entry.
+    fn empty(&self) -> Option<usize> {
+        (0..WAYS).find(|way| self.tag(*way) == 0)
+    }
+
+    fn tag(&self, way: usize) -> u8 {
+        self.tags.to_le_bytes()[way]
+    }
+
+    fn put(&mut self, way: usize, tag: u8, entry: u64) {
+        let mut tags = self.tags.to_le_bytes();
+        tags[way] = tag;
+        (self.tags, self.entries[way]) = (u64::from_le_bytes(tags), entry);
+    }
+}
+
+/// The hash of an address, by which it is found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hash(u32);
+
+impl Hash {
+    #[inline]
+    fn tag(self) -> u8 {
+        let [highest, ..] = self.0.to_be_bytes();
+        highest | 0x80
+    }
+}
 
 /// A random number for each value of each byte of an address: 6 KiB, for all switches.
 #[derive(Debug)]
@@ -55,10 +115,11 @@ impl Secret {
         Rc::new(Self(std::array::from_fn(|byte| std::array::from_fn(|value| number(byte, value)))))
     }
 
+    /// The hash of an address.
     #[inline]
-    fn hash(&self, host: MacAddr) -> u32 {
+    pub(crate) fn hash(&self, host: MacAddr) -> Hash {
         let numbers = self.0.iter().zip(host.0).map(|(numbers, byte)| numbers[usize::from(byte)]);
-        numbers.fold(0, |hash, number| hash ^ number)
+        Hash(numbers.fold(0, |hash, number| hash ^ number))
     }
 }
 
@@ -75,19 +136,19 @@ pub(crate) struct Hosts {
 impl Hosts {
     /// An empty table.
     pub(crate) fn new(secret: Rc<Secret>) -> Self {
-        Self { lines: vec![[0; WAYS]; LEAST_LINES + NEAR - 1], secret, ports: Vec::new() }
+        Self { lines: vec![Line::default(); LEAST_LINES + NEAR - 1], secret, ports: Vec::new() }
     }
 
     /// Remembers a host; the port that it was behind before, if that was another.
     #[inline]
-    pub(crate) fn learn(&mut self, host: MacAddr, port: PortNo) -> Option<PortNo> {
+    pub(crate) fn learn(&mut self, host: MacAddr, hash: Hash, port: PortNo) -> Option<PortNo> {
         let place = self.place_of(port)?;
         let entry = bits(host) << ADDRESS_SHIFT | RECENT | place;
-        let Some((line, way)) = self.find(host) else {
-            self.insert(entry);
+        let Some((line, way)) = self.find(host, hash) else {
+            self.insert(hash, entry);
             return None;
         };
-        let known = &mut self.lines[line][way];
+        let known = &mut self.lines[line].entries[way];
         let before = *known;
         if before != entry {
             *known = entry; // and if not, the line stays clean
@@ -97,55 +158,63 @@ impl Hosts {
 
     /// The port that a host is behind.
     #[inline]
-    pub(crate) fn port_of(&self, host: MacAddr) -> Option<PortNo> {
-        let (line, way) = self.find(host)?;
-        Some(self.port(self.lines[line][way]))
+    pub(crate) fn port_of(&self, host: MacAddr, hash: Hash) -> Option<PortNo> {
+        let (line, way) = self.find(host, hash)?;
+        Some(self.port(self.lines[line].entries[way]))
     }
 
     /// In which line a host is, and where in it.
     #[inline]
-    fn find(&self, host: MacAddr) -> Option<(usize, usize)> {
-        let first = self.line_of(host);
-        let in_line = |line| way_of(&self.lines[line], host).map(|way| (line, way));
+    fn find(&self, host: MacAddr, hash: Hash) -> Option<(usize, usize)> {
+        let first = self.line_of(hash);
         // Nearly all are in their own.
-        in_line(first).or_else(|| self.find_near(first, host))
+        match self.lines[first].way_of(host, hash) {
+            Some(way) => Some((first, way)),
+            None => self.find_near(first, host, hash),
+        }
     }
 
     #[inline(never)]
-    fn find_near(&self, first: usize, host: MacAddr) -> Option<(usize, usize)> {
-        let in_line = |line| way_of(&self.lines[line], host).map(|way| (line, way));
+    fn find_near(&self, first: usize, host: MacAddr, hash: Hash) -> Option<(usize, usize)> {
+        let in_line = |line: usize| self.lines[line].way_of(host, hash).map(|way| (line, way));
         (first + 1..first + NEAR).find_map(in_line)
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look
     /// at, so that it is in the cache by then. What it returns means nothing.
-    pub(crate) fn touch(&self, host: MacAddr) -> u64 {
-        self.lines[self.line_of(host)][0]
+    #[inline]
+    pub(crate) fn touch(&self, hash: Hash) -> u64 {
+        self.lines[self.line_of(hash)].tags
     }
 
     /// Forgets the hosts behind a port.
     pub(crate) fn forget(&mut self, port: PortNo) {
         let Some(place) = self.known_place(port) else { return };
-        let gone = self.lines.iter_mut().flatten().filter(|entry| **entry & PLACE == place);
-        gone.for_each(|entry| *entry = 0);
+        for line in &mut self.lines {
+            for way in 0..WAYS {
+                if line.tag(way) != 0 && line.entries[way] & PLACE == place {
+                    line.put(way, 0, 0);
+                }
+            }
+        }
     }
 
-    fn insert(&mut self, entry: u64) {
+    fn insert(&mut self, hash: Hash, entry: u64) {
         loop {
-            let first = self.line_of(address(entry));
+            let first = self.line_of(hash);
             for line in &mut self.lines[first..first + NEAR] {
-                if let Some(empty) = line.iter_mut().find(|entry| **entry == 0) {
-                    *empty = entry;
+                if let Some(empty) = line.empty() {
+                    line.put(empty, hash.tag(), entry);
                     return;
                 }
             }
             if self.lines.len() >= MOST_LINES {
                 let line = &mut self.lines[first];
-                let silent = line.iter().position(|entry| entry & RECENT == 0);
-                for entry in line.iter_mut() {
+                let silent = line.entries.iter().position(|entry| entry & RECENT == 0);
+                for entry in &mut line.entries {
                     *entry &= !RECENT;
                 }
-                line[silent.unwrap_or(0)] = entry;
+                line.put(silent.unwrap_or(0), hash.tag(), entry);
                 return;
             }
             self.double();
@@ -154,14 +223,17 @@ impl Hosts {
 
     fn double(&mut self) {
         let lines = 2 * (self.lines.len() - (NEAR - 1)) + NEAR - 1;
-        let before = std::mem::replace(&mut self.lines, vec![[0; WAYS]; lines]);
-        for entry in before.into_iter().flatten().filter(|entry| *entry != 0) {
-            self.insert(entry);
+        let before = std::mem::replace(&mut self.lines, vec![Line::default(); lines]);
+        for line in before {
+            for way in (0..WAYS).filter(|way| line.tag(*way) != 0) {
+                let entry = line.entries[way];
+                self.insert(self.secret.hash(address(entry)), entry);
+            }
         }
     }
 
-    fn line_of(&self, host: MacAddr) -> usize {
-        self.secret.hash(host) as usize & (self.lines.len() - NEAR)
+    fn line_of(&self, hash: Hash) -> usize {
+        hash.0 as usize & (self.lines.len() - NEAR)
     }
 
     /// The place of a port, which gets one; `None` if there are too many ports.
@@ -169,15 +241,12 @@ impl Hosts {
         if let Some(place) = self.known_place(port) {
             return Some(place);
         }
+        let place = Some(self.ports.len() as u64 + 1).filter(|place| *place <= PLACE)?;
         self.ports.push(port);
-        let place = self.ports.len() as u64;
-        if place > PLACE {
-            self.ports.pop();
-            return None;
-        }
         Some(place)
     }
 
+    #[inline]
     fn known_place(&self, port: PortNo) -> Option<u64> {
         // Most switches number their ports from 1.
         let likely = (port.0 as usize).wrapping_sub(1);
@@ -187,33 +256,21 @@ impl Hosts {
         self.ports.iter().position(|known| *known == port).map(|place| place as u64 + 1)
     }
 
+    #[inline]
     fn port(&self, entry: u64) -> PortNo {
         self.ports[(entry & PLACE) as usize - 1]
     }
 }
 
+#[inline]
 fn bits(host: MacAddr) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[2..].copy_from_slice(&host.0);
-    u64::from_be_bytes(bytes)
+    let [a, b, rest @ ..] = host.0;
+    u64::from(u16::from_be_bytes([a, b])) << 32 | u64::from(u32::from_be_bytes(rest))
 }
 
 fn address(entry: u64) -> MacAddr {
     let [host @ .., _, _] = entry.to_be_bytes();
     MacAddr(host)
-}
-
-/// Where in a line a host is.
-///
-/// All entries are compared whichever it is: a jump that nobody can foresee costs more.
-#[inline]
-fn way_of(line: &Line, host: MacAddr) -> Option<usize> {
-    // Its entry has a place, whose lowest number is 1.
-    let lowest = (bits(host) << ADDRESS_SHIFT) + 1;
-    let is_of = |entry: u64| entry.wrapping_sub(lowest) < RECENT | PLACE;
-    let bit = |way: usize| u32::from(is_of(line[way])) << way;
-    let found = (0..WAYS).fold(0, |found, way| found | bit(way));
-    (found != 0).then(|| found.trailing_zeros() as usize)
 }
 
 #[cfg(test)]
@@ -231,6 +288,14 @@ mod tests {
         PortNo(u32::try_from(number % 23).unwrap() + 1)
     }
 
+    fn learn(hosts: &mut Hosts, host: MacAddr, port: PortNo) -> Option<PortNo> {
+        hosts.learn(host, hosts.secret.hash(host), port)
+    }
+
+    fn port_of(hosts: &Hosts, host: MacAddr) -> Option<PortNo> {
+        hosts.port_of(host, hosts.secret.hash(host))
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "safe code, and takes many minutes there")]
     fn hundred_thousand_hosts_are_all_known_however_their_addresses_are_chosen() {
@@ -240,9 +305,9 @@ mod tests {
                 let host = host(number.wrapping_mul(step) & 0xffff_ffff_ffff);
                 let before = model.insert(host, port(number));
                 let moved_from = before.filter(|before| *before != port(number));
-                assert_eq!(hosts.learn(host, port(number)), moved_from, "step {step:#x}");
+                assert_eq!(learn(&mut hosts, host, port(number)), moved_from, "step {step:#x}");
             }
-            let lost = model.iter().filter(|(host, port)| hosts.port_of(**host) != Some(**port));
+            let lost = model.iter().filter(|(host, port)| port_of(&hosts, **host) != Some(**port));
             assert_eq!(lost.count(), 0, "step {step:#x}");
         }
     }
@@ -250,14 +315,14 @@ mod tests {
     #[test]
     fn host_that_moves_and_port_that_goes() {
         let mut hosts = Hosts::new(Secret::new());
-        assert_eq!(hosts.learn(host(0), PortNo(7)), None, "the address of zeros is one too");
-        assert_eq!(hosts.learn(host(0), PortNo(7)), None);
-        assert_eq!(hosts.learn(host(0), PortNo(8)), Some(PortNo(7)));
-        assert_eq!(hosts.port_of(host(0)), Some(PortNo(8)));
-        hosts.learn(host(1), PortNo(7));
+        assert_eq!(learn(&mut hosts, host(0), PortNo(7)), None, "the address of zeros is one too");
+        assert_eq!(learn(&mut hosts, host(0), PortNo(7)), None);
+        assert_eq!(learn(&mut hosts, host(0), PortNo(8)), Some(PortNo(7)));
+        assert_eq!(port_of(&hosts, host(0)), Some(PortNo(8)));
+        learn(&mut hosts, host(1), PortNo(7));
         hosts.forget(PortNo(8));
         hosts.forget(PortNo(9));
-        assert_eq!((hosts.port_of(host(0)), hosts.port_of(host(1))), (None, Some(PortNo(7))));
+        assert_eq!((port_of(&hosts, host(0)), port_of(&hosts, host(1))), (None, Some(PortNo(7))));
     }
 
     #[test]
@@ -266,13 +331,13 @@ mod tests {
         let mut hosts = Hosts::new(Secret::new());
         let residents: Vec<MacAddr> = (0..1000).map(|number| host(1 << 40 | number)).collect();
         for number in 0..600_000_u64 {
-            hosts.learn(host(number), PortNo(1));
+            learn(&mut hosts, host(number), PortNo(1));
             // Each resident speaks once while a thousand strangers do.
             let resident = residents[usize::try_from(number % 1000).unwrap()];
-            hosts.learn(resident, PortNo(2));
+            learn(&mut hosts, resident, PortNo(2));
         }
         assert_eq!(hosts.lines.len(), MOST_LINES + NEAR - 1);
-        let kept = residents.iter().filter(|host| hosts.port_of(**host) == Some(PortNo(2)));
+        let kept = residents.iter().filter(|host| port_of(&hosts, **host) == Some(PortNo(2)));
         assert!(kept.count() > 990);
     }
 }

@@ -62,6 +62,7 @@ mod tests {
     fn each_switch_keeps_its_own_table_whatever_comes_and_goes() {
         const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
         let (mut switches, secret) = (Switches::default(), Secret::new());
+        let hash = secret.hash(HOST);
         let mut known = std::collections::BTreeMap::new();
         for step in 0..2000_u32 {
             let dpid = Dpid(u64::from(step) * 7919 % 31);
@@ -70,11 +71,11 @@ mod tests {
                 known.remove(&dpid);
             } else {
                 let hosts = switches.get_or_insert(dpid, || Hosts::new(secret.clone()));
-                assert_eq!(hosts.port_of(HOST), known.insert(dpid, PortNo(step)));
-                hosts.learn(HOST, PortNo(step));
+                assert_eq!(hosts.port_of(HOST, hash), known.insert(dpid, PortNo(step)));
+                hosts.learn(HOST, hash, PortNo(step));
             }
             let asked = Dpid(u64::from(step) * 104_729 % 37);
-            let port = switches.get(asked).and_then(|hosts| hosts.port_of(HOST));
+            let port = switches.get(asked).and_then(|hosts| hosts.port_of(HOST, hash));
             assert_eq!(port, known.get(&asked).copied());
         }
         switches.clear();

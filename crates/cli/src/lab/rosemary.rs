@@ -48,7 +48,7 @@ impl<'lab> Rosemary<'lab> {
         command.arg("up").args(args);
         let up = lab.start("rosemary", command)?;
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
-        rosemary.wait_for("Rosemary is up", Duration::from_secs(10), |status| {
+        rosemary.wait_for("Rosemary is up", Duration::from_secs(30), |status| {
             let services = &status.programs.services;
             let running = status.programs.kernel.state == State::Running
                 && services.iter().all(|service| service.state == State::Running)

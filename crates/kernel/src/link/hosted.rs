@@ -15,6 +15,7 @@ use sys::object::Object;
 use sys::ring::Room;
 use tracing::{debug, error, info, warn};
 
+use super::messages::Messages;
 use super::tracked::{Tracked, Verdict};
 use super::{Link, Place};
 use crate::control::AppId;
@@ -23,44 +24,6 @@ use crate::rate::Rate;
 
 /// Bytes of messages that an app can send in one batch.
 const MESSAGES: usize = 256 * 1024;
-
-/// What an app sent in one batch, in its order.
-#[derive(Debug, Default)]
-pub(crate) struct Messages {
-    /// As long as there is room; used to `used`.
-    bytes: Vec<u8>,
-    used: usize,
-    sent: Vec<Sent>,
-}
-
-/// One message: where it goes and where it is.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    dpid: u64,
-    epoch: u32,
-    start: usize,
-    end: usize,
-}
-
-impl Messages {
-    /// Each message with its datapath and epoch.
-    pub(crate) fn each(&mut self) -> impl Iterator<Item = (u64, u32, &mut [u8])> {
-        let mut rest = &mut self.bytes[..];
-        let mut at = 0;
-        self.sent.iter().map(move |sent| {
-            // They lie one behind the other.
-            let (_, from_start) = std::mem::take(&mut rest).split_at_mut(sent.start - at);
-            let (message, behind) = from_start.split_at_mut(sent.end - sent.start);
-            (rest, at) = (behind, sent.end);
-            (sent.dpid, sent.epoch, message)
-        })
-    }
-
-    fn clear(&mut self) {
-        self.used = 0;
-        self.sent.clear();
-    }
-}
 
 /// What the app's calls lead to.
 #[derive(Debug)]
@@ -76,23 +39,15 @@ struct KernelHost {
 
 impl Host for KernelHost {
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        let Messages { bytes, used, .. } = &mut self.messages;
-        bytes.get_mut(*used..*used + size)
+        self.messages.reserve(size)
     }
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        let Messages { bytes, used, sent } = &mut self.messages;
-        let (start, end) = (*used, *used + size);
-        if end > bytes.len() {
-            return false;
-        }
-        sent.push(Sent { dpid, epoch, start, end });
-        *used = end;
-        true
+        self.messages.commit(dpid, epoch, size)
     }
 
     fn room(&self) -> usize {
-        self.messages.bytes.len() - self.messages.used
+        self.messages.room()
     }
 
     fn band(&self) -> (u16, u16) {
@@ -152,7 +107,7 @@ impl Hosted {
             name: name.to_owned(),
             band,
             config: Box::default(),
-            messages: Messages { bytes: vec![0; MESSAGES], ..Messages::default() },
+            messages: Messages::with_room(MESSAGES),
             stopped: Vec::new(),
             lines: Rate::new(Instant::now()),
         };
@@ -215,7 +170,7 @@ impl Hosted {
         let KernelHost { messages: said, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;
-        if handled == 0 && count > 0 && said.sent.is_empty() {
+        if handled == 0 && count > 0 && said.is_empty() {
             return Err(format!("the app handled none of {count} records, though it had room"));
         }
         self.wake_at_ns = answer.wake_at_ns;
@@ -226,10 +181,10 @@ impl Hosted {
         });
         stopped.clear();
         std::mem::swap(messages, said);
-        if said.bytes.is_empty() {
-            said.bytes = vec![0; MESSAGES];
-        }
         said.clear();
+        if said.room() == 0 {
+            *said = Messages::with_room(MESSAGES);
+        }
         Ok(handled)
     }
 

@@ -27,11 +27,24 @@ impl Link {
         if record.buffer_id != u32::MAX {
             switch.given.note(record.buffer_id, self.slot);
         }
-        let mut words = record.words();
-        if owner(record.cookie) != self.app {
-            words[COOKIE_WORD] = u64::MAX;
-            return self.packet(switch, &words, record.data_offset, body, ticket);
+        if owner(record.cookie) == self.app {
+            return self.own_packet_in(switch, record, body, ticket);
         }
+        let mut words = record.words();
+        words[COOKIE_WORD] = u64::MAX;
+        self.packet(switch, &words, record.data_offset, body, ticket)
+    }
+
+    /// The same of one that a flow of the app's own has sent.
+    #[inline(never)]
+    fn own_packet_in(
+        &mut self,
+        switch: &mut Switch,
+        record: &Record,
+        body: &[u8],
+        ticket: Ticket,
+    ) -> bool {
+        let mut words = record.words();
         let cookie = record.cookie & OWN_BITS;
         words[COOKIE_WORD] = cookie;
         let mut own = std::mem::take(&mut self.own_packet);

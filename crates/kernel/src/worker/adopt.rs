@@ -21,6 +21,7 @@ use super::wires::Moved;
 use super::{CONNECTION, Command, Worker};
 use crate::connection::Connection;
 use crate::crew::{Head, Mail};
+use crate::link::Sent;
 
 /// Most connections of all workers, handshaking ones included.
 const MAX_CONNECTIONS: usize = 16 * 1024;
@@ -156,9 +157,8 @@ impl Worker {
                 // Every worker knows the same apps, by the time that one of them can speak.
                 let links = &self.dispatch.links;
                 let Some(index) = links.iter().position(|link| link.app == app) else { continue };
-                if let Err(why) = self.send(index, dpid, epoch, message, now) {
-                    self.refuse(index, dpid, epoch, why, message, now);
-                }
+                let sent = Sent { dpid, epoch, start: 0, end: message.len() };
+                self.send_run(index, &[sent], message, now);
             }
             mail.clear();
         }

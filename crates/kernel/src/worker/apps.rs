@@ -5,26 +5,20 @@ use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sdk::Refusal;
-use sys::ring::{DEFAULT_CAPACITY, Down, PeerFault};
+use sys::ring::{DEFAULT_CAPACITY, PeerFault};
 use tracing::{debug, warn};
 
-use super::filling::count_flows;
-use super::roster::Entry;
-use super::switches::table_miss;
 use super::{LINK, Notice, Worker};
-use crate::asked::Sender;
-use crate::check::{Allowed, Rights};
+use crate::check::Rights;
 use crate::control::AppId;
 use crate::link::Link;
 use crate::link::part::Part;
-use crate::occupancy;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
 use crate::rate::Rate;
-use crate::rewrite;
 
-/// Messages taken from one app per turn, so that a talkative app delays nobody else.
+/// Things that one app said that are taken per turn, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
 
 /// As many messages as a ring can hold: a process that the zone left behind may go on writing.
@@ -40,19 +34,17 @@ impl Worker {
         }
     }
 
-    fn hear(&mut self, index: usize, takes: usize, now: Instant) -> Result<(), PeerFault> {
-        let mut copy = std::mem::take(&mut self.scratch);
+    fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
+        let mut heard = std::mem::take(&mut self.heard);
         let mut verdicts = std::mem::take(&mut self.verdicts);
-        let mut result = Ok(());
-        for _ in 0..takes {
-            match self.dispatch.links[index].take(&mut copy, &mut verdicts) {
-                Ok(Some(Down::Send { epoch, dpid, .. })) => {
-                    if let Err(why) = self.send(index, dpid, epoch, &mut copy, now) {
-                        self.refuse(index, dpid, epoch, why, &copy, now);
-                    }
-                }
-                Ok(Some(Down::Stop(_) | Down::Done(_))) => {}
-                Ok(None) => break,
+        let (mut left, mut result) = (most, Ok(()));
+        while left > 0 {
+            let gathered = self.dispatch.links[index].gather(&mut heard, &mut verdicts);
+            // What it said before it lied is taken all the same.
+            self.send_all(index, &mut heard, now);
+            match gathered {
+                Ok(0) => break,
+                Ok(taken) => left = left.saturating_sub(taken),
                 Err(fault) => {
                     result = Err(fault);
                     break;
@@ -61,90 +53,8 @@ impl Worker {
         }
         self.dispatch.links[index].release();
         self.dispatch.verdicts(index, &mut verdicts);
-        (self.scratch, self.verdicts) = (copy, verdicts);
+        (self.heard, self.verdicts) = (heard, verdicts);
         result
-    }
-
-    /// Checks a message of an app and appends it to what goes to its switch.
-    pub(super) fn send(
-        &mut self,
-        index: usize,
-        dpid: u64,
-        epoch: u32,
-        message: &mut [u8],
-        now: Instant,
-    ) -> Result<(), Refusal> {
-        let Some(Entry { key, .. }) = self.roster.find(dpid) else {
-            return self.forward(index, dpid, epoch, message);
-        };
-        let connection = &mut self.connections[key];
-        let full = connection.is_full();
-        let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
-        if switch.epoch != epoch {
-            return Err(Refusal::Epoch);
-        }
-        let version = switch.version;
-        let link = &mut self.dispatch.links[index];
-        let was_given = |buffer| switch.given.has(buffer, index);
-        let allowed = link.rights.check(version, message, was_given)?;
-        let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
-        let asks = match allowed {
-            Allowed::Request(expects) => Some(expects),
-            _ => None,
-        };
-        let adds = match allowed {
-            Allowed::FlowMod { .. } => occupancy::adds(version, message),
-            _ => None,
-        };
-        let most = link.policy.flows;
-        let why_not = if full {
-            Some(Refusal::Full)
-        } else if adds.is_some() && !switch.occupancy.has_room(index, most) {
-            Some(Refusal::Flows)
-        } else if asks.is_some() && !connection.asked.has_room(sender) {
-            Some(Refusal::Unanswered)
-        } else if !link.spent.spend(allowed, link.policy.quota, now) {
-            Some(Refusal::Quota)
-        } else {
-            None
-        };
-        if let Some(why_not) = why_not {
-            rewrite::own_words(version, message); // as the app wrote it
-            if why_not == Refusal::Flows {
-                count_flows(connection, (index, link.app), most, now);
-            }
-            return Err(why_not);
-        }
-        if let Some(table) = adds {
-            switch.added(index, table);
-        }
-        match allowed {
-            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
-                switch.counters.flow_mods += 1;
-            }
-            Allowed::PacketOut => switch.counters.packet_outs += 1,
-            Allowed::Request(_) | Allowed::Experimenter => {}
-        }
-        // Transaction ids are the kernel's: two apps may choose the same.
-        let xid = connection.session.xid();
-        rewrite::set_xid(message, xid);
-        connection.asked.sent(xid, sender);
-        if let Some(expects) = asks {
-            connection.asked.asks(xid, sender, expects, now);
-        }
-        connection.out.extend_from_slice(message);
-        if allowed == (Allowed::FlowMod { sweeps: true }) {
-            let xid = connection.session.xid();
-            table_miss(version, xid, &mut connection.out);
-        }
-        if adds.is_some() {
-            count_flows(connection, (index, link.app), most, now);
-        }
-        if !connection.dirty {
-            connection.dirty = true;
-            self.dirty.push(key);
-        }
-        Ok(())
     }
 
     pub(super) fn refuse(

@@ -91,11 +91,7 @@ impl Worker {
         let called = link.call(now_ns(), &mut messages, &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
-            for (dpid, epoch, message) in messages.each() {
-                if let Err(why) = self.send(index, dpid, epoch, message, now) {
-                    self.refuse(index, dpid, epoch, why, message, now);
-                }
-            }
+            self.send_all(index, &mut messages, now);
             self.dispatch.verdicts(index, &mut verdicts);
         }
         (self.messages, self.verdicts) = (messages, verdicts);

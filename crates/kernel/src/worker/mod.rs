@@ -15,12 +15,13 @@ mod apps;
 mod filling;
 mod flows;
 mod hosted;
+mod rates;
 mod reading;
 mod roster;
+mod sending;
 mod switches;
 mod wires;
 
-use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
@@ -30,20 +31,21 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use sdk::Refusal;
 use slab::Slab;
 use sys::flight::Seat;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input, Peer};
-use crate::control::{App, AppId};
+use crate::control::App;
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
-use crate::link::{Messages, Verdict};
-use crate::rate::Rate;
+use crate::link::{Messages, Sent, Verdict};
 use crate::tls::Entrance;
 
 use self::adopt::most_connections;
+use self::rates::Rates;
 use self::reading::Ready;
 use self::roster::Roster;
 
@@ -124,25 +126,14 @@ pub struct Worker {
     verdicts: Vec<Verdict>,
     /// Those of the app in this process that was called last.
     messages: Messages,
+    /// Those of the zone that was heard last.
+    heard: Messages,
+    /// Those of one switch that must not go out.
+    refused: Vec<(Sent, Refusal)>,
     /// Where turns are noted, and which app in this process is being called.
     seat: Option<Seat>,
     next_tick: Instant,
     rates: Rates,
-}
-
-/// One for each kind of event that outsiders can repeat.
-#[derive(Debug)]
-struct Rates {
-    accepted: Rate,
-    not_accepted: Rate,
-    connected: Rate,
-    ports: Rate,
-    closed: Rate,
-    disconnected: Rate,
-    /// For each app: none can hide another's offences behind a flood of its own.
-    refused: HashMap<AppId, Rate>,
-    errors: Rate,
-    malformed: Rate,
 }
 
 impl Worker {
@@ -166,7 +157,6 @@ impl Worker {
             epoll::add(&epoll, listener, data, EventFlags::IN)?;
         }
         let now = Instant::now();
-        let rate = || Rate::new(now);
         let mut worker = Self {
             epoll,
             listeners,
@@ -186,19 +176,11 @@ impl Worker {
             scratch: Vec::new(),
             verdicts: Vec::new(),
             messages: Messages::default(),
+            heard: Messages::default(),
+            refused: Vec::new(),
             seat: apps.seat,
             next_tick: now + TICK,
-            rates: Rates {
-                accepted: rate(),
-                not_accepted: Rate::seldom(now),
-                connected: rate(),
-                ports: rate(),
-                closed: rate(),
-                disconnected: rate(),
-                refused: HashMap::new(),
-                errors: rate(),
-                malformed: rate(),
-            },
+            rates: Rates::new(now),
             wires,
         };
         for Known { app: App { app, name, policy, .. }, object } in apps.apps {

@@ -180,7 +180,7 @@ fn amount(limit: Limit, value: &Value<'_>, least: u64, most: u64) -> Option<u64>
 }
 
 /// `64 MiB` and the like.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|char: char| !char.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let unit: u64 = match unit.trim_start_matches(' ') {

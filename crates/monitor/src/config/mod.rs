@@ -12,6 +12,7 @@ mod band;
 pub(crate) mod fs_read;
 mod limits;
 mod manifest;
+mod quotas;
 mod rights;
 mod trust;
 mod value;
@@ -25,12 +26,14 @@ use std::time::Duration;
 use kernel::control::Plain;
 use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
+use services::control::Quotas;
 use toml::de::DeTable;
 
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub(crate) use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
 pub use trust::{TRUST_KEYS, TooMuch, Trust};
@@ -55,7 +58,7 @@ pub const DEFAULT_APP: &str = "learning-switch";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 4] = ["controller", "zones", "trust", "app"];
+pub const TOP_KEYS: [&str; 6] = ["controller", "zones", "storage", "log", "trust", "app"];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 6] =
@@ -86,6 +89,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How much of a wall there must be around each app.
     pub require: Require,
+    /// How much services keep.
+    pub quotas: Quotas,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
     /// What a call of an app may last, in processor time.
@@ -184,6 +189,7 @@ impl Config {
             config.require = require.unwrap_or_default();
             config.hang = app::hang(zones)?;
         }
+        config.quotas = quotas::read(&top)?;
         if let Some(value) = top.get("trust") {
             config.trust = trust::read(value, text)?;
         }

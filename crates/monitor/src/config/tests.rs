@@ -266,9 +266,10 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
     let config = parse(&text).unwrap();
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
+    assert_eq!(config.quotas, Quotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys = keys.chain(&LIMITS_KEYS);
+    let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
     for key in keys {
         let given = text
             .lines()
@@ -281,7 +282,7 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
 fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../../docs/configuration.md");
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys = keys.chain(&LIMITS_KEYS);
+    let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
     for name in keys.copied().chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
         assert!(
             manual.contains(&format!("| `{name}` |")),

@@ -4,6 +4,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use kernel::control::Request;
+use services::control::LogRight;
 use sys::channel::{Channel, ChannelError};
 use tracing::debug;
 
@@ -32,6 +33,12 @@ impl House {
                     debug!(why, "could not connect an operator to the kernel");
                     self.reception.answer(id, &Tell::Unavailable { why }, &[]);
                 }
+            },
+            Ask::Log => match self.connect_to_log("operator", LogRight::Read) {
+                Ok(operators_end) => {
+                    self.reception.answer(id, &Tell::Log, &[operators_end.as_fd()]);
+                }
+                Err(why) => self.reception.answer(id, &Tell::Unavailable { why }, &[]),
             },
         }
     }

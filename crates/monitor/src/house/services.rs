@@ -1,34 +1,56 @@
 //! The services in the loop: which there are, and who is connected to them.
 
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use sdk::services::Service as Kind;
+use services::control::{Client, LogRight, Quotas, Rights};
+use services::kind::Kind;
 use sys::packets::Packets;
 use tracing::{error, warn};
 
 use super::{House, MESSAGES_PER_TURN, Source};
 use crate::choice::App;
 use crate::error::StartError;
+use crate::journal::Nonsense;
 use crate::places::Places;
+use crate::program::Program;
 use crate::service::{Heard, Service};
+use crate::supervise::State;
 use crate::usage::Keeper;
 use crate::users::Users;
 use crate::wall::Require;
 
-/// The services that apps name.
-pub(super) fn needed<'a>(
-    apps: impl Iterator<Item = &'a App>,
-    places: &Places,
-    users: Users,
-    wall: Option<Require>,
-    state_dir: &Path,
-    keeper: &Arc<Keeper>,
-) -> Result<Vec<Service>, StartError> {
-    let named: Vec<Kind> = apps.flat_map(|app| app.services.iter().copied()).collect();
-    let needed = Kind::ALL.into_iter().filter(|kind| named.contains(kind));
-    needed.map(|kind| Service::new(kind, places, users, wall, state_dir, keeper)).collect()
+/// What the log has for what comes last, before all of us end.
+const LAST_LINES: Duration = Duration::from_millis(600);
+
+/// What there is to say of services before they are started.
+#[derive(Debug)]
+pub(crate) struct Services {
+    /// Where they keep what they keep.
+    pub(crate) state_dir: PathBuf,
+    /// How much of it.
+    pub(crate) quotas: Quotas,
+}
+
+impl Services {
+    /// The log, and those that apps name.
+    pub(super) fn needed<'a>(
+        &self,
+        apps: impl Iterator<Item = &'a App>,
+        places: &Places,
+        users: Users,
+        wall: Option<Require>,
+        keeper: &Arc<Keeper>,
+    ) -> Result<Vec<Service>, StartError> {
+        let named: Vec<_> = apps.flat_map(|app| app.services.iter().copied()).collect();
+        let needed = Kind::ALL.into_iter().filter(|kind| match kind {
+            Kind::Log => true,
+            Kind::ForApps(service) => named.contains(service),
+        });
+        needed.map(|kind| Service::new(kind, places, users, wall, self, keeper)).collect()
+    }
 }
 
 impl House {
@@ -40,6 +62,8 @@ impl House {
                 service.start(now);
             }
         }
+        self.journal.attend(now);
+        self.stop_log(now);
     }
 
     /// A service has something to say, or has ended.
@@ -62,6 +86,9 @@ impl House {
                     && service.program.reap(now).is_some()
                 {
                     service.refusals.over();
+                    if service.kind == Kind::Log {
+                        self.journal.disconnect();
+                    }
                 }
             }
         }
@@ -73,6 +100,7 @@ impl House {
             match service.hear(now) {
                 Heard::Nothing => return,
                 Heard::Something => {}
+                Heard::Ready if service.kind == Kind::Log => self.connect_journal(now),
                 Heard::Ready => {
                     (0..self.zones.len()).for_each(|zone| self.connect(zone, i));
                 }
@@ -85,18 +113,94 @@ impl House {
         (0..self.services.len()).for_each(|service| self.connect(zone, service));
     }
 
+    /// Somebody's end of a new connection to the log.
+    pub(super) fn connect_to_log(
+        &mut self,
+        name: &str,
+        right: LogRight,
+    ) -> Result<OwnedFd, String> {
+        let log = self.log().ok_or("there is no log")?;
+        log.must_be_ready()?;
+        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
+        let rights = Rights { log: Some(right), ..Rights::default() };
+        log.admit(Client { app: 0, name: name.into(), rights }, &theirs.into_fd());
+        Ok(ours.into_fd())
+    }
+
+    /// The log is there: what waits goes to it.
+    fn connect_journal(&mut self, now: Instant) {
+        match self.connect_to_log("monitor", LogRight::Write) {
+            Ok(socket) => self.journal.connect(Packets::from_fd(socket), now),
+            Err(why) => self.kill_log(&format!("it could not be connected: {why}")),
+        }
+    }
+
+    /// The log has answered.
+    pub(super) fn hear_journal(&mut self, now: Instant) {
+        if self.journal.hear(now) == Err(Nonsense) {
+            self.journal.disconnect();
+            self.kill_log("it answered what was not asked");
+        }
+    }
+
+    fn log(&mut self) -> Option<&mut Service> {
+        self.services.iter_mut().find(|service| service.kind == Kind::Log)
+    }
+
+    fn kill_log(&mut self, why: &str) {
+        if let Some(log) = self.log() {
+            log.program.kill(why);
+        }
+    }
+
+    /// Stops the log behind all others, when it has kept what they said last, or when it gets late.
+    fn stop_log(&mut self, now: Instant) {
+        let Some(over_at) = self.over_at else { return };
+        let alone = self.all_but_log_stopped();
+        if alone {
+            self.journal.hurry(now);
+        }
+        let ends = (alone && self.journal.is_done()) || over_at <= now + LAST_LINES;
+        let Some(log) = self.log() else { return };
+        match log.program.supervision().state() {
+            State::Stopping if over_at <= now + LAST_LINES / 2 => {
+                log.program.kill("it did not end in time");
+            }
+            State::Stopped | State::Stopping => {}
+            _ if ends => log.stop(now),
+            _ => {}
+        }
+    }
+
+    /// Whether nothing runs, but the log perhaps.
+    fn all_but_log_stopped(&self) -> bool {
+        let services = self.services.iter().filter(|service| service.kind != Kind::Log);
+        let services = services.map(|service| &service.program);
+        let mut all = self.zones.iter().map(|zone| &zone.program).chain(services);
+        let stopped = |program: &Program| program.supervision().state() == State::Stopped;
+        stopped(&self.kernel) && all.all(stopped)
+    }
+
+    /// When [`stop_log`](Self::stop_log) has something to do, if nothing happens before.
+    pub(super) fn log_due(&self, now: Instant) -> impl Iterator<Item = Instant> {
+        let before = [LAST_LINES, LAST_LINES / 2];
+        let due = before.into_iter().filter_map(|before| self.over_at?.checked_sub(before));
+        due.filter(move |at| now < *at)
+    }
+
     /// Connects an app and a service, if the one names the other and both are there.
     fn connect(&mut self, zone: usize, service: usize) {
         let (zone, service) = (self.zones.get_mut(zone), self.services.get_mut(service));
         let (Some(zone), Some(service)) = (zone, service) else { return };
-        if !zone.names(service.kind) || !zone.is_loaded() || !service.is_ready() {
+        let Kind::ForApps(kind) = service.kind else { return };
+        if !zone.names(kind) || !zone.is_loaded() || !service.is_ready() {
             return;
         }
         let (app, service_name) = (zone.name.as_str(), service.kind.name());
         match Packets::pair() {
             Ok((apps_end, services_end)) => {
                 service.admit(zone.client(), &services_end.into_fd());
-                zone.give_service(service.kind, &apps_end.into_fd());
+                zone.give_service(kind, &apps_end.into_fd());
             }
             Err(error) => {
                 let hint = "start the app again when there are descriptors";

@@ -32,6 +32,10 @@ impl House {
             ..Sample::default()
         });
         self.own_meter.look(now, own);
+        for service in &mut self.services {
+            let sample = service.program.sample();
+            service.meter.look(now, sample); // as with the kernel
+        }
         let mut counters = std::mem::take(&mut self.counters);
         counters.ask(|| self.connect_to_kernel());
         self.counters = counters;
@@ -61,13 +65,19 @@ impl House {
             restarts: supervision.restarts(),
             ..of("kernel", "kernel", supervision.state(), &self.kernel_meter)
         };
+        let services = self.services.iter().map(|service| {
+            let supervision = service.program.supervision();
+            let usage = of(service.kind.name(), "service", supervision.state(), &service.meter);
+            let restarts = supervision.restarts();
+            ProgramUsage { pid: service.program.pid(), restarts, ..usage }
+        });
         let zones = self.zones.iter().map(|zone| {
             let kind = if zone.is_for_kernel() { "kernel app" } else { "app" };
             let (pid, state, restarts) = zone.runs_as(self.kernel.pid(), supervision.state());
             let usage = of(&zone.name, kind, state, &zone.meter);
             ProgramUsage { pid, restarts, ..usage }
         });
-        [monitor, kernel].into_iter().chain(zones).collect()
+        [monitor, kernel].into_iter().chain(services).chain(zones).collect()
     }
 }
 

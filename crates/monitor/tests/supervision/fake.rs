@@ -1,4 +1,4 @@
-//! Plays the kernel or a zone for the monitor's tests, well or badly.
+//! Plays the kernel, the log or a zone for the monitor's tests, well or badly.
 //!
 //! The programs that the monitor finds are scripts that execute this test program again, with one
 //! ignored test's name and the variable [`NAME`]. How it plays, the file `<name>.play` beside the
@@ -15,10 +15,14 @@ use std::sync::OnceLock;
 use kernel::control::{Answer as KernelAnswer, App, Host, Request as KernelRequest, worker_name};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
+use sdk::services::REQUEST_HEAD;
 use serde::de::DeserializeOwned;
+use services::control::{Answer as Done, Request as Order};
+use services::log::messages::{Answer as Kept, Request as Log};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
 use sys::flight::Recorder;
+use sys::packets::Packets;
 use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
 
 /// The script that stands for the program.
@@ -45,13 +49,17 @@ pub(crate) fn link(tmp: &Path, path: &Path) {
 }
 
 #[test]
-#[ignore = "executed by the other tests, to play the kernel or a zone"]
+#[ignore = "executed by the other tests, to play the kernel, the log or a zone"]
 fn play() {
     let Some(name) = std::env::var_os(NAME).map(PathBuf::from) else { return };
     sys::process::split_off_init().unwrap();
     let play = fs::read_to_string(name.with_extension("play")).unwrap_or_default();
     let fake = Fake { play, monitor: Channel::from_stdin().unwrap(), name };
-    if fake.name.ends_with("rosemary-kernel") { fake.kernel() } else { fake.zone() }
+    match fake.name.file_name().and_then(|name| name.to_str()) {
+        Some("rosemary-kernel") => fake.kernel(),
+        Some("rosemary-log") => fake.log(),
+        _ => fake.zone(),
+    }
 }
 
 /// Writes to standard error, whether it is read or not.
@@ -94,6 +102,35 @@ impl Fake {
             fs::write(play, "well").unwrap();
         }
         told
+    }
+
+    /// A log that takes everything and keeps nothing.
+    fn log(&self) {
+        let mut client = None;
+        let mut kept = 0;
+        loop {
+            let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];
+            fds.extend(client.iter().map(|it| PollFd::new(it, PollFlags::IN)));
+            poll(&mut fds, None).unwrap();
+            match self.monitor.receive() {
+                Ok((Order::Start { .. }, _)) => self.monitor.send(&Done::Ready, &[]).unwrap(),
+                Ok((Order::Client(_), fds)) => {
+                    client = fds.into_iter().next().map(Packets::from_fd);
+                }
+                Err(ChannelError::WouldBlock) => {}
+                Ok((Order::Stop, _)) | Err(_) => return,
+            }
+            let mut room = vec![0; 64 * 1024];
+            let Some(Ok((size, _))) = client.as_ref().map(|it| it.receive(&mut room)) else {
+                continue;
+            };
+            let (id, request) = room[..size].split_at(REQUEST_HEAD);
+            if let Log::Keep(lines) = serde_json::from_slice(request).unwrap() {
+                kept += lines.len() as u64;
+            }
+            let answer = serde_json::to_vec(&Kept::Next(kept)).unwrap();
+            client.as_ref().unwrap().send(&[id, &[0], &answer].concat()).unwrap();
+        }
     }
 
     fn kernel(&self) {

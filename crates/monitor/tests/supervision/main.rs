@@ -40,6 +40,7 @@ impl House {
         let monitor = env!("CARGO_BIN_EXE_rosemary-monitor");
         fake::link(tmp, &dir.path().join("rosemary-kernel"));
         fake::link(tmp, &dir.path().join("rosemary-zone"));
+        fake::link(tmp, &dir.path().join("rosemary-log"));
         fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();
         fs::create_dir(dir.path().join("examples")).unwrap();
         fs::write(dir.path().join("examples/liblearning_switch.so"), "an object").unwrap();

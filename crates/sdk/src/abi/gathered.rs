@@ -1,6 +1,8 @@
 //! Records for an application in the caller's own process, from when they are written until the
 //! application has handled them.
 
+use sys::ring::last_word;
+
 use super::{MAX_BATCH, Record, Words};
 
 const WORD: usize = size_of::<u64>();
@@ -42,16 +44,24 @@ impl<T> Gathered<T> {
         let start = self.words.len();
         let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
         let (words, tail) = body.as_chunks::<WORD>();
-        self.words.reserve(head.len() + words.len() + 1);
-        let [first, others @ ..] = *head;
-        self.words.push(first >> 32 << 32 | size_in_head);
-        self.words.extend(others);
-        self.words.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
-        if !tail.is_empty() {
-            let mut last = [0; WORD];
-            last[..tail.len()].copy_from_slice(tail);
-            self.words.push(u64::from_ne_bytes(last));
+        let count = head.len() + words.len() + usize::from(!tail.is_empty());
+        // Room is looked for once, and not for each word.
+        self.words.reserve(count);
+        let room = &mut self.words.spare_capacity_mut()[..count];
+        let (to_head, to_body) = room.split_at_mut(head.len());
+        for (to, word) in to_head.iter_mut().zip(head) {
+            to.write(*word);
         }
+        to_head[0].write(head[0] >> 32 << 32 | size_in_head);
+        for (to, word) in to_body.iter_mut().zip(words) {
+            to.write(u64::from_ne_bytes(*word));
+        }
+        if let (Some(last), Some(to)) = (last_word(body), to_body.last_mut()) {
+            to.write(last);
+        }
+        // SAFETY: there is capacity for `count` more, and each was written above: the head's, one for
+        // each whole word of the body, and one for what is left of it.
+        unsafe { self.words.set_len(start + count) };
         self.places.push(Place { start, size, with });
     }
 

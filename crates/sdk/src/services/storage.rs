@@ -89,7 +89,7 @@ pub enum Refused {
     #[error("not a request: a key has 1 to {LONGEST_KEY} bytes, a value {LONGEST_VALUE} at most")]
     Malformed = 2,
     /// The namespace has as many bytes or keys as it may.
-    #[error("the namespace has as many bytes or keys as it may have")]
+    #[error("the namespace has as many bytes or keys as the operator's [storage] allows")]
     Quota = 3,
     /// The disk is full.
     #[error("the disk is full")]

@@ -16,8 +16,8 @@ use sys::jail::Limits;
 use sys::jail::seccomp::Kind;
 
 use crate::clients::{Asked, ClientId, Clients, Reply};
-use crate::control::Host;
-use crate::run::{Needs, Service};
+use crate::control::{Host, Quotas};
+use crate::run::{Needs, OpenError, Service};
 
 /// Connections that are being made for one client.
 const PER_CLIENT: usize = 4;
@@ -79,7 +79,7 @@ impl Service for Broker {
         Needs { kind: Kind::Broker, network: true, read, limits }
     }
 
-    fn open(_file: Option<OwnedFd>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn open(_file: Option<OwnedFd>, _quotas: Quotas) -> Result<Self, OpenError> {
         let (bell, ringer) = Doorbell::new()?;
         let (underway, threads) = (Vec::new(), 0);
         Ok(Self { bell, ringer: Ringer::from_fd(ringer), made: channel(), underway, threads })

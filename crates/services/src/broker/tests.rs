@@ -24,7 +24,7 @@ fn bench(hosts: &[(&str, u16)]) -> Bench {
     let (app, theirs) = Packets::pair().unwrap();
     let mut clients = Clients::default();
     let client = clients.add(Client { app: 1, name: "app".into(), rights }, theirs.into_fd());
-    Bench { broker: Broker::open(None).unwrap(), clients, client, app }
+    Bench { broker: Broker::open(None, Quotas::default()).unwrap(), clients, client, app }
 }
 
 impl Bench {

@@ -5,13 +5,8 @@
 //! with others on a list of operations, and lets each apply it.
 
 use sdk::services::storage::Expect;
-use thiserror::Error;
 
-/// Bytes of keys and values in one namespace, at most.
-pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
-
-/// Keys in one namespace, at most.
-pub const MOST_KEYS: u64 = 100_000;
+use crate::disk::DiskError;
 
 /// What is to be done, in the namespace of the app with the number `space`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +65,12 @@ pub enum Outcome {
     Keys(Vec<u8>),
 }
 
-/// Why none of the operations was done.
-#[derive(Debug, Error)]
-pub enum EngineError {
-    /// There is no room.
-    #[error("the disk is full; make room where Rosemary's state is")]
-    DiskFull,
-    /// The disk does not work, or what is on it is damaged.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// Keeps values.
 pub trait Engine {
     /// Carries out operations in this order; what they changed is on the disk when it returns. One
     /// outcome for each.
     ///
     /// # Errors
-    /// [`EngineError`]: none of them has changed anything.
-    fn run(&mut self, ops: &[Op<'_>]) -> Result<Vec<Outcome>, EngineError>;
+    /// [`DiskError`]: none of them has changed anything.
+    fn run(&mut self, ops: &[Op<'_>]) -> Result<Vec<Outcome>, DiskError>;
 }

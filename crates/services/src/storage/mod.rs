@@ -16,11 +16,13 @@ use sys::jail::Limits;
 use sys::jail::seccomp::Kind;
 use tracing::error;
 
-use self::engine::{Engine, EngineError, Op, Outcome};
+use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
 use crate::clients::{Asked, ClientId, Clients, Reply};
+use crate::control::Quotas;
+use crate::disk::DiskError;
 use crate::rate::Rate;
-use crate::run::{Needs, Service};
+use crate::run::{Needs, OpenError, Service};
 
 /// Watches of one client.
 const MOST_WATCHES: usize = 16;
@@ -65,9 +67,9 @@ impl Service for Storage {
         Needs { kind: Kind::Storage, network: false, read: Vec::new(), limits }
     }
 
-    fn open(file: Option<OwnedFd>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
         let file = file.ok_or("it was given no file")?;
-        Ok(Self::of(Redb::open(File::from(file))?))
+        Ok(Self::of(Redb::open(File::from(file), quotas)?))
     }
 
     fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
@@ -139,6 +141,8 @@ impl<E: Engine> Storage<E> {
                     }
                     (Some(Outcome::OverQuota), _) => {
                         answer(Answer::Refused(Refused::Quota), false);
+                        let quota = "[storage] bytes-per-app or keys-per-app";
+                        clients.record_refusal(client, "keeping more than its quota", quota);
                     }
                     (Some(Outcome::Keys(body)), _) => {
                         clients.answer(Reply { client, id, more: false, body: &body });
@@ -161,15 +165,15 @@ impl<E: Engine> Storage<E> {
     }
 
     /// The engine could not: what the apps are told.
-    fn failed(&mut self, error: &EngineError) -> Refused {
+    fn failed(&mut self, error: &DiskError) -> Refused {
         if let Some(left_out) = self.failures.admit(Instant::now()) {
             let left_out = (left_out > 0).then_some(left_out);
             let hint = "nothing of it was written; what was acknowledged before is kept";
             error!(%error, left_out, hint, "could not write to the disk");
         }
         match error {
-            EngineError::DiskFull => Refused::DiskFull,
-            EngineError::Failed(_) => Refused::Failed,
+            DiskError::Full => Refused::DiskFull,
+            DiskError::Failed(_) => Refused::Failed,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::fs::File;
 use sdk::services::storage::Expect;
 use sys::packets::Packets;
 
-use super::engine::MOST_BYTES;
 use super::*;
 use crate::control::{Client, Namespace, Rights};
 
@@ -19,7 +18,7 @@ struct Bench {
 /// Apps `a` (1) and `b` (2); `b` may do `read` and `write` in `a`'s namespace.
 fn bench(read: bool, write: bool) -> Bench {
     let file: File = tempfile::tempfile().unwrap();
-    let storage = Storage::of(Redb::open(file).unwrap());
+    let storage = Storage::of(Redb::open(file, Quotas::default()).unwrap());
     let mut clients = Clients::default();
     let granted = Namespace { name: "a".into(), app: 1, read, write };
     let rights = [vec![], vec![granted]];
@@ -148,7 +147,7 @@ fn nonsense_and_too_much_are_refused_each_with_its_reason() {
     assert_eq!(bench.told(0), Some((1, false, malformed)));
     let value = vec![0; 32 * 1024];
     let mut refused = false;
-    for key in 0..=MOST_BYTES / value.len() as u64 {
+    for key in 0..=Quotas::default().storage_bytes / value.len() as u64 {
         let key = key.to_be_bytes();
         let request =
             Request::Put { namespace: "", key: &key, expect: Expect::Anything, value: &value };
@@ -162,8 +161,8 @@ fn nonsense_and_too_much_are_refused_each_with_its_reason() {
 struct Full;
 
 impl Engine for Full {
-    fn run(&mut self, _: &[Op<'_>]) -> Result<Vec<Outcome>, EngineError> {
-        Err(EngineError::DiskFull)
+    fn run(&mut self, _: &[Op<'_>]) -> Result<Vec<Outcome>, DiskError> {
+        Err(DiskError::Full)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
-    Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size, offset,
+    Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, last_word, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView, fence};
 
@@ -144,14 +145,12 @@ impl KernelEnd {
         }
         let first = head[0] >> 32 << 32 | u64::from(to_u32(size));
         to_head[0].store(first, Ordering::Relaxed);
-        let (words, tail) = body.as_chunks::<WORD>();
+        let (words, _) = body.as_chunks::<WORD>();
         for (to, word) in to_body.iter().zip(words) {
             to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-        if let (false, Some(to)) = (tail.is_empty(), to_body.last()) {
-            let mut last = [0; WORD];
-            last[..tail.len()].copy_from_slice(tail);
-            to.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        if let (Some(last), Some(to)) = (last_word(body), to_body.last()) {
+            to.store(last, Ordering::Relaxed);
         }
         self.written += place.size as u64;
         self.outstanding += 1;
@@ -170,7 +169,7 @@ impl KernelEnd {
         self.down.load(ASLEEP) == FOR_RECORDS
     }
 
-    /// Takes the next down record, its message copied into `out`; `None` if there is none.
+    /// Takes the next down record, its message appended to `out`; `None` if there is none.
     ///
     /// # Errors
     /// [`PeerFault`]: the zone lied.
@@ -207,8 +206,9 @@ impl KernelEnd {
                     self.next += u64::from(first.size.next_multiple_of(8));
                     let epoch = low_half(self.down.load(start + 1));
                     let dpid = self.down.load(start + 2);
+                    let before = out.len();
                     self.copy_down(start + 3, first.size as usize - SEND_HEAD, out);
-                    return Ok(Some(Down::Send { epoch, dpid, message: out }));
+                    return Ok(Some(Down::Send { epoch, dpid, message: &out[before..] }));
                 }
                 STOP | DONE => {
                     check(VERDICT, to_u32(VERDICT).min(most))?;
@@ -329,12 +329,15 @@ impl KernelEnd {
 
     fn copy_down(&self, start: usize, size: usize, out: &mut Vec<u8>) {
         let words = &self.down.words()[start..start + size.div_ceil(WORD)];
-        // Grown in whole words and cut to the size last; what it held before is written over.
-        out.resize(words.len() * WORD, 0);
-        for (to, word) in out.as_chunks_mut::<WORD>().0.iter_mut().zip(words) {
-            *to = word.load(Ordering::Relaxed).to_ne_bytes();
+        out.reserve(words.len() * WORD);
+        let end = out.len() + size;
+        let room = out.spare_capacity_mut().as_chunks_mut::<WORD>().0;
+        for (to, word) in room.iter_mut().zip(words) {
+            *to = word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
         }
-        out.truncate(size);
+        // SAFETY: there is capacity for all the words, each was written, and `size` is no more than
+        // their bytes.
+        unsafe { out.set_len(end) };
     }
 
     fn free(&self) -> usize {
@@ -362,4 +365,21 @@ fn to_u32_saturating(size: u64) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "the low half is the field")]
 fn low_half(word: u64) -> u32 {
     word as u32
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_word_is_what_is_left_with_zeros_behind_it() {
+        let bytes: Vec<u8> = (1..=20).collect();
+        for size in 0..bytes.len() {
+            let (_, tail) = bytes[..size].as_chunks::<8>();
+            let mut word = [0; 8];
+            word[..tail.len()].copy_from_slice(tail);
+            let expected = (!tail.is_empty()).then(|| u64::from_ne_bytes(word));
+            assert_eq!(last_word(&bytes[..size]), expected, "{size}");
+        }
+    }
 }

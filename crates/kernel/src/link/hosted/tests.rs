@@ -7,6 +7,7 @@ use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
 use sdk::{App, Event, Network, PacketIn};
 
+use super::super::messages::Sent;
 use super::*;
 use crate::control::AppId;
 use crate::crew::idle;
@@ -82,11 +83,12 @@ impl Bench {
 
     /// The packets that were sent.
     fn sent(&mut self) -> Vec<u8> {
-        let packet = |(dpid, epoch, message): (u64, u32, &mut [u8])| {
-            assert_eq!((dpid, epoch), (7, 1));
-            openflow::PacketOut::decode(message).unwrap().data[0]
+        let (sent, bytes) = self.messages.parts();
+        let packet = |sent: &Sent| {
+            assert_eq!((sent.dpid, sent.epoch), (7, 1));
+            openflow::PacketOut::decode(&bytes[sent.start..sent.end]).unwrap().data[0]
         };
-        self.messages.each().map(packet).collect()
+        sent.iter().map(packet).collect()
     }
 }
 
@@ -139,7 +141,7 @@ fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice
         assert!(bench.link.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
     let Place::Here(hosted) = &mut bench.link.place else { unreachable!() };
-    hosted.app.host().messages.bytes.truncate(30_000);
+    hosted.app.host().messages = Messages::with_room(30_000);
     while bench.link.waiting_here() > 0 {
         bench.call().unwrap();
         sent.extend(bench.sent());
@@ -148,7 +150,7 @@ fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice
 }
 
 fn small() -> Messages {
-    Messages { bytes: vec![0; 30_000], ..Messages::default() }
+    Messages::with_room(30_000)
 }
 
 #[test]

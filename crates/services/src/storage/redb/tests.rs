@@ -1,16 +1,17 @@
 //! The engine on files, beside a model of it, and on a disk that fills up.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use sdk::services::storage::Answer;
 
 use super::*;
+use crate::disk::small::Small;
 
 fn engine() -> Redb<File> {
-    Redb::open(tempfile::tempfile().unwrap()).unwrap()
+    Redb::open(tempfile::tempfile().unwrap(), Quotas::default()).unwrap()
 }
 
 fn put<'a>(key: &'a [u8], value: &'a [u8], expect: Expect) -> Op<'a> {
@@ -92,7 +93,7 @@ fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
     let ops: Vec<Op<'_>> = keys.iter().map(|key| put(key, &value, Expect::Anything)).collect();
     let outcomes = engine.run(&ops).unwrap();
     let refused = outcomes.iter().position(|it| *it == Outcome::OverQuota).unwrap();
-    assert_eq!(refused as u64, MOST_BYTES / (value.len() as u64 + 2));
+    assert_eq!(refused as u64, Quotas::default().storage_bytes / (value.len() as u64 + 2));
     let other = Op::Put { space: 2, key: b"k", expect: Expect::Anything, value: &value };
     assert_eq!(engine.run(&[other]).unwrap(), [done(1)], "another's is not touched");
     let delete = Op::Delete { space: 1, key: &keys[0], expect: Expect::Anything };
@@ -100,52 +101,39 @@ fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
     assert!(matches!(again[..], [Outcome::Done { .. }, Outcome::Done { version: 1.., .. }]));
 }
 
-/// A disk with little room.
-#[derive(Debug)]
-struct Small {
-    file: File,
-    room: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-struct SmallFile(OwnFile, Arc<AtomicU64>);
-
-impl Disk for Small {
-    fn backend(&self) -> io::Result<impl StorageBackend> {
-        Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.room)))
-    }
-}
-
-impl StorageBackend for SmallFile {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if offset + data.len() as u64 > self.1.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.0.write(offset, data)
-    }
+#[test]
+fn quota_is_the_operators_and_one_that_was_lowered_leaves_what_is_there() {
+    let file = tempfile::tempfile().unwrap();
+    let open = |storage_bytes, storage_keys| {
+        let quotas = Quotas { storage_bytes, storage_keys, ..Quotas::default() };
+        Redb::open(file.try_clone().unwrap(), quotas).unwrap()
+    };
+    let mut engine = open(100, 2);
+    let ops = [
+        put(b"a", &[1; 60], Expect::Anything),
+        put(b"b", &[1; 60], Expect::Anything),
+        put(b"b", &[1; 9], Expect::Anything),
+        put(b"c", b"", Expect::Anything),
+        put(b"a", &[1; 61], Expect::Anything),
+    ];
+    let expected = [done(1), Outcome::OverQuota, done(2), Outcome::OverQuota, done(3)];
+    assert_eq!(engine.run(&ops).unwrap(), expected);
+    drop(engine);
+    let mut engine = open(50, 1);
+    let ops = [
+        put(b"b", &[1; 10], Expect::Anything), // more than before
+        put(b"a", &[1; 55], Expect::Anything), // less, if still too much
+        put(b"b", &[2; 9], Expect::Anything),
+        Op::Get { space: 1, key: b"a" },
+    ];
+    let value = Outcome::Value { version: 4, value: vec![1; 55] };
+    assert_eq!(engine.run(&ops).unwrap(), [Outcome::OverQuota, done(4), done(5), value]);
 }
 
 #[test]
 fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() {
-    let room = Arc::new(AtomicU64::new(2 << 20));
-    let disk = Small { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) };
-    let mut engine = Redb::open(disk).unwrap();
+    let (disk, room) = Small::new(2 << 20);
+    let mut engine = Redb::open(disk, Quotas::default()).unwrap();
     let value = vec![1; 32 * 1024];
     let (mut written, mut full) = (0_u16, 0);
     for key in 0..200_u16 {
@@ -154,7 +142,7 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
                 assert_eq!(outcome, [done(u64::from(key) + 1)]);
                 written = key + 1;
             }
-            Err(EngineError::DiskFull) => full += 1,
+            Err(DiskError::Full) => full += 1,
             Err(error) => panic!("{error}"),
         }
         if full == 5 {
@@ -178,7 +166,20 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
 fn file_that_is_something_else_is_an_error_not_an_empty_storage() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&vec![7; 100_000], 0).unwrap();
-    assert!(matches!(Redb::open(file), Err(EngineError::Failed(_))));
+    assert!(matches!(Redb::open(file, Quotas::default()), Err(DiskError::Failed(_))));
+}
+
+#[test]
+fn file_that_was_never_finished_begins_anew() {
+    let (disk, room) = Small::new(4096);
+    let mut store = Store::new(disk, FORM);
+    assert!(matches!(store.with(|_| Ok(())), Err(DiskError::Full)));
+    room.store(u64::MAX, Ordering::Relaxed);
+    store.with(|_| Ok(())).unwrap();
+    drop(store);
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(b"red", 0).unwrap();
+    Redb::open(file, Quotas::default()).unwrap();
 }
 
 /// What is there, by the model: version and value.
@@ -237,7 +238,7 @@ proptest! {
         let file = tempfile::tempfile().unwrap();
         let mut model = Model::default();
         for turn in turns {
-            let mut engine = Redb::open(file.try_clone().unwrap()).unwrap();
+            let mut engine = Redb::open(file.try_clone().unwrap(), Quotas::default()).unwrap();
             let keys: Vec<[u8; 1]> = turn.iter().map(|(_, _, key, _)| [*key]).collect();
             let ops: Vec<Op<'_>> = turn.iter().zip(&keys).map(|((what, space, _, number), key)| {
                 let space = *space;

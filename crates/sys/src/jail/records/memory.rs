@@ -27,6 +27,8 @@ const STACK: usize = 128 * 1024;
 #[derive(Debug)]
 pub struct Reader {
     thread: Option<Thread>,
+    /// How long it is waited for between two rests.
+    most: Duration,
     /// How long it may still be waited for.
     patience: Duration,
 }
@@ -42,14 +44,19 @@ struct Thread {
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { thread: None, patience: PATIENCE }
+        Self::with_patience(PATIENCE)
     }
 }
 
 impl Reader {
+    /// One that waits for memory so long between two rests, for who has time.
+    pub fn with_patience(most: Duration) -> Self {
+        Self { thread: None, most, patience: most }
+    }
+
     /// Has patience again with callers whose memory is slow to read; to be called once a second or so.
     pub fn rest(&mut self) {
-        self.patience = PATIENCE;
+        self.patience = self.most;
     }
 
     /// What that `call` of thread `pid` is about.
@@ -244,14 +251,15 @@ mod tests {
         let (me, text) = (std::process::id(), c"/etc/passwd");
         let open = |reader: &mut Reader, at| reader.look(me, "open", [at, 0, 0, 0, 0, 0]);
         let there = text.as_ptr().addr() as u64;
-        let mut reader = Reader::default();
+        let patient = || Reader::with_patience(Duration::from_secs(1)); // for a busy machine
+        let mut reader = patient();
         assert_eq!(open(&mut reader, there), About::Text("/etc/passwd".into()));
         assert_eq!(open(&mut reader, address), About::Unread);
         assert!(reader.patience.is_zero());
         reader.rest();
         assert_eq!(open(&mut reader, there), About::Unread, "its thread stands still");
         assert!(!reader.patience.is_zero(), "which is not waited for again");
-        assert_eq!(open(&mut Reader::default(), there), About::Text("/etc/passwd".into()));
+        assert_eq!(open(&mut patient(), there), About::Text("/etc/passwd".into()));
         drop(keeper);
         while open(&mut reader, there) == About::Unread {
             reader.rest();

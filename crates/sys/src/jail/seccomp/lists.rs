@@ -27,6 +27,8 @@ pub enum Kind {
     Security,
     /// The kernel, with the apps in it.
     Kernel,
+    /// The log, a service.
+    Log,
     /// The storage, a service.
     Storage,
     /// The broker, a service.
@@ -42,7 +44,7 @@ impl Kind {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
-            Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
+            Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Monitor => &[
                 PROGRAM,
@@ -98,6 +100,8 @@ pub enum Test {
     ToRead(u8),
     /// There is a root directory of its own, and so nothing to change but in its `/tmp`.
     OwnRoot,
+    /// Its memory is not bounded by setrlimit(2), which leaves stacks out, also those that this makes larger.
+    Counted,
 }
 
 /// What fcntl(2) may be asked for: nothing that has signals sent, leases or locks made.
@@ -179,7 +183,7 @@ const PROGRAM: &[Entry] = &[
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
     when("mmap", libc::SYS_mmap, Test::Bits(3, UNCOUNTED, 0)), // memory, rings, objects, stacks of threads; not what no limit counts
     always("munmap", libc::SYS_munmap), // the same
-    always("mremap", libc::SYS_mremap), // the allocator
+    when("mremap", libc::SYS_mremap, Test::Counted), // the allocator, which does without
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
     always("madvise", libc::SYS_madvise), // the allocator
     always("brk", libc::SYS_brk), // the allocator

@@ -25,6 +25,7 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
         control: jail.control.as_raw_fd().unsigned_abs(),
         has_proc: !report.is_on(Mechanism::Root),
+        is_counted: jail.limits.data.is_none(),
     };
     let told = program::of(jail.kind, own, true);
     match install(&told, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
@@ -46,7 +47,11 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
 /// As [`restrict`], for the monitor: nobody is there whom refused calls could be told, and what it
 /// starts is still to confine itself.
 pub(super) fn restrict_monitor() -> io::Result<()> {
-    let program = program::of(Kind::Monitor, Own { pid: 0, control: 0, has_proc: true }, false);
+    let program = program::of(
+        Kind::Monitor,
+        Own { pid: 0, control: 0, has_proc: true, is_counted: true },
+        false,
+    );
     install(&program, 0).map(drop)
 }
 

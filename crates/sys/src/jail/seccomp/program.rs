@@ -41,12 +41,14 @@ pub(super) struct Own {
     pub(super) control: u32,
     /// Whether it has no root directory of its own, and so the machine's `/proc`.
     pub(super) has_proc: bool,
+    /// Whether its memory is not bounded by setrlimit(2).
+    pub(super) is_counted: bool,
 }
 
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
 pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
     let refuse = match kind {
-        Kind::Zone | Kind::Security | Kind::Kernel | Kind::Storage | Kind::Broker => {
+        Kind::Zone | Kind::Security | Kind::Kernel | Kind::Log | Kind::Storage | Kind::Broker => {
             SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()
         }
         // What it starts has this filter and one of its own, and of two answers the system takes the
@@ -101,7 +103,10 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
     };
     match test {
         Test::OwnRoot if own.has_proc => body.push(return_value(otherwise)),
-        Test::Always | Test::OwnRoot => body.push(return_value(SECCOMP_RET_ALLOW)),
+        Test::Counted if !own.is_counted => body.push(return_value(otherwise)),
+        Test::Always | Test::OwnRoot | Test::Counted => {
+            body.push(return_value(SECCOMP_RET_ALLOW));
+        }
         Test::OneOfOrWithProc(index, values, more) if own.has_proc => {
             one_of(index, &[values, more].concat());
         }
@@ -172,7 +177,7 @@ fn statement(code: u32, k: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    const OWN: Own = Own { pid: 2, control: 3, has_proc: false };
+    const OWN: Own = Own { pid: 2, control: 3, has_proc: false, is_counted: true };
     const REFUSED: u32 = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
 
     /// What `program` says to a call, as Linux would run it.
@@ -228,6 +233,9 @@ mod tests {
         let stack = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
         let stack = [0, 0, 0, u64::from(stack.cast_unsigned()), 0, 0];
         assert_eq!(run(&zone, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
+        assert_eq!(run(&zone, libc::SYS_mremap, [0; 6]), SECCOMP_RET_ALLOW);
+        let without_groups = of(Kind::Zone, Own { is_counted: false, ..OWN }, true);
+        assert_eq!(run(&without_groups, libc::SYS_mremap, [0; 6]), REFUSED);
     }
 
     #[test]

@@ -1,0 +1,173 @@
+//! What apps sent goes out: checked one by one, gathered per switch.
+//!
+//! Apps answer a batch of one switch's records at a time, so messages come in runs for one switch. What is
+//! the same for all of a run is looked at once.
+
+use std::time::Instant;
+
+use sdk::Refusal;
+
+use super::Worker;
+use super::filling::count_flows;
+use super::roster::Entry;
+use super::switches::table_miss;
+use crate::asked::Sender;
+use crate::check::Allowed;
+use crate::connection::Connection;
+use crate::link::{Link, Messages, Sent};
+use crate::occupancy;
+use crate::rewrite;
+
+/// What a message that may go out brings with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum And {
+    /// Nothing.
+    Nothing,
+    /// The table-miss entry is to be put back.
+    TableMiss,
+    /// The app's flows may be to be counted.
+    Count,
+}
+
+impl Worker {
+    /// Checks what an app sent and appends what passes to what goes to its switches; the app is told of the
+    /// rest.
+    pub(super) fn send_all(&mut self, index: usize, messages: &mut Messages, now: Instant) {
+        let (sent, bytes) = messages.parts();
+        let is_same = |a: &Sent, b: &Sent| a.dpid == b.dpid && a.epoch == b.epoch;
+        for run in sent.chunk_by(is_same) {
+            self.send_run(index, run, bytes, now);
+        }
+    }
+
+    /// The same of messages for one connection of one switch, which lie one behind the other.
+    pub(super) fn send_run(&mut self, index: usize, run: &[Sent], bytes: &mut [u8], now: Instant) {
+        let [Sent { dpid, epoch, start, .. }, ..] = *run else { return };
+        let Some(Entry { key, epoch: current }) = self.roster.find(dpid) else {
+            for sent in run {
+                let message = &bytes[sent.start..sent.end];
+                if let Err(why) = self.forward(index, dpid, epoch, message) {
+                    self.refuse(index, dpid, epoch, why, message, now);
+                }
+            }
+            return;
+        };
+        let mut refused = std::mem::take(&mut self.refused);
+        if current == epoch {
+            let connection = &mut self.connections[key];
+            let link = &mut self.dispatch.links[index];
+            // Passed and not appended yet: from here up to the message in hand.
+            let mut from = start;
+            for sent in run {
+                let message = &mut bytes[sent.start..sent.end];
+                let waits = sent.start - from;
+                match admit(connection, link, index, waits, message, now) {
+                    Ok(And::Nothing) => {}
+                    Ok(and) => {
+                        connection.out.extend_from_slice(&bytes[from..sent.end]);
+                        from = sent.end;
+                        go_with(and, connection, link, index, now);
+                    }
+                    Err(why) => {
+                        connection.out.extend_from_slice(&bytes[from..sent.start]);
+                        from = sent.end;
+                        if why == Refusal::Flows {
+                            go_with(And::Count, connection, link, index, now);
+                        }
+                        refused.push((*sent, why));
+                    }
+                }
+            }
+            let [.., Sent { end, .. }] = *run else { return };
+            connection.out.extend_from_slice(&bytes[from..end]);
+            if !connection.out.is_empty() && !connection.dirty {
+                connection.dirty = true;
+                self.dirty.push(key);
+            }
+        } else {
+            refused.extend(run.iter().map(|sent| (*sent, Refusal::Epoch)));
+        }
+        for (Sent { start, end, .. }, why) in refused.drain(..) {
+            self.refuse(index, dpid, epoch, why, &bytes[start..end], now);
+        }
+        self.refused = refused;
+    }
+}
+
+/// Checks a message and makes it one that can go out, behind `waits` bytes that are not appended to the
+/// output yet.
+#[inline]
+fn admit(
+    connection: &mut Connection,
+    link: &mut Link,
+    index: usize,
+    waits: usize,
+    message: &mut [u8],
+    now: Instant,
+) -> Result<And, Refusal> {
+    let full = connection.is_full(waits);
+    let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
+    let version = switch.version;
+    let was_given = |buffer| switch.given.has(buffer, index);
+    let allowed = link.rights.check(version, message, was_given)?;
+    let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
+    let asks = match allowed {
+        Allowed::Request(expects) => Some(expects),
+        _ => None,
+    };
+    let adds = match allowed {
+        Allowed::FlowMod { .. } => occupancy::adds(version, message),
+        _ => None,
+    };
+    let most = link.policy.flows;
+    let counts = adds.is_some() && most != u32::MAX;
+    let why_not = if full {
+        Some(Refusal::Full)
+    } else if counts && !switch.occupancy.has_room(index, most) {
+        Some(Refusal::Flows)
+    } else if asks.is_some() && !connection.asked.has_room(sender) {
+        Some(Refusal::Unanswered)
+    } else if !link.spent.spend(allowed, link.policy.quota, now) {
+        Some(Refusal::Quota)
+    } else {
+        None
+    };
+    if let Some(why_not) = why_not {
+        rewrite::own_words(version, message); // as the app wrote it
+        return Err(why_not);
+    }
+    if let Some(table) = adds {
+        switch.added(index, table);
+    }
+    match allowed {
+        Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+            switch.counters.flow_mods += 1;
+        }
+        Allowed::PacketOut => switch.counters.packet_outs += 1,
+        Allowed::Request(_) | Allowed::Experimenter => {}
+    }
+    // Transaction ids are the kernel's: two apps may choose the same.
+    let xid = connection.session.xid();
+    rewrite::set_xid(message, xid);
+    connection.asked.sent(xid, sender);
+    if let Some(expects) = asks {
+        connection.asked.asks(xid, sender, expects, now);
+    }
+    Ok(match allowed {
+        Allowed::FlowMod { sweeps: true } => And::TableMiss,
+        _ if counts => And::Count,
+        _ => And::Nothing,
+    })
+}
+
+/// Does what goes with a message, behind it.
+fn go_with(and: And, connection: &mut Connection, link: &Link, index: usize, now: Instant) {
+    match (and, &connection.switch) {
+        (And::TableMiss, Some(switch)) => {
+            let (version, xid) = (switch.version, connection.session.xid());
+            table_miss(version, xid, &mut connection.out);
+        }
+        (And::Count, _) => count_flows(connection, (index, link.app), link.policy.flows, now),
+        (And::Nothing | And::TableMiss, _) => {}
+    }
+}

@@ -1,0 +1,83 @@
+//! How much services keep: the tables `[storage]` and `[log]`.
+
+use services::control::Quotas;
+
+use super::limits::bytes;
+use super::value::{Mistake, Table, Value};
+
+/// The keys of `[storage]`.
+pub const STORAGE_KEYS: [&str; 2] = ["bytes-per-app", "keys-per-app"];
+
+/// The keys of `[log]`.
+pub const LOG_KEYS: [&str; 1] = ["bytes-per-program"];
+
+/// Which bytes make sense: below, not even a few values or lines would be kept.
+const BYTES: (u64, u64) = (64 << 10, 64 << 30);
+
+/// Which numbers of keys do.
+const KEYS: (u64, u64) = (1, 1 << 32);
+
+/// Those of the file `top`.
+pub(super) fn read(top: &Table<'_>) -> Result<Quotas, Mistake> {
+    let mut quotas = Quotas::default();
+    if let Some(storage) = top.get("storage") {
+        let storage = storage.table("[storage]", &STORAGE_KEYS)?;
+        quotas.storage_bytes = size(&storage, "bytes-per-app")?.unwrap_or(quotas.storage_bytes);
+        let (least, most) = KEYS;
+        let expected = format!("a number from {least} to {most}");
+        let keys =
+            storage.read("keys-per-app", &expected, |it| it.number().filter(within(KEYS)))?;
+        quotas.storage_keys = keys.unwrap_or(quotas.storage_keys);
+    }
+    if let Some(log) = top.get("log") {
+        let log = log.table("[log]", &LOG_KEYS)?;
+        quotas.log_bytes = size(&log, "bytes-per-program")?.unwrap_or(quotas.log_bytes);
+    }
+    Ok(quotas)
+}
+
+fn size<'a>(table: &Table<'a>, key: &'a str) -> Result<Option<u64>, Mistake> {
+    let amount = |it: &Value<'_>| it.number().or_else(|| bytes(it.text()?)).filter(within(BYTES));
+    table.read(key, "bytes, or as \"16 MiB\", from 64 KiB to 64 GiB", amount)
+}
+
+fn within((least, most): (u64, u64)) -> impl Fn(&u64) -> bool {
+    move |amount| (least..=most).contains(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn quotas(text: &str) -> Result<Quotas, String> {
+        let config = Config::parse("/rosemary.toml".into(), text.into());
+        config.map(|it| it.quotas).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn quotas_are_the_operators_and_otherwise_the_defaults() {
+        assert_eq!(quotas("").unwrap(), Quotas::default());
+        let text = "[storage]\nbytes-per-app = \"1 GiB\"\n[log]\nbytes-per-program = 65536\n";
+        let expected = Quotas { storage_bytes: 1 << 30, log_bytes: 64 << 10, ..Quotas::default() };
+        assert_eq!(quotas(text).unwrap(), expected);
+        assert_eq!(quotas("[storage]\nkeys-per-app = 7\n").unwrap().storage_keys, 7);
+    }
+
+    #[test]
+    fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+        for (text, found, expected) in [
+            ("[storage]\nbytes-per-app = \"16 MB\"", "\"16 MB\"", "bytes, or as \"16 MiB\""),
+            ("[storage]\nbytes-per-app = 7", "is 7", "from 64 KiB to 64 GiB"),
+            ("[storage]\nkeys-per-app = 0", "is 0", "a number from 1 to 4294967296"),
+            ("[storage]\nbytes = 7", "\"bytes\"", "bytes-per-app, keys-per-app"),
+            ("[log]\nbytes-per-program = true", "true", "bytes"),
+            ("[log]\nbytes-per-app = 65536", "\"bytes-per-app\"", "bytes-per-program"),
+        ] {
+            let error = quotas(text).unwrap_err();
+            assert!(error.starts_with("/rosemary.toml:2: "), "{error}");
+            assert!(error.contains(found) && error.contains(expected), "{error}");
+        }
+        assert!(quotas("log = 7").unwrap_err().contains("log is 7"));
+    }
+}

@@ -1,0 +1,38 @@
+//! A flow-mod of which many alike are sent.
+
+use openflow::{EncodeError, FlowMod, FlowModTemplate, Version};
+
+use crate::network::SendError;
+use crate::own::Own;
+
+/// A flow-mod made ahead for switches of every version; see
+/// [`Network::template`](crate::Network::template).
+#[derive(Debug, Clone)]
+pub struct Template {
+    v1_0: Result<FlowModTemplate, EncodeError>,
+    v1_3: Result<FlowModTemplate, EncodeError>,
+}
+
+impl Template {
+    /// Bytes for which there must be room.
+    pub(crate) const ROOM: usize = 128;
+
+    /// Of a flow-mod whose priority is the application's own.
+    pub(crate) fn new(flow_mod: &FlowMod<'_>, own: Own) -> Result<Self, SendError> {
+        let flow_mod = flow_mod.clone().priority(own.priority(flow_mod.priority)?);
+        Ok(Self {
+            v1_0: FlowModTemplate::new(&flow_mod, Version::V1_0),
+            v1_3: FlowModTemplate::new(&flow_mod, Version::V1_3),
+        })
+    }
+
+    /// For a switch of this version.
+    #[inline]
+    pub(crate) fn of(&self, version: Version) -> Result<&FlowModTemplate, EncodeError> {
+        let template = match version {
+            Version::V1_0 => &self.v1_0,
+            Version::V1_3 => &self.v1_3,
+        };
+        template.as_ref().map_err(Clone::clone)
+    }
+}

@@ -1,0 +1,166 @@
+//! A file that a service was given, as a database: `redb`, a tree that is copied where it changes.
+//!
+//! A transaction writes new pages, waits for the disk, then says in the file's head that they are the
+//! tree, and waits again. A process that is killed in between leaves the tree of before. `quick_repair`
+//! makes opening such a file quick, whatever its size, and its two waits keep an app that chooses what is
+//! written from choosing what a half-written head is taken for.
+//!
+//! After an error of the disk the file is opened again before it is used, as what is in memory may not be
+//! what is on the disk.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use redb::{Database, ReadableDatabase as _, StorageBackend, StorageError, WriteTransaction};
+use thiserror::Error;
+
+/// Why nothing was read or written.
+#[derive(Debug, Error)]
+pub enum DiskError {
+    /// There is no room.
+    #[error("the disk is full; make room where Rosemary's state is")]
+    Full,
+    /// The disk does not work, or what is on it is damaged.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for DiskError {
+    fn from(error: E) -> Self {
+        let error: redb::Error = error.into();
+        if let redb::Error::Io(error) = &error {
+            let full = [
+                io::ErrorKind::StorageFull,
+                io::ErrorKind::QuotaExceeded,
+                io::ErrorKind::FileTooLarge,
+            ];
+            if full.contains(&error.kind()) {
+                return Self::Full;
+            }
+        }
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Where the file is.
+pub trait Disk: Debug {
+    /// The file, from its beginning, as often as it is opened.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    fn backend(&self) -> io::Result<impl StorageBackend>;
+}
+
+impl Disk for File {
+    fn backend(&self) -> io::Result<impl StorageBackend> {
+        self.try_clone().map(OwnFile)
+    }
+}
+
+/// A file that nobody else has: who made it has locked it for us.
+#[derive(Debug)]
+struct OwnFile(File);
+
+impl StorageBackend for OwnFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+}
+
+/// How the database of a service is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    /// Bytes of pages that are kept in memory.
+    pub cache: usize,
+    /// Makes the tables of a new one.
+    pub tables: fn(&WriteTransaction) -> Result<(), DiskError>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Store<D> {
+    disk: D,
+    form: Form,
+    /// `None` while it is not open: at first, and after an error.
+    database: Option<Database>,
+}
+
+impl<D: Disk> Store<D> {
+    /// On `disk`, which is empty or one of this form. It is opened when it is first used.
+    pub fn new(disk: D, form: Form) -> Self {
+        Self { disk, form, database: None }
+    }
+
+    /// Does `what` with it.
+    ///
+    /// # Errors
+    /// [`DiskError`]; what was not committed is not there.
+    pub fn with<T>(
+        &mut self,
+        what: impl FnOnce(&Database) -> Result<T, DiskError>,
+    ) -> Result<T, DiskError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.open()?,
+        };
+        let done = what(&database)?; // if it fails the database is closed here
+        self.database = Some(database);
+        Ok(done)
+    }
+
+    fn open(&self) -> Result<Database, DiskError> {
+        let backend = self.disk.backend().map_err(StorageError::Io)?;
+        forget_unfinished(&backend).map_err(StorageError::Io)?;
+        let cache = self.form.cache;
+        let database = Database::builder().set_cache_size(cache).create_with_backend(backend)?;
+        let is_new = database.begin_read()?.list_tables()?.next().is_none();
+        if is_new {
+            let begun = database.begin_write()?;
+            (self.form.tables)(&begun)?;
+            begun.commit()?;
+        }
+        Ok(database)
+    }
+}
+
+/// Empties a file that nobody has finished making, as the disk was full or the process was killed then.
+/// `redb` writes its mark when all else is there, and takes a file without for another's.
+fn forget_unfinished(file: &impl StorageBackend) -> io::Result<()> {
+    let mut mark = [0; 9];
+    if file.len()? < mark.len() as u64 {
+        return file.set_len(0);
+    }
+    file.read(0, &mut mark)?;
+    if mark == [0; 9] { file.set_len(0) } else { Ok(()) }
+}
+
+/// Begins to write what is to be on the disk when it is committed.
+///
+/// # Errors
+/// [`DiskError`].
+pub fn begin_write(database: &Database) -> Result<WriteTransaction, DiskError> {
+    let mut begun = database.begin_write()?;
+    begun.set_quick_repair(true);
+    Ok(begun)
+}
+
+#[cfg(test)]
+pub(crate) mod small;

@@ -1,0 +1,59 @@
+//! A disk with little room, for tests.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redb::StorageBackend;
+
+use super::{Disk, OwnFile};
+
+/// A file of as many bytes as there is room for.
+#[derive(Debug)]
+pub(crate) struct Small {
+    file: File,
+    room: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct SmallFile(OwnFile, Arc<AtomicU64>);
+
+impl Small {
+    /// An empty one, and what its room is changed by.
+    pub(crate) fn new(room: u64) -> (Self, Arc<AtomicU64>) {
+        let room = Arc::new(AtomicU64::new(room));
+        (Self { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) }, room)
+    }
+}
+
+impl Disk for Small {
+    fn backend(&self) -> io::Result<impl StorageBackend> {
+        Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.room)))
+    }
+}
+
+impl StorageBackend for SmallFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset + data.len() as u64 > self.1.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.write(offset, data)
+    }
+}

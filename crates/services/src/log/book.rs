@@ -1,0 +1,265 @@
+//! The lines on the disk: of each program the newest, as many as its bytes have room for.
+//!
+//! A program has bytes of its own, so that one that talks without end pushes out nothing but what it has
+//! said itself.
+
+use redb::{
+    Database, Range, ReadOnlyTable, ReadableDatabase as _, ReadableTable,
+    ReadableTableMetadata as _, Table, TableDefinition,
+};
+
+use super::messages::{Filter, Level, Line, MOST_LINES};
+use crate::disk::{Disk, DiskError, Form, Store, begin_write};
+
+/// A program, and the line's number.
+type Place = (&'static str, u64);
+
+/// Time, level, text.
+type Said = (u64, u8, &'static str);
+
+const LINES: TableDefinition<'_, Place, Said> = TableDefinition::new("lines");
+
+/// By program: bytes of its lines, and the number of the last.
+const PROGRAMS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("programs");
+
+const FORM: Form = Form {
+    cache: 4 * 1024 * 1024,
+    tables: |begun| {
+        begun.open_table(LINES)?;
+        begun.open_table(PROGRAMS)?;
+        Ok(())
+    },
+};
+
+/// Programs of which lines are kept; of more, those that have said nothing for longest go.
+const MOST_PROGRAMS: u64 = 256;
+
+/// Lines that are looked at for one request, so that nobody waits long behind it.
+const MOST_LOOKED_AT: usize = 20_000;
+
+/// What a line takes besides its text and its program's name.
+const HEAD: u64 = 32;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Book<D> {
+    store: Store<D>,
+    /// Bytes of lines of each program.
+    most: u64,
+}
+
+/// A part of what somebody reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) lines: Vec<Line>,
+    /// From where to read on.
+    pub(super) next: u64,
+    /// Whether that is the end.
+    pub(super) end: bool,
+}
+
+impl<D: Disk> Book<D> {
+    /// On `disk`, with so many bytes of lines of each program.
+    pub(super) fn new(disk: D, most: u64) -> Self {
+        Self { store: Store::new(disk, FORM), most }
+    }
+
+    /// The number of the next line.
+    pub(super) fn next(&mut self) -> Result<u64, DiskError> {
+        self.store.with(|database| next(&database.begin_read()?.open_table(PROGRAMS)?))
+    }
+
+    /// Keeps lines, but those that it has; the number of the next line. They are on the disk then.
+    pub(super) fn keep(&mut self, lines: &[Line]) -> Result<u64, DiskError> {
+        let most = self.most;
+        self.store.with(|database| {
+            let begun = begin_write(database)?;
+            let next = {
+                let mut tables = Tables {
+                    lines: begun.open_table(LINES)?,
+                    programs: begun.open_table(PROGRAMS)?,
+                };
+                let first = next(&tables.programs)?;
+                for line in lines.iter().filter(|line| line.number >= first) {
+                    tables.add(line, most)?;
+                }
+                next(&tables.programs)?
+            };
+            begun.commit()?;
+            Ok(next)
+        })
+    }
+
+    /// The programs of which there are lines.
+    pub(super) fn programs(&mut self) -> Result<Vec<String>, DiskError> {
+        self.store.with(programs)
+    }
+
+    /// The first of the last `count` lines that are wanted, as far as they are looked at.
+    pub(super) fn last(&mut self, count: usize, filter: &Filter) -> Result<u64, DiskError> {
+        self.store.with(|database| {
+            let begun = database.begin_read()?;
+            let (lines, mut found) = (begun.open_table(LINES)?, Vec::new());
+            let wanted = wanted(database, filter)?;
+            let each = MOST_LOOKED_AT / wanted.len().max(1);
+            for program in &wanted {
+                let (mut looked_at, mut of_it) = (0, 0);
+                for entry in range(&lines, program, 0)?.rev() {
+                    let (place, said) = entry?;
+                    let (time, level, _) = said.value();
+                    if filter.wants(time, self::level(level)) {
+                        found.push(place.value().1);
+                        of_it += 1;
+                    }
+                    looked_at += 1;
+                    if of_it == count || looked_at == each {
+                        break;
+                    }
+                }
+            }
+            found.sort_unstable();
+            let place = found.len().saturating_sub(count);
+            match found.get(place) {
+                Some(number) => Ok(*number),
+                None => next(&begun.open_table(PROGRAMS)?),
+            }
+        })
+    }
+
+    /// The lines from number `from` on that are wanted, in their order.
+    pub(super) fn read(&mut self, from: u64, filter: &Filter) -> Result<Page, DiskError> {
+        self.store.with(|database| {
+            let begun = database.begin_read()?;
+            let table = begun.open_table(LINES)?;
+            let mut heads = Vec::new();
+            for program in wanted(database, filter)? {
+                let mut rest = range(&table, &program, from)?;
+                if let Some(line) = first(&mut rest)? {
+                    heads.push((line, rest));
+                }
+            }
+            let (mut page, mut size) = (Page { lines: Vec::new(), next: from, end: false }, 0);
+            for _ in 0..MOST_LOOKED_AT {
+                let oldest = (0..heads.len()).min_by_key(|i| heads[*i].0.number);
+                let Some(oldest) = oldest else {
+                    page.end = true;
+                    break;
+                };
+                let (line, mut rest) = heads.swap_remove(oldest);
+                let wanted = filter.wants(line.time, line.level);
+                size += if wanted { line.size() } else { 0 };
+                if size > MOST_LINES {
+                    break;
+                }
+                page.next = line.number.saturating_add(1);
+                if wanted {
+                    page.lines.push(line);
+                }
+                if let Some(next) = first(&mut rest)? {
+                    heads.push((next, rest));
+                }
+            }
+            Ok(page)
+        })
+    }
+}
+
+/// What is written into.
+struct Tables<'a> {
+    lines: Table<'a, Place, Said>,
+    programs: Table<'a, &'static str, (u64, u64)>,
+}
+
+impl Tables<'_> {
+    /// Adds a line, and takes out what has no room beside it.
+    fn add(&mut self, line: &Line, most: u64) -> Result<(), DiskError> {
+        let Line { number, time, level, program, text } = line;
+        let held = self.programs.get(program.as_str())?.map(|it| it.value());
+        if held.is_none() && self.programs.len()? >= MOST_PROGRAMS {
+            self.forget_oldest()?;
+        }
+        let mut bytes = held.map_or(0, |(bytes, _)| bytes) + size(program, text);
+        self.lines.insert((program.as_str(), *number), (*time, *level as u8, text.as_str()))?;
+        while bytes > most {
+            let oldest = self.oldest(program)?.filter(|(oldest, _)| oldest != number);
+            let Some((oldest, size)) = oldest else { break };
+            self.lines.remove((program.as_str(), oldest))?;
+            bytes = bytes.saturating_sub(size);
+        }
+        self.programs.insert(program.as_str(), (bytes, *number))?;
+        Ok(())
+    }
+
+    /// The number and the bytes of a program's oldest line.
+    fn oldest(&self, program: &str) -> Result<Option<(u64, u64)>, DiskError> {
+        let oldest = self.lines.range((program, 0)..=(program, u64::MAX))?.next().transpose()?;
+        Ok(oldest.map(|(place, said)| (place.value().1, size(program, said.value().2))))
+    }
+
+    /// Takes out the program that has said nothing for longest.
+    fn forget_oldest(&mut self) -> Result<(), DiskError> {
+        let mut oldest: Option<(u64, String)> = None;
+        for entry in self.programs.iter()? {
+            let (program, held) = entry?;
+            let (_, last) = held.value();
+            if oldest.as_ref().is_none_or(|(number, _)| last < *number) {
+                oldest = Some((last, program.value().to_owned()));
+            }
+        }
+        let Some((_, program)) = oldest else { return Ok(()) };
+        self.lines.retain_in((program.as_str(), 0)..=(program.as_str(), u64::MAX), |_, _| false)?;
+        self.programs.remove(program.as_str())?;
+        Ok(())
+    }
+}
+
+/// What a line counts of its program's bytes.
+fn size(program: &str, text: &str) -> u64 {
+    (program.len() + text.len()) as u64 + HEAD
+}
+
+/// The number of the next line: the last one's is some program's last.
+fn next(programs: &impl ReadableTable<&'static str, (u64, u64)>) -> Result<u64, DiskError> {
+    let mut next = 0;
+    for entry in programs.iter()? {
+        next = next.max(entry?.1.value().1.saturating_add(1));
+    }
+    Ok(next)
+}
+
+fn programs(database: &Database) -> Result<Vec<String>, DiskError> {
+    let table = database.begin_read()?.open_table(PROGRAMS)?;
+    table.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
+}
+
+/// The programs that are wanted, of those of which there are lines.
+fn wanted(database: &Database, filter: &Filter) -> Result<Vec<String>, DiskError> {
+    let mut all = programs(database)?;
+    all.retain(|program| filter.programs.is_empty() || filter.programs.contains(program));
+    Ok(all)
+}
+
+/// A program's lines from number `from` on.
+fn range(
+    lines: &ReadOnlyTable<Place, Said>,
+    program: &str,
+    from: u64,
+) -> Result<Range<'static, Place, Said>, DiskError> {
+    Ok(lines.range((program, from)..=(program, u64::MAX))?)
+}
+
+/// The first of those lines.
+fn first(lines: &mut Range<'_, Place, Said>) -> Result<Option<Line>, DiskError> {
+    let Some(entry) = lines.next().transpose()? else { return Ok(None) };
+    let (place, said) = entry;
+    let ((program, number), (time, level, text)) = (place.value(), said.value());
+    let (program, text) = (program.to_owned(), text.to_owned());
+    Ok(Some(Line { number, time, level: self::level(level), program, text }))
+}
+
+fn level(number: u8) -> Level {
+    Level::ALL.into_iter().find(|it| *it as u8 == number).unwrap_or(Level::Debug)
+}
+
+#[cfg(test)]
+mod tests;

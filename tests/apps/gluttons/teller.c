@@ -1,0 +1,11 @@
+/* Counts its lines in the log, 1000 a second. */
+#define STEP_MS 10
+#include "glutton.h"
+
+static int take(void) {
+    static int lines;
+    int i;
+    for (i = 0; i < 10; i++)
+        say("line %d of the teller, and some more so that it has the length of a line", lines++);
+    return 0;
+}

@@ -1,0 +1,295 @@
+//! The log: what programs say is kept whatever ends, of each so much that none takes another's room, and is
+//! shown to who may ask.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Rosemary, Running};
+use monitor::supervise::State;
+use rosemary_tests::apps::{configure, in_c, in_rust};
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rustix::process::Signal;
+use services::log::messages::{Level, Line};
+
+/// The whole wall, around the log too.
+const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
+
+/// As much as anybody could say.
+const UNLIMITED: &str = "stage = \"observe\"\nlimits = { log-bytes-per-second = \"1 GiB\" }";
+
+/// The app that counts its lines.
+const TELLER: &str = "app teller";
+
+fn teller(lab: &Lab) -> anyhow::Result<String> {
+    Ok(in_c(lab, "teller", "apps/gluttons/teller.c", UNLIMITED)?)
+}
+
+/// What `rosemary ARGS...` prints.
+fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    Ok(lab.run(&rosemary_binary().display().to_string(), args)?)
+}
+
+/// All that the log has.
+fn all(lab: &Lab) -> anyhow::Result<Vec<Line>> {
+    let json = rosemary(lab, &["logs", "--json", "--since", "1d"])?;
+    json.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
+}
+
+/// Waits until the log has a line of that program with that text.
+fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<Line>> {
+    Ok(lab.wait_for(format!("{program} says {text}"), SOON, |evidence| match all(lab) {
+        Ok(lines) => {
+            let is_it = |it: &Line| it.program == program && it.text.contains(text);
+            evidence.0 = format!("{:?}", lines.last());
+            Ok(lines.iter().any(is_it).then_some(lines))
+        }
+        Err(error) => {
+            evidence.0 = format!("{error:#}");
+            Ok(None)
+        }
+    })?)
+}
+
+/// The process of the log, while it serves.
+fn log_pid(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u32> {
+    Ok(rosemary.wait_for("the log serves", SOON, |status| {
+        let log = status.programs.services.iter().find(|it| it.name == "log")?;
+        (log.state == State::Running).then_some(log.pid?)
+    })?)
+}
+
+/// The number in a line of the teller.
+fn told(line: &Line) -> Option<u64> {
+    let (number, _) = line.text.strip_prefix("line ")?.split_once(' ')?;
+    number.parse().ok().filter(|_| line.program == TELLER)
+}
+
+#[test]
+fn what_programs_said_is_there_after_rosemary_was_stopped_and_started_again() {
+    in_a_lab(|lab| {
+        let keeper = in_rust("keeper", "services = [\"storage\"]");
+        configure(&[FULL, &keeper, &in_rust("observer", "stage = \"observe\"")])?;
+        let mut first = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        first.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        let stopped = first.stop(Signal::TERM)?;
+        ensure!(stopped.status.success() && stopped.took < Duration::from_secs(2), "{stopped:?}");
+        let mut again = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        again.wait_for_log(&["keeper", "start 2 is kept"], SOON)?;
+        let lines = wait_for(lab, "app keeper", "start 2 is kept")?;
+        for (program, text, level) in [
+            ("monitor", "Rosemary started", Level::Info),
+            ("monitor", "asked to stop", Level::Info),
+            ("monitor", "stopped program=\"kernel\"", Level::Info),
+            ("kernel", "kernel", Level::Info),
+            ("service storage", "service was ready", Level::Info),
+            ("service log", "service was ready", Level::Info),
+            ("app keeper", "storage is there", Level::Info),
+            ("app keeper", "start 1 is kept", Level::Info),
+        ] {
+            let found = lines
+                .iter()
+                .any(|it| it.program == program && it.text.contains(text) && it.level == level);
+            ensure!(found, "{program} did not say {text}: {lines:#?}");
+        }
+        let numbers: Vec<u64> = lines.iter().map(|line| line.number).collect();
+        ensure!(numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+
+        let text = rosemary(lab, &["app", "logs", "keeper", "-n", "1000"])?;
+        ensure!(text.contains("app keeper: start 1 is kept"), "{text}");
+        ensure!(text.lines().all(|line| line.contains(" app keeper: ")), "{text}");
+        let text = rosemary(lab, &["logs", "storage", "kernel", "--level", "info", "-n", "3"])?;
+        ensure!(text.lines().count() == 3, "{text}");
+        println!("{text}");
+        let error = rosemary(lab, &["logs", "nobody"]).unwrap_err().to_string();
+        ensure!(error.contains("nothing of nobody; it has of: ") && error.contains("app keeper"));
+        let error = rosemary(lab, &["app", "logs", "nobody"]).unwrap_err().to_string();
+        ensure!(error.contains("those that run: keeper, observer"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() {
+    in_a_lab(|lab| {
+        configure(&["[log]\nbytes-per-program = \"1 GiB\"\n", FULL, &teller(lab)?])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let mut seen: BTreeMap<u64, Line> = BTreeMap::new();
+        for round in 0..5_u64 {
+            let log = log_pid(&mut rosemary)?;
+            wait_for(lab, TELLER, "line ")?;
+            lab.pause(Duration::from_millis(300 + round * 70))?;
+            for line in all(lab)? {
+                let known = seen.insert(line.number, line.clone());
+                ensure!(known.as_ref().is_none_or(|known| *known == line), "{known:?}, {line:?}");
+            }
+            kill(log)?;
+            // In less than its minimum run time it would not be back at once.
+            rosemary.wait_for("another log serves", SOON, |status| {
+                let log_now = status.programs.services.iter().find(|it| it.name == "log")?;
+                (log_now.state == State::Running && log_now.pid != Some(log)).then_some(())
+            })?;
+        }
+        lab.pause(Duration::from_secs(1))?;
+        let lines = all(lab)?;
+        for (number, line) in &seen {
+            let found = lines.iter().find(|it| it.number == *number);
+            ensure!(found == Some(line), "line {number} was {line:?}, is {found:?}");
+        }
+        let numbers: Vec<u64> = lines.iter().map(|line| line.number).collect();
+        ensure!(
+            numbers.iter().copied().eq(0..numbers.len() as u64),
+            "a number is missing or twice"
+        );
+        let (mut last, mut missing) = (None, 0);
+        let mut noted = false;
+        for line in lines.iter().filter(|it| it.program == TELLER) {
+            noted |= line.text.contains("are missing here");
+            let Some(number) = told(line) else { continue };
+            ensure!(last.is_none_or(|last| last < number), "{last:?} then {number}");
+            let next = last.map_or(0, |last| last + 1);
+            ensure!(next == number || noted, "{next} to {number} are missing, and nobody says so");
+            missing += number - next;
+            (last, noted) = (Some(number), false);
+        }
+        let last = last.context("it told something")?;
+        println!(
+            "5 kills: {} lines seen before, all there; of {last} {missing} missing",
+            seen.len()
+        );
+        ensure!(seen.len() > 100, "{}", seen.len());
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
+    in_a_lab(|lab| {
+        let quiet = in_rust("observer", "stage = \"observe\"\nservices = [\"storage\"]");
+        let keeper = in_rust("keeper", "services = [\"storage\"]");
+        let log = "[log]\nbytes-per-program = \"64 KiB\"\n";
+        configure(&[log, FULL, &keeper, &quiet, &teller(lab)?])?;
+        let _rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        wait_for(lab, "app keeper", "start 1 is kept")?;
+        let patience = Duration::from_secs(30);
+        let lines = lab.wait_for("the teller has said much", patience, |evidence| {
+            let lines = all(lab).unwrap_or_default();
+            let last = lines.iter().filter_map(told).max().unwrap_or(0);
+            evidence.0 = format!("{last}");
+            Ok((last > 4_000).then_some(lines))
+        })?;
+        let of = |program: &str| -> Vec<&Line> {
+            lines.iter().filter(|line| line.program == program).collect()
+        };
+        let bytes: usize = of(TELLER).iter().map(|line| line.text.len()).sum();
+        // Page by page, while lines come and go.
+        ensure!((10_000..=128 << 10).contains(&bytes), "{bytes}");
+        ensure!(!of(TELLER).iter().any(|line| told(line) == Some(0)), "the oldest went");
+        ensure!(of("app keeper").iter().any(|line| line.text.contains("start 1 is kept")));
+        ensure!(of("monitor").iter().any(|line| line.text.contains("Rosemary started")));
+        let size = fs::metadata("/var/lib/rosemary/log.redb")?.len();
+        println!("{bytes} bytes of the teller's are kept; the file has {size}");
+        ensure!(size < 8 << 20, "{size}");
+        Ok(())
+    });
+}
+
+#[test]
+fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() {
+    in_a_lab(|lab| {
+        let state = lab.files().join("small");
+        fs::create_dir(&state)?;
+        let dir = state.display().to_string();
+        lab.run("mount", &["-t", "tmpfs", "-o", "size=8m", "tmpfs", &dir])?;
+        configure(&["[log]\nbytes-per-program = \"1 GiB\"\n", FULL, &teller(lab)?])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--state-dir", &dir])?;
+        wait_for(lab, TELLER, "line ")?;
+        let ballast = state.join("ballast");
+        let mut file = OpenOptions::new().create_new(true).append(true).open(&ballast)?;
+        while file.write_all(&[7; 4096]).is_ok() {}
+        drop(file); // what is open keeps its room
+        rosemary.wait_for_log(&["the log could not be kept", "make room"], SOON)?;
+        let before = rosemary.status()?.context("it answers")?;
+        lab.pause(Duration::from_secs(3))?;
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(before.programs.kernel == after.programs.kernel, "{after:?}");
+        ensure!(before.programs.apps == after.programs.apps, "{after:?}");
+        ensure!(before.programs.services == after.programs.services, "it lives on: {after:?}");
+        ensure!(rosemary.log().matches("the log could not be kept").count() == 1);
+        let kept = all(lab)?;
+        ensure!(!kept.is_empty(), "what was kept can be read");
+
+        fs::remove_file(&ballast)?;
+        lab.wait_for("the log is kept again", SOON, |evidence| {
+            let log = rosemary.log();
+            let others: Vec<&str> = log.lines().filter(|it| !it.contains("app: teller")).collect();
+            evidence.0 = others.join("\n");
+            Ok(evidence.0.contains("the log is kept again").then_some(()))
+        })?;
+        let lines = wait_for(lab, TELLER, "are missing here")?;
+        for line in &kept {
+            ensure!(lines.contains(line), "{line:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn log_is_followed_over_its_own_death() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("keeper", "services = [\"storage\"]")])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let mut command = lab.command(rosemary_binary());
+        command.args(["app", "logs", "keeper", "--follow"]);
+        let mut follower = lab.start("rosemary app logs", command)?;
+        let shows = |rosemary: &Rosemary<'_>, follower: &Running, text: &str| {
+            lab.wait_for(format!("{text} is followed"), SOON, |evidence| {
+                evidence.0 =
+                    format!("{}\n{}\n{}", follower.stdout(), follower.stderr(), rosemary.log());
+                Ok(follower.stdout().contains(text).then_some(()))
+            })
+        };
+        shows(&rosemary, &follower, "start 1 is kept")?;
+        kill(log_pid(&mut rosemary)?)?;
+        let status = rosemary.status()?.context("it answers")?;
+        kill(status.app("keeper").and_then(|app| app.pid).context("it runs")?)?;
+        shows(&rosemary, &follower, "start 2 is kept")?;
+        follower.must_run()?;
+        let text = follower.stdout();
+        ensure!(text.matches("start 1 is kept").count() == 1, "{text}");
+        Ok(())
+    });
+}
+
+#[test]
+fn second_instance_beside_waits_for_the_log_says_so_once_and_has_it_when_the_first_has_stopped() {
+    in_a_lab(|lab| {
+        let first = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let mut command = lab.command(rosemary_binary());
+        let dir = lab.files().join("second").display().to_string();
+        command.args(["up", "--listen", "127.0.0.1:7653", "--runtime-dir", &dir]);
+        let mut second = lab.start("second", command)?;
+        let wait = |second: &Running, words: &[&str]| {
+            lab.wait_for(format!("the second says {words:?}"), SOON, |evidence| {
+                evidence.0 = second.stderr();
+                let said = |line: &str| words.iter().all(|word| line.contains(word));
+                Ok(evidence.0.lines().any(said).then_some(()))
+            })
+        };
+        wait(&second, &["service was held", "another instance uses it", "--state-dir"])?;
+        wait(&second, &["app was connected to the kernel"])?;
+        let error =
+            lab.run(&rosemary_binary().display().to_string(), &["logs", "--runtime-dir", &dir]);
+        let error = error.unwrap_err().to_string();
+        ensure!(error.contains("the log is held: ") && error.contains("--state-dir"), "{error}");
+        lab.pause(Duration::from_secs(3))?;
+        ensure!(second.stderr().matches("service was held").count() == 1, "{}", second.stderr());
+        first.stop(Signal::TERM)?;
+        wait(&second, &["service was ready", "service=\"log\""])?;
+        second.must_run()?;
+        Ok(())
+    });
+}
