@@ -1,7 +1,8 @@
 //! The lines on the disk: of each program the newest, as many as its bytes have room for.
 //!
 //! A program has bytes of its own, so that one that talks without end pushes out nothing but what it has
-//! said itself.
+//! said itself. What one of ours says of an app is a program's of its own here
+//! ([`program_on`](super::messages::program_on)).
 
 use redb::{
     Database, Range, ReadOnlyTable, ReadableDatabase as _, ReadableTable,
@@ -32,7 +33,7 @@ const FORM: Form = Form {
 };
 
 /// Programs of which lines are kept; of more, those that have said nothing for longest go.
-const MOST_PROGRAMS: u64 = 256;
+const MOST_PROGRAMS: u64 = 1024;
 
 /// Lines that are looked at for one request, so that nobody waits long behind it.
 const MOST_LOOKED_AT: usize = 20_000;

@@ -83,3 +83,22 @@ fn disk_that_is_full_from_the_start_is_told_and_the_log_begins_when_there_is_roo
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
 }
+
+#[test]
+fn operator_means_a_program_by_its_name_and_what_is_said_of_an_app_by_both() {
+    for name in ["kernel", "firewall"] {
+        assert!(messages::is_meant(&messages::program_on("kernel", "firewall"), name));
+    }
+    for (program, name, meant) in [
+        ("service storage", "storage", true),
+        ("service storage", "service storage", true),
+        ("service storage on keeper", "storage", true),
+        ("service storage on keeper", "service storage", true),
+        ("service storage on keeper", "service storage on keeper", true),
+        ("app on", "on", true),
+        ("app firewall", "wall", false),
+        ("kernel on firewall", "app firewall", false),
+    ] {
+        assert_eq!(messages::is_meant(program, name), meant, "{program}, {name}");
+    }
+}
