@@ -198,6 +198,44 @@ fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
 }
 
 #[test]
+fn app_that_is_refused_calls_without_end_pushes_out_its_own_records_and_nobody_elses() {
+    in_a_lab(|lab| {
+        let keeper = in_rust("keeper", "services = [\"storage\"]");
+        let knocker = in_c(lab, "knocker", "apps/gluttons/knocker.c", UNLIMITED)?;
+        configure(&["[log]\nbytes-per-program = \"64 KiB\"\n", FULL, &keeper, &knocker])?;
+        let running = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        wait_for(lab, "app keeper", "start 1 is kept")?;
+        let status = running.status()?.context("it answers")?;
+        kill(status.app("keeper").and_then(|app| app.pid).context("it runs")?)?;
+        let about = "monitor on knocker";
+        let lines = wait_for(lab, about, "refused a system call")?;
+        let first = lines.iter().find(|it| it.program == about).context("a first")?.number;
+        let patience = Duration::from_secs(90);
+        let lines = lab.wait_for("its first record is pushed out", patience, |evidence| {
+            let lines = all(lab).unwrap_or_default();
+            let of: Vec<&Line> = lines.iter().filter(|it| it.program == about).collect();
+            evidence.0 = format!("{} records of it", of.len());
+            let gone = of.first().is_some_and(|it| it.number > first + 200);
+            Ok(gone.then_some(lines))
+        })?;
+        for (program, text) in [
+            ("monitor", "Rosemary started"),
+            ("monitor", "started program=\"kernel\""),
+            ("monitor on keeper", "died program=\"zone keeper\""),
+        ] {
+            let found = lines.iter().any(|it| it.program == program && it.text.contains(text));
+            ensure!(found, "{program} no longer says {text}");
+        }
+        // An operator who asks for the monitor, or for the app, is shown both.
+        for name in ["monitor", "keeper"] {
+            let text = rosemary(lab, &["logs", name, "-n", "10000"])?;
+            ensure!(text.contains("monitor on keeper: died program="), "{name}: {text}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() {
     in_a_lab(|lab| {
         let state = lab.files().join("small");

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use monitor::options::Place;
-use services::log::messages::{Filter, Level, Line};
+use services::log::messages::{Filter, Level, Line, is_meant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -28,7 +28,8 @@ are its newest lines; how many bytes, [log] in rosemary.toml says.
 
 JSON: an object per line of the log, in a line of its own, with \"number\" (one more than the line's \
 before it), \"time\" (nanoseconds since 1970 began), \"level\", \"program\" (\"monitor\", \"kernel\", \
-\"service NAME\" or \"app NAME\") and \"text\".";
+\"service NAME\" or \"app NAME\"; with \" on APP\" behind the first three where they speak of an app, as these lines \
+are kept by themselves) and \"text\".";
 
 /// Which lines, and how.
 #[derive(Debug, Clone, Args)]
@@ -62,7 +63,7 @@ pub struct Wanted {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct LogsArgs {
-    /// Programs: monitor, kernel, the name of a service or of an app [default: all]
+    /// Programs: monitor, kernel, the name of a service or of an app, with what others say of it [default: all]
     #[arg(value_name = "PROGRAM")]
     pub programs: Vec<String>,
     /// Which lines.
@@ -129,10 +130,7 @@ pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
     let known = log.programs()?;
     let mut programs = Vec::new();
     for name in &args.programs {
-        let is_it = |program: &&String| {
-            *program == name || program.split_once(' ').is_some_and(|(_, it)| it == name)
-        };
-        let found: Vec<&String> = known.iter().filter(is_it).collect();
+        let found: Vec<&String> = known.iter().filter(|it| is_meant(it, name)).collect();
         if found.is_empty() {
             bail!("the log has nothing of {name}; it has of: {}", known.join(", "));
         }

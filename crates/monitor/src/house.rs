@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use ::services::kind::Kind;
 use kernel::control::{AppId, Request, worker_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::process::{Apart, named_thread_time};
+use sys::process::{Apart, named_thread};
 use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
@@ -237,8 +237,8 @@ impl House {
             return;
         };
         let pid = self.kernel.pid();
-        let time = |worker| named_thread_time(pid?, &worker_name(worker)).ok();
-        if let Some(stuck) = watch.look_at_turns(time) {
+        let thread = |worker| named_thread(pid?, &worker_name(worker)).ok();
+        if let Some(stuck) = watch.look_at_turns(thread) {
             self.kernel.kill_late(&stuck.to_string());
             self.hung = Some(Hung::Kernel);
             return;

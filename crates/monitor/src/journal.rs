@@ -5,7 +5,9 @@
 //! ```
 //!
 //! A line waits until the log is there and has taken it. Of each program only so much can wait: of more the
-//! number is kept, and stands where the lines would have stood. A batch is handed in again until the log says
+//! number is kept, and stands where the lines would have stood. What one of our programs says of an app counts by
+//! itself ([`program_on`]), here and in the log: an app that gives cause for a line again and again pushes out what
+//! was said of it, and nothing else. A batch is handed in again until the log says
 //! that it is on the disk, to a log that was started anew, too; as each line has a number, which it then knows
 //! or not, none is kept twice. So no line that waits is lost with the log, and all of them with us.
 
@@ -15,9 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
-use services::log::messages::{Answer, LONGEST_TEXT, Level, Line, MOST_LINES, Request};
+use services::log::messages::{Answer, LONGEST_TEXT, Level, Line, MOST_LINES, Request, program_on};
 use sys::packets::{PacketError, Packets};
 
+use crate::config::is_name;
 use crate::output::shown;
 
 /// Bytes of lines of one program that wait.
@@ -128,7 +131,24 @@ fn waiting() -> MutexGuard<'static, Waiting> {
 pub(crate) fn add_own(line: &[u8]) {
     let line = String::from_utf8_lossy(line);
     let (level, text) = parse(line.trim_end());
-    add("monitor", level, text);
+    add_ours("monitor", level, text);
+}
+
+/// Adds a line of one of our programs.
+pub(crate) fn add_ours(program: &str, level: Level, text: &str) {
+    match app_in(text) {
+        Some(app) => add(&program_on(program, app), level, text),
+        None => add(program, level, text),
+    }
+}
+
+/// The app that a line of ours is about, as its fields say. What others chose stands in quotes, where theirs are
+/// escaped: they cannot write such a field.
+fn app_in(text: &str) -> Option<&str> {
+    const FIELDS: [&str; 2] = [" app=\"", " program=\"zone "];
+    let begin = FIELDS.iter().filter_map(|field| Some(text.find(field)? + field.len())).min()?;
+    let (app, _) = text.get(begin..)?.split_once('"')?;
+    is_name(app).then_some(app)
 }
 
 /// Adds a line, whoever's it is.

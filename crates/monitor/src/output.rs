@@ -211,7 +211,7 @@ impl Output {
         match &self.voice {
             Voice::Kernel | Voice::Service(_) => {
                 let (level, text) = journal::parse(journal::without_time(&text));
-                journal::add(&self.name, level, text);
+                journal::add_ours(&self.name, level, text);
                 line.push(b'\n');
                 sys::log::pass_on(&line);
             }

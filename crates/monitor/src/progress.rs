@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use sys::flight::{InCall, Reading};
+use sys::process::Thread;
 
 use self::turns::{Stuck, Turns};
 
@@ -110,9 +111,9 @@ impl Watch {
     /// Looks whether the process's workers get on. To be called when [`look`](Self::look) is due, before it.
     pub(crate) fn look_at_turns(
         &mut self,
-        time: impl Fn(usize) -> Option<Duration>,
+        thread: impl Fn(usize) -> Option<Thread>,
     ) -> Option<Stuck> {
-        self.turns.look(&self.recorder, time)
+        self.turns.look(&self.recorder, thread)
     }
 
     /// Looks, if it is time. `received` is asked for if an app is being called; `bound` is what a call of

@@ -6,12 +6,13 @@
 //! written from choosing what a half-written head is taken for.
 //!
 //! After an error of the disk the file is opened again before it is used, as what is in memory may not be
-//! what is on the disk.
+//! what is on the disk. `redb` panics at some pages that are not as it wrote them: that is such an error, too.
 
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{Database, ReadableDatabase as _, StorageBackend, StorageError, WriteTransaction};
 use thiserror::Error;
@@ -25,6 +26,13 @@ pub enum DiskError {
     /// The disk does not work, or what is on it is damaged.
     #[error("{0}")]
     Failed(String),
+}
+
+impl DiskError {
+    /// What is on the disk made no sense at all.
+    fn damaged() -> Self {
+        Self::Failed("the file is damaged".into())
+    }
 }
 
 impl<E: Into<redb::Error>> From<E> for DiskError {
@@ -117,11 +125,14 @@ impl<D: Disk> Store<D> {
         &mut self,
         what: impl FnOnce(&Database) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
-        let database = match self.database.take() {
-            Some(database) => database,
-            None => self.open()?,
-        };
-        let done = what(&database)?; // if it fails the database is closed here
+        let open = self.database.take();
+        // Nothing of it is looked at again after a panic: it is closed then, as after an error.
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let database = open.map_or_else(|| self.open(), Ok)?;
+            let done = what(&database)?;
+            Ok((done, database))
+        }));
+        let (done, database) = done.unwrap_or_else(|_| Err(DiskError::damaged()))?;
         self.database = Some(database);
         Ok(done)
     }

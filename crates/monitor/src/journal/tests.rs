@@ -40,6 +40,21 @@ fn program_that_talks_without_end_loses_its_own_lines_and_nobody_elses() {
 }
 
 #[test]
+fn lines_about_an_app_are_told_from_others_by_their_fields_which_nobody_else_can_write() {
+    for (text, app) in [
+        ("refused a system call app=\"a-1\" program=\"zone\" call=\"openat\"", Some("a-1")),
+        ("died program=\"zone b\" pid=3 exit=\"signal 9: app=\\\"c\\\"\"", Some("b")),
+        ("rosemary_kernel::worker: switch sent an error dpid=1 app=\"d\"", Some("d")),
+        ("died program=\"service log\" pid=3", None),
+        ("x why=\" app=\\\"c\\\" program=\\\"zone c\\\"\"", None),
+        ("x app=\"not a name\"", None),
+        ("x app=\"", None),
+    ] {
+        assert_eq!(app_in(text), app, "{text}");
+    }
+}
+
+#[test]
 fn what_is_missing_stands_before_what_comes_next() {
     let mut waiting = Waiting::new();
     for _ in 0..20 {

@@ -1,7 +1,8 @@
 //! The lines on the disk: of each program the newest, as many as its bytes have room for.
 //!
 //! A program has bytes of its own, so that one that talks without end pushes out nothing but what it has
-//! said itself.
+//! said itself. What one of ours says of an app is a program's of its own here
+//! ([`program_on`](super::messages::program_on)).
 
 use redb::{
     Database, Range, ReadOnlyTable, ReadableDatabase as _, ReadableTable,
@@ -32,7 +33,11 @@ const FORM: Form = Form {
 };
 
 /// Programs of which lines are kept; of more, those that have said nothing for longest go.
-const MOST_PROGRAMS: u64 = 256;
+const MOST_PROGRAMS: u64 = 1024;
+
+/// Lines that go with one batch: far more than it takes the room of, and so few that nobody waits long behind it
+/// where a quota was lowered.
+const MOST_GOING: usize = 10_000;
 
 /// Lines that are looked at for one request, so that nobody waits long behind it.
 const MOST_LOOKED_AT: usize = 20_000;
@@ -78,6 +83,7 @@ impl<D: Disk> Book<D> {
                 let mut tables = Tables {
                     lines: begun.open_table(LINES)?,
                     programs: begun.open_table(PROGRAMS)?,
+                    may_go: MOST_GOING,
                 };
                 let first = next(&tables.programs)?;
                 for line in lines.iter().filter(|line| line.number >= first) {
@@ -168,6 +174,8 @@ impl<D: Disk> Book<D> {
 struct Tables<'a> {
     lines: Table<'a, Place, Said>,
     programs: Table<'a, &'static str, (u64, u64)>,
+    /// Lines that may still be taken out; what remains goes with later batches.
+    may_go: usize,
 }
 
 impl Tables<'_> {
@@ -175,19 +183,33 @@ impl Tables<'_> {
     fn add(&mut self, line: &Line, most: u64) -> Result<(), DiskError> {
         let Line { number, time, level, program, text } = line;
         let held = self.programs.get(program.as_str())?.map(|it| it.value());
-        if held.is_none() && self.programs.len()? >= MOST_PROGRAMS {
+        while held.is_none() && self.programs.len()? >= MOST_PROGRAMS && self.may_go > 0 {
             self.forget_oldest()?;
         }
-        let mut bytes = held.map_or(0, |(bytes, _)| bytes) + size(program, text);
+        let bytes = held.map_or(0, |(bytes, _)| bytes) + size(program, text);
         self.lines.insert((program.as_str(), *number), (*time, *level as u8, text.as_str()))?;
-        while bytes > most {
-            let oldest = self.oldest(program)?.filter(|(oldest, _)| oldest != number);
-            let Some((oldest, size)) = oldest else { break };
-            self.lines.remove((program.as_str(), oldest))?;
-            bytes = bytes.saturating_sub(size);
-        }
+        let bytes = self.shrink(program, bytes, most, *number)?;
         self.programs.insert(program.as_str(), (bytes, *number))?;
         Ok(())
+    }
+
+    /// Takes out a program's oldest lines of number below `before` while it has more than `most` bytes, as many as
+    /// may go. The bytes that it has then.
+    fn shrink(
+        &mut self,
+        program: &str,
+        mut bytes: u64,
+        most: u64,
+        before: u64,
+    ) -> Result<u64, DiskError> {
+        while bytes > most && self.may_go > 0 {
+            let oldest = self.oldest(program)?.filter(|(oldest, _)| *oldest < before);
+            let Some((oldest, size)) = oldest else { break };
+            self.lines.remove((program, oldest))?;
+            bytes = bytes.saturating_sub(size);
+            self.may_go -= 1;
+        }
+        Ok(bytes)
     }
 
     /// The number and the bytes of a program's oldest line.
@@ -196,19 +218,23 @@ impl Tables<'_> {
         Ok(oldest.map(|(place, said)| (place.value().1, size(program, said.value().2))))
     }
 
-    /// Takes out the program that has said nothing for longest.
+    /// Takes out the program that has said nothing for longest, as far as its lines may go.
     fn forget_oldest(&mut self) -> Result<(), DiskError> {
-        let mut oldest: Option<(u64, String)> = None;
+        let mut oldest: Option<(u64, u64, String)> = None;
         for entry in self.programs.iter()? {
             let (program, held) = entry?;
-            let (_, last) = held.value();
-            if oldest.as_ref().is_none_or(|(number, _)| last < *number) {
-                oldest = Some((last, program.value().to_owned()));
+            let (bytes, last) = held.value();
+            if oldest.as_ref().is_none_or(|(number, ..)| last < *number) {
+                oldest = Some((last, bytes, program.value().to_owned()));
             }
         }
-        let Some((_, program)) = oldest else { return Ok(()) };
-        self.lines.retain_in((program.as_str(), 0)..=(program.as_str(), u64::MAX), |_, _| false)?;
-        self.programs.remove(program.as_str())?;
+        let Some((last, bytes, program)) = oldest else { return Ok(()) };
+        let bytes = self.shrink(&program, bytes, 0, u64::MAX)?;
+        if bytes > 0 && self.oldest(&program)?.is_some() {
+            self.programs.insert(program.as_str(), (bytes, last))?;
+        } else {
+            self.programs.remove(program.as_str())?;
+        }
         Ok(())
     }
 }

@@ -57,10 +57,28 @@ pub struct Line {
     pub time: u64,
     /// How important it is.
     pub level: Level,
-    /// Whose it is: `monitor`, `kernel`, `service NAME` or `app NAME`.
+    /// Whose it is: `monitor`, `kernel`, `service NAME` or `app NAME`; or [`program_on`].
     pub program: String,
     /// What it says, without an end of line.
     pub text: String,
+}
+
+/// Whose a line is in which `program` speaks of `app`: one whose lines count by themselves.
+#[must_use]
+pub fn program_on(program: &str, app: &str) -> String {
+    format!("{program} on {app}")
+}
+
+/// Whether `program` is the one that an operator calls `name`, or says something of it: `storage` is `service
+/// storage` and `service storage on APP`, `firewall` is `app firewall` and `kernel on firewall`.
+#[must_use]
+pub fn is_meant(program: &str, name: &str) -> bool {
+    let (who, on) = match program.split_once(" on ") {
+        Some((who, app)) => (who, Some(app)),
+        None => (program, None),
+    };
+    let is_it = |who: &str| who == name || who.split_once(' ').is_some_and(|(_, it)| it == name);
+    program == name || is_it(who) || on == Some(name)
 }
 
 impl Line {

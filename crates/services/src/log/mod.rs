@@ -89,7 +89,12 @@ impl<D: Disk> Log<D> {
             }
             _ => return refused("you may not ask that"),
         };
-        done.unwrap_or_else(|error| refused(&format!("the log cannot be read: {error}")))
+        done.unwrap_or_else(|error| {
+            refused(&match way_out(&error) {
+                Some(way_out) => format!("the log cannot be read: {error}; {way_out}"),
+                None => format!("the log cannot be read: {error}"),
+            })
+        })
     }
 
     /// Does what the monitor asks; says once that it cannot, and once that it can again.
@@ -103,12 +108,23 @@ impl<D: Disk> Log<D> {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.fails, true) {
-                    let hint = "it is tried again until it can; nothing else suffers";
+                    let hint = way_out(&error)
+                        .unwrap_or("it is tried again until it can; nothing else suffers");
                     error!(%error, hint, "the log could not be kept");
                 }
                 Answer::NotKept
             }
         }
+    }
+}
+
+/// What to do where the error does not say it itself.
+fn way_out(error: &DiskError) -> Option<&'static str> {
+    match error {
+        DiskError::Full => None,
+        DiskError::Failed(_) => Some(
+            "if the disk is well: stop Rosemary, move log.redb away from its state directory, start it again",
+        ),
     }
 }
 

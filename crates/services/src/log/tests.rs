@@ -1,5 +1,6 @@
 //! The log before a disk, with the monitor and an operator, who are played.
 
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
 
 use sys::packets::Packets;
@@ -82,4 +83,61 @@ fn disk_that_is_full_from_the_start_is_told_and_the_log_begins_when_there_is_roo
     room.store(u64::MAX, Ordering::Relaxed);
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
+}
+
+#[test]
+fn damaged_file_ends_no_log_and_who_asks_is_told_the_way_out() {
+    const PAGE: usize = 4096;
+    let file = tempfile::tempfile().unwrap();
+    let mut whole = bench(file.try_clone().unwrap());
+    let text = "x".repeat(1_000);
+    let lines = |from: u64| (from..from + 20).map(|it| Line { text: text.clone(), ..line(it) });
+    for batch in 0..5 {
+        let lines: Vec<Line> = lines(batch * 20).collect();
+        assert_eq!(whole.monitor(&Request::Keep(lines)), Answer::Next(batch * 20 + 20));
+    }
+    drop(whole);
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let (mut kept, mut not_kept, mut refused) = (0, 0, 0);
+    for page in bytes.chunks(PAGE).enumerate().filter(|(_, it)| it.iter().any(|byte| *byte != 0)) {
+        let damaged = tempfile::tempfile().unwrap();
+        damaged.write_all_at(&bytes, 0).unwrap();
+        let junk: Vec<u8> = page.1.iter().map(|byte| byte ^ 0x5a).collect();
+        damaged.write_all_at(&junk, (page.0 * PAGE) as u64).unwrap();
+        let mut bench = bench(damaged);
+        match bench.monitor(&Request::Keep(vec![line(100)])) {
+            Answer::Next(_) => kept += 1,
+            Answer::NotKept => not_kept += 1,
+            other => panic!("{other:?}"),
+        }
+        match bench.operator(&read()) {
+            Answer::Lines { .. } => {}
+            Answer::Refused { why } => {
+                refused += 1;
+                assert!(why.contains("move log.redb away"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(kept > 0 && not_kept > 0 && refused > 0, "{kept}, {not_kept}, {refused}");
+}
+
+#[test]
+fn operator_means_a_program_by_its_name_and_what_is_said_of_an_app_by_both() {
+    for name in ["kernel", "firewall"] {
+        assert!(messages::is_meant(&messages::program_on("kernel", "firewall"), name));
+    }
+    for (program, name, meant) in [
+        ("service storage", "storage", true),
+        ("service storage", "service storage", true),
+        ("service storage on keeper", "storage", true),
+        ("service storage on keeper", "service storage", true),
+        ("service storage on keeper", "service storage on keeper", true),
+        ("app on", "on", true),
+        ("app firewall", "wall", false),
+        ("kernel on firewall", "app firewall", false),
+    ] {
+        assert_eq!(messages::is_meant(program, name), meant, "{program}, {name}");
+    }
 }

@@ -39,15 +39,25 @@ pub fn main_thread_time(pid: u32) -> io::Result<Duration> {
     time(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
 }
 
-/// Processor time that the thread of process `pid` with that name has used; the first, if there are more.
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Processor time that it has used since its start.
+    pub used: Duration,
+    /// Whether a signal or a debugger has stopped it.
+    pub stopped: bool,
+}
+
+/// The thread of process `pid` with that name; the first, if there are more.
 ///
 /// # Errors
 /// There is none, or `/proc` is not as the manual says.
-pub fn named_thread_time(pid: u32, name: &str) -> io::Result<Duration> {
+pub fn named_thread(pid: u32, name: &str) -> io::Result<Thread> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.path();
         if fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim_end() == name) {
-            return time(&fs::read_to_string(thread.join("stat"))?);
+            let stat = fs::read_to_string(thread.join("stat"))?;
+            return Ok(Thread { used: time(&stat)?, stopped: is_stopped(&stat) });
         }
     }
     Err(io::ErrorKind::NotFound.into())
@@ -62,6 +72,11 @@ fn time(stat: &str) -> io::Result<Duration> {
     let each = rustix::param::clock_ticks_per_second().max(1);
     let ticks = ticks(stat).ok_or_else(strange)?;
     Ok(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each)))
+}
+
+/// Of `stat`: whether the state, field 3, is T, or t for a debugger.
+fn is_stopped(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
 /// Of `stat`: the times in the process and in the system for it, in ticks.
@@ -117,10 +132,10 @@ mod tests {
         let stopped = stop.clone();
         let busy = busy.spawn(move || while !stopped.load(std::sync::atomic::Ordering::Relaxed) {});
         let pid = std::process::id();
-        let of = |name| named_thread_time(pid, name);
+        let of = |name| named_thread(pid, name);
         let most = Duration::from_millis(200);
         let main_before = main_thread_time(pid).unwrap();
-        while !of("busy-thread").is_ok_and(|time| time >= most) {
+        while !of("busy-thread").is_ok_and(|it| it.used >= most && !it.stopped) {
             std::thread::sleep(Duration::from_millis(10));
         }
         // The main thread waits for the tests and says what came of them, no more.
@@ -141,6 +156,8 @@ mod tests {
     fn names_of_programs_do_not_confuse_and_nonsense_is_nothing() {
         let stat = "42 (a) b) 7) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1";
         assert_eq!(ticks(stat), Some(200));
+        assert!(!is_stopped(stat) && !is_stopped("") && !is_stopped("42 (a) T) S 1"));
+        assert!(is_stopped("42 (a) T 1") && is_stopped("42 (a) b) t 1"));
         for text in ["", "42 (a", "42 (a) S 1", ") a b c d e f g h i j k -1 5"] {
             assert_eq!(ticks(text), None, "{text}");
         }

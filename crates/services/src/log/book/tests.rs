@@ -92,6 +92,47 @@ fn programs_that_are_long_gone_make_room_for_others() {
 }
 
 #[test]
+fn lowered_quota_and_a_program_that_goes_take_out_so_many_lines_with_a_batch_and_the_rest_later() {
+    let file = tempfile::tempfile().unwrap();
+    let open = |most| Book::<File>::new(file.try_clone().unwrap(), most);
+    let mut book = open(1024 * KIB);
+    let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
+    for batch in lines.chunks(5_000) {
+        book.keep(batch).unwrap();
+    }
+    drop(book);
+    let mut book = open(64 * KIB);
+    let most = 64 * KIB / size("kernel", "x");
+    let mut next = 25_000;
+    for left in [15_001, 5_002, most] {
+        book.keep(&[line(next, "kernel", "x")]).unwrap();
+        next += 1;
+        assert_eq!(read(&mut book, &all()).len() as u64, left);
+    }
+
+    drop(book);
+    let mut book = open(1024 * KIB);
+    let lines: Vec<Line> = (next..next + 15_000).map(|it| line(it, "kernel", "x")).collect();
+    book.keep(&lines).unwrap();
+    next += 15_000;
+    let kernels = Filter { programs: vec!["kernel".into()], ..all() };
+    let mut left = most + 15_000;
+    let app = |number: u64, app: u64| line(number, &format!("app {app}"), "x");
+    let others = MOST_PROGRAMS - 1;
+    let lines: Vec<Line> = (0..others).map(|it| app(next + it, it)).collect();
+    book.keep(&lines).unwrap();
+    next += others;
+    for more in 0..3 {
+        assert_eq!(read(&mut book, &kernels).len() as u64, left);
+        book.keep(&[app(next, others + more)]).unwrap();
+        next += 1;
+        left = left.saturating_sub(MOST_GOING as u64);
+    }
+    assert_eq!(left, 0);
+    assert_eq!(book.programs().unwrap().len() as u64, MOST_PROGRAMS);
+}
+
+#[test]
 fn long_log_is_read_in_pages_also_where_little_of_it_is_wanted() {
     let mut book = Book::new(tempfile::tempfile().unwrap(), 64 * 1024 * KIB);
     let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
