@@ -12,7 +12,7 @@ use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use services::log::messages::{Level, Line};
 
 /// The whole wall, around the log too.
@@ -161,6 +161,28 @@ fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() 
             seen.len()
         );
         ensure!(seen.len() > 100, "{}", seen.len());
+        Ok(())
+    });
+}
+
+#[test]
+fn log_that_hangs_is_ended_with_a_record_and_the_next_one_keeps_what_waited() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("keeper", "services = [\"storage\"]"), &teller(lab)?])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        let log = log_pid(&mut rosemary)?;
+        let pid = Pid::from_raw(log.cast_signed()).context("a process")?;
+        rustix::process::kill_process(pid, Signal::STOP)?;
+        let patience = Duration::from_secs(60);
+        rosemary.wait_for_log(&["lines found no room on their way to the log"], patience)?;
+        let words = ["killed it", "service log", "it did not answer in 30 s"];
+        rosemary.wait_for_log(&words, patience)?;
+        ensure!(rosemary.log().matches("lines found no room").count() == 1);
+        let lines = wait_for(lab, "monitor", "it did not answer in 30 s")?;
+        let missing = |line: &Line| line.text.contains("are missing here");
+        ensure!(lines.iter().any(|it| it.program == TELLER && missing(it)));
+        ensure!(!lines.iter().any(|it| it.program != TELLER && missing(it)));
         Ok(())
     });
 }

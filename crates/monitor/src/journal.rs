@@ -9,7 +9,8 @@
 //! itself ([`program_on`]), here and in the log: an app that gives cause for a line again and again pushes out what
 //! was said of it, and nothing else. A batch is handed in again until the log says
 //! that it is on the disk, to a log that was started anew, too; as each line has a number, which it then knows
-//! or not, none is kept twice. So no line that waits is lost with the log, and all of them with us.
+//! or not, none is kept twice. So no line that waits is lost with the log, and all of them with us. A log that does
+//! not answer in [`PATIENCE`] is ended, as one that hangs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
 use services::log::messages::{Answer, LONGEST_TEXT, Level, Line, MOST_LINES, Request, program_on};
 use sys::packets::{PacketError, Packets};
+use tracing::warn;
 
 use crate::config::is_name;
 use crate::output::shown;
@@ -32,6 +34,12 @@ const GATHER: Duration = Duration::from_millis(200);
 /// From a batch that was not kept to the next try.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// What the log has for an answer; a slow disk takes seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two words about lines that were lost.
+const QUIET: Duration = Duration::from_secs(60);
+
 /// The highest number that a line can have, far above what there will ever be.
 const MOST: u64 = u64::MAX / 2;
 
@@ -43,6 +51,8 @@ static WAITING: Mutex<Waiting> = Mutex::new(Waiting::new());
 struct Waiting {
     lines: VecDeque<Line>,
     of: BTreeMap<String, Share>,
+    /// Lines that were lost, and are not told of on standard error.
+    untold: u64,
 }
 
 /// What waits of one program.
@@ -55,7 +65,7 @@ struct Share {
 
 impl Waiting {
     const fn new() -> Self {
-        Self { lines: VecDeque::new(), of: BTreeMap::new() }
+        Self { lines: VecDeque::new(), of: BTreeMap::new(), untold: 0 }
     }
 
     fn add(&mut self, line: Line) {
@@ -63,6 +73,7 @@ impl Waiting {
         let share = self.of.entry(line.program.clone()).or_default();
         if share.bytes + size > MOST_WAITING {
             share.lost += 1;
+            self.untold += 1;
             return;
         }
         let lost = std::mem::take(&mut share.lost);
@@ -200,14 +211,16 @@ pub(crate) struct Journal {
     batch: Vec<Line>,
     /// The number of the next line; `None` while the log has not said it.
     next: Option<u64>,
-    /// Whether it has been asked and has not answered.
-    asked: bool,
+    /// Since when it has been asked and has not answered.
+    asked: Option<Instant>,
     /// Of the last question.
     id: u64,
     /// Nothing is asked before.
     ask_at: Instant,
     /// Whether lines no longer wait for others.
     hurries: bool,
+    /// When it was last said that lines were lost.
+    told: Option<Instant>,
 }
 
 /// The log said what no log says.
@@ -217,13 +230,22 @@ pub(crate) struct Nonsense;
 impl Journal {
     /// To a log that is not there yet.
     pub(crate) fn new(now: Instant) -> Self {
-        let batch = Vec::new();
-        Self { socket: None, batch, next: None, asked: false, id: 0, ask_at: now, hurries: false }
+        let (batch, hurries) = (Vec::new(), false);
+        Self {
+            socket: None,
+            batch,
+            next: None,
+            asked: None,
+            id: 0,
+            ask_at: now,
+            hurries,
+            told: None,
+        }
     }
 
     /// The log is there.
     pub(crate) fn connect(&mut self, socket: Packets, now: Instant) {
-        (self.socket, self.next, self.asked, self.ask_at) = (Some(socket), None, false, now);
+        (self.socket, self.next, self.asked, self.ask_at) = (Some(socket), None, None, now);
     }
 
     /// The log is gone.
@@ -248,15 +270,37 @@ impl Journal {
         self.socket.is_none() || (self.batch.is_empty() && waiting().is_empty())
     }
 
-    /// When [`attend`](Self::attend) has something to do.
+    /// When [`attend`](Self::attend) has something to do, or the log [is late](Self::is_late).
     pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.socket.as_ref()?;
+        if let Some(asked) = self.asked {
+            return Some(asked + PATIENCE);
+        }
         let has = self.next.is_none() || !self.batch.is_empty() || !waiting().is_empty();
-        (self.socket.is_some() && !self.asked && has).then_some(self.ask_at)
+        has.then_some(self.ask_at)
+    }
+
+    /// Whether the log has not answered in time.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.socket.is_some() && self.asked.is_some_and(|asked| now >= asked + PATIENCE)
+    }
+
+    /// Says on standard error that lines are lost, when it begins, and once a minute while it lasts.
+    pub(crate) fn tell_lost(&mut self, now: Instant) {
+        if self.told.is_some_and(|told| now < told + QUIET) {
+            return;
+        }
+        let lines = std::mem::take(&mut waiting().untold); // which is free again when it is said
+        if lines > 0 {
+            self.told = Some(now);
+            let hint = "they are here alone; rosemary logs says where it misses some";
+            warn!(lines, hint, "lines found no room on their way to the log");
+        }
     }
 
     /// Hands in what waits, if the log is there and the time has come.
     pub(crate) fn attend(&mut self, now: Instant) {
-        if self.next_due().is_none_or(|at| now < at) {
+        if self.asked.is_some() || self.next_due().is_none_or(|at| now < at) {
             return;
         }
         let request = match self.next {
@@ -273,7 +317,7 @@ impl Journal {
             serde_json::to_vec(&request).expect("our own requests are lists of text and numbers");
         self.id += 1;
         match socket.send(&[&self.id.to_le_bytes()[..], &body].concat()) {
-            Ok(()) => self.asked = true,
+            Ok(()) => self.asked = Some(now),
             Err(PacketError::WouldBlock) => self.ask_at = now + RETRY,
             Err(_) => self.socket = None, // its end is on the way
         }
@@ -294,7 +338,7 @@ impl Journal {
         };
         let (head, body) = answer.split_first_chunk::<ANSWER_HEAD>().ok_or(Nonsense)?;
         let to_last = head.starts_with(&self.id.to_le_bytes());
-        if !to_last || !std::mem::take(&mut self.asked) {
+        if !to_last || self.asked.take().is_none() {
             return Err(Nonsense);
         }
         let waits = !self.hurries && waiting().bytes() < MOST_LINES;

@@ -13,7 +13,7 @@ use tracing::{error, warn};
 use super::{House, MESSAGES_PER_TURN, Source};
 use crate::choice::App;
 use crate::error::StartError;
-use crate::journal::Nonsense;
+use crate::journal::{Nonsense, PATIENCE};
 use crate::places::Places;
 use crate::program::Program;
 use crate::service::{Heard, Service};
@@ -62,6 +62,8 @@ impl House {
                 service.start(now);
             }
         }
+        self.end_late_log(now);
+        self.journal.tell_lost(now);
         self.journal.attend(now);
         self.stop_log(now);
     }
@@ -140,6 +142,20 @@ impl House {
         if self.journal.hear(now) == Err(Nonsense) {
             self.journal.disconnect();
             self.kill_log("it answered what was not asked");
+        }
+    }
+
+    /// Ends a log that hangs.
+    fn end_late_log(&mut self, now: Instant) {
+        if self.journal.is_late(now) {
+            self.hear_journal(now); // its answer may be there, if it was us who were late
+        }
+        if self.journal.is_late(now) {
+            self.journal.disconnect();
+            let why = format!("it did not answer in {} s", PATIENCE.as_secs());
+            if let Some(log) = self.log() {
+                log.program.kill_late(&why);
+            }
         }
     }
 

@@ -36,6 +36,7 @@ fn program_that_talks_without_end_loses_its_own_lines_and_nobody_elses() {
     let last = batches.last().unwrap();
     let missing = format!("({} lines are missing here", 10_000 - chatter);
     assert!(last.program == "app chatter" && last.text.starts_with(&missing), "{last:?}");
+    assert_eq!(waiting.untold, 10_000 - chatter as u64);
     assert!(waiting.is_empty() && waiting.of.is_empty());
 }
 
@@ -156,6 +157,22 @@ fn batch_is_handed_in_again_until_it_is_known_to_be_kept_and_no_line_twice() {
     assert_eq!(played.journal.batch, numbered(0));
     played.reconnect(2);
     assert!(played.journal.batch.is_empty());
+}
+
+#[test]
+fn log_that_does_not_answer_is_late_until_it_does_or_is_gone() {
+    let mut played = played();
+    let begin = played.now;
+    let (id, _) = played.asked();
+    assert_eq!(played.journal.next_due(), Some(begin + PATIENCE));
+    assert!(!played.journal.is_late(begin + PATIENCE * 29 / 30));
+    assert!(played.journal.is_late(begin + PATIENCE));
+    played.answer(id, &Answer::Next(0)).unwrap();
+    assert!(!played.journal.is_late(begin + PATIENCE));
+    let mut silent = self::played();
+    silent.journal.disconnect();
+    assert!(!silent.journal.is_late(silent.now + PATIENCE));
+    assert_eq!(silent.journal.next_due(), None);
 }
 
 #[test]
