@@ -60,7 +60,14 @@ fn play() {
         limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
     };
     let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
-        let names = ["data/file", "data/nested/file", "closed/inside", "outside"];
+        let names = [
+            "data/file",
+            "data/nested/file",
+            "data/to-open/inside",
+            "closed/inside",
+            "open/inside",
+            "outside",
+        ];
         let read = |name: &str| (name.to_owned(), fs::read(dir.join(name)).is_ok());
         let landlock = confined.report.is_on(Mechanism::LandlockFiles);
         (names.into_iter().map(read).collect(), landlock)
@@ -76,16 +83,17 @@ impl Dir {
     fn new(name: &str) -> Self {
         let dir = std::env::temp_dir();
         let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
-        for sub in ["data/nested", "elsewhere", "own", "closed"] {
+        for sub in ["data/nested", "elsewhere", "own", "closed", "open"] {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
-        for file in ["data/file", "own/key", "closed/inside", "outside"] {
+        for file in ["data/file", "own/key", "closed/inside", "open/inside", "outside"] {
             fs::write(dir.join(file), file).unwrap();
         }
         fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
         symlink("/proc/self", dir.join("to-proc")).unwrap();
         symlink("own/key", dir.join("to-own")).unwrap();
         symlink("data", dir.join("to-data")).unwrap();
+        symlink(dir.join("open"), dir.join("data/to-open")).unwrap();
         Self(dir)
     }
 
@@ -129,7 +137,7 @@ fn confined_with(name: &str, granted: &str) -> Option<Said> {
 
 #[test]
 fn what_is_granted_is_read_and_what_is_mounted_below_it_is_not_there() {
-    for granted in ["data", "data data/nested"] {
+    for granted in ["data", "data data/nested", "data/nested data"] {
         let Some(said) = confined_with("mounts", granted) else { return };
         let (read, landlock) = said.unwrap();
         assert!(read["data/file"] && !read["outside"], "{read:?}");
@@ -146,6 +154,9 @@ fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
         ("to-own", "which is Rosemary's own; grant what is elsewhere"),
         ("own/key", "which is Rosemary's own; grant what is elsewhere"),
         ("data missing", "put it there, or take it out"),
+        ("data data/nested/file", "it is on something mounted below another path that is granted"),
+        ("data data/nested/file", "data/nested instead"),
+        ("data data/to-open/inside", "data/to-open is a link below another path"),
     ] {
         let Some(said) = confined_with("refused", granted) else { return };
         let error = said.unwrap_err();
@@ -158,6 +169,13 @@ fn link_to_what_may_be_shown_is_shown_by_its_own_name_alone() {
     let Some(said) = confined_with("link", "to-data") else { return };
     let (read, landlock) = said.unwrap();
     assert!(!read["data/file"] && landlock, "{read:?}");
+}
+
+#[test]
+fn path_through_a_link_is_shown_as_it_is_granted() {
+    let Some(said) = confined_with("through", "data/to-open/inside") else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(read["data/to-open/inside"] && !read["open/inside"] && landlock, "{read:?}");
 }
 
 #[test]
