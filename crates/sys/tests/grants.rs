@@ -29,13 +29,16 @@ const DIR: &str = "ROSEMARY_TEST_GRANTS";
 /// The names there of what it is granted, with blanks between.
 const GRANTED: &str = "ROSEMARY_TEST_GRANTED";
 
+/// Whether it finds them where no root directory of its own can be had.
+const CHANGED: &str = "ROSEMARY_TEST_CHANGED_ROOT";
+
 /// What it could read, by name, and whether Landlock is on; or why it was not confined.
 type Said = Result<(BTreeMap<String, bool>, bool), String>;
 
 #[test]
 #[ignore = "executed by the other tests, to be confined"]
 fn play() {
-    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let Some(mut dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let granted = std::env::var(GRANTED).unwrap();
     split_off_init().unwrap();
     // SAFETY: the flag is about no descriptors.
@@ -45,6 +48,12 @@ fn play() {
     mount("none", &nested, "tmpfs", MountFlags::empty(), None).unwrap();
     fs::write(nested.join("file"), "nested").unwrap();
     mount("none", dir.join("elsewhere"), "proc", MountFlags::empty(), None).unwrap();
+    if std::env::var_os(CHANGED).is_some() {
+        // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
+        mount("none", dir.join("proc"), "proc", MountFlags::empty(), None).unwrap();
+        rustix::process::chroot(&dir).unwrap();
+        dir = PathBuf::from("/");
+    }
     let control = Channel::from_stdin().unwrap();
     let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
     let jail = Jail {
@@ -83,7 +92,7 @@ impl Dir {
     fn new(name: &str) -> Self {
         let dir = std::env::temp_dir();
         let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
-        for sub in ["data/nested", "elsewhere", "own", "closed", "open"] {
+        for sub in ["data/nested", "elsewhere", "own", "closed", "open", "proc"] {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
         for file in ["data/file", "own/key", "closed/inside", "open/inside", "outside"] {
@@ -110,6 +119,10 @@ impl Drop for Dir {
 
 /// Confines a process with these grants; `None`, and says so, where there is no root for it.
 fn confined_with(name: &str, granted: &str) -> Option<Said> {
+    confined(name, granted, &[])
+}
+
+fn confined(name: &str, granted: &str, more: &[(&str, &str)]) -> Option<Said> {
     if !is_root() {
         println!("SKIPPED: this needs root");
         return None;
@@ -118,7 +131,7 @@ fn confined_with(name: &str, granted: &str) -> Option<Said> {
     let (ours, theirs) = Channel::pair().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "--nocapture", "play"]);
-    command.env(DIR, dir.path()).env(GRANTED, granted);
+    command.env(DIR, dir.path()).env(GRANTED, granted).envs(more.iter().copied());
     let (_child, output) = Child::spawn_with(Apart::ByParent, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     loop {
@@ -184,4 +197,17 @@ fn directory_that_is_closed_to_its_user_leaves_landlock_on() {
     let (read, landlock) = said.unwrap();
     assert!(landlock, "{read:?}");
     assert!(read["data/file"] && !read["closed/inside"], "{read:?}");
+}
+
+#[test]
+fn without_a_root_directory_of_its_own_files_are_shown_and_directories_are_not() {
+    let changed = [(CHANGED, "1")];
+    let Some(said) = confined("changed", "data/file", &changed) else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(read["data/file"] && !read["outside"] && landlock, "{read:?}");
+    let error = confined("changed", "data/file data", &changed).unwrap().unwrap_err();
+    assert!(
+        error.contains("no root directory of its own") && error.contains("one by one"),
+        "{error}"
+    );
 }

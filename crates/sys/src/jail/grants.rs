@@ -59,6 +59,19 @@ fn open_one<'a>(path: &'a Path, never: &[PathBuf], proc: &Proc) -> io::Result<Gr
     Ok(Grant { path, opened, is_dir: kind.is_dir() })
 }
 
+/// Landlock alone would also show what is mounted below a directory.
+///
+/// # Errors
+/// One of them is a directory.
+pub(super) fn without_root(grants: &[Grant<'_>], why: &str) -> io::Result<()> {
+    let Some(grant) = grants.iter().find(|grant| grant.is_dir) else { return Ok(()) };
+    Err(io::Error::other(format!(
+        "{} cannot be shown to it: there is no root directory of its own ({why}), so what is mounted \
+         below would be shown too; grant the files in it one by one, or see rosemary doctor",
+        grant.path.display()
+    )))
+}
+
 /// Why what is at `real`, a path without links, is shown to nobody, if it is not. `own` are directories of
 /// Rosemary's, in which there are keys and sockets.
 pub fn why_never_shown(real: &Path, own: &[PathBuf]) -> Option<String> {
