@@ -20,7 +20,7 @@ use rosemary_sys::jail::seccomp::Kind;
 use rosemary_sys::jail::{Jail, Limits, Mechanism};
 use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// The directory in which the process finds what it is granted.
@@ -48,6 +48,8 @@ fn play() {
     mount("none", &nested, "tmpfs", MountFlags::empty(), None).unwrap();
     fs::write(nested.join("file"), "nested").unwrap();
     mount("none", dir.join("elsewhere"), "proc", MountFlags::empty(), None).unwrap();
+    mount_bind(dir.join("own"), dir.join("also-own")).unwrap();
+    mount_bind(&dir, dir.join("above-own")).unwrap();
     if std::env::var_os(CHANGED).is_some() {
         // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
         mount("none", dir.join("proc"), "proc", MountFlags::empty(), None).unwrap();
@@ -92,7 +94,9 @@ impl Dir {
     fn new(name: &str) -> Self {
         let dir = std::env::temp_dir();
         let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
-        for sub in ["data/nested", "elsewhere", "own", "closed", "open", "proc"] {
+        for sub in
+            ["data/nested", "elsewhere", "own", "closed", "open", "proc", "also-own", "above-own"]
+        {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
         for file in ["data/file", "own/key", "closed/inside", "open/inside", "outside"] {
@@ -166,6 +170,9 @@ fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
         ("elsewhere", "the system's own state; grant what is elsewhere"),
         ("to-own", "which is Rosemary's own; grant what is elsewhere"),
         ("own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("also-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("also-own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("above-own", "which is Rosemary's own; grant what is elsewhere"),
         ("data missing", "put it there, or take it out"),
         ("data data/nested/file", "it is on something mounted below another path that is granted"),
         ("data data/nested/file", "data/nested instead"),
