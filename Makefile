@@ -96,7 +96,7 @@ soak: build ## the long runs: apps die 100 times each way under traffic, the sto
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 
 # Which Debian, and which system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
-v2: ## the wall and the limits under systemd with cgroups of version 2, in QEMU: half an hour
+v2: ## the wall and the limits under systemd with cgroups of version 2, in QEMU: a quarter of an hour
 	@.ci/need cargo cc debootstrap mke2fs qemu-system-x86_64
 	@tests/v2/run $(or $(SUITE),bookworm) $(TESTS)
 

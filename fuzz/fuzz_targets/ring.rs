@@ -76,6 +76,7 @@ fuzz_target!(|steps: Vec<Step>| {
             Step::Publish => drop(kernel.publish()),
             Step::Take { times } => {
                 for _ in 0..times {
+                    out.clear();
                     match kernel.take(&mut out) {
                         Ok(Some(Down::Done(n))) => drop(waiting.drain(..n as usize)),
                         Ok(Some(Down::Stop(n))) => assert!((n as usize) < waiting.len()),

@@ -108,9 +108,8 @@ impl LearningSwitch {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-        let Some(Ahead { dst, src, .. }) = self.ahead.get(network.handling()).copied() else {
-            return Ok(());
-        };
+        let Ahead { dst, src, .. } = self.ahead[network.handling()];
+        debug_assert_eq!(src, self.secret.hash(eth_src), "it was looked ahead");
         let new = || Hosts::new(Rc::clone(&self.secret));
         let hosts = self.switches.get_or_insert(switch.dpid, new);
         if !is_group(eth_src) && hosts.learn(eth_src, src, in_port).is_some() {

@@ -229,7 +229,7 @@ impl Filling {
     }
 }
 
-/// Of a table, from now on. There are few, and mostly it is the first.
+/// Of a table, from now on. There are 255 at most, and mostly it is the first.
 #[inline]
 fn filling_of(tables: &mut Vec<(u8, Filling)>, table: u8) -> &mut Filling {
     let known = tables.iter().position(|(number, _)| *number == table);

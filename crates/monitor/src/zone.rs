@@ -303,6 +303,7 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(harmless(&version, 40));
+                    self.meter.tell_anew();
                     return Heard::Loaded;
                 }
                 if self.program.supervision().state() != State::Stopping {

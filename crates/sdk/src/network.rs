@@ -128,16 +128,16 @@ impl<'h> Network<'h> {
 
     /// A flow-mod of which many alike will be sent, each for a pair of hosts: see
     /// [`flow_mod_from`](Self::flow_mod_from). It says what `flow_mod` does, but for match, buffer and
-    /// instructions. Its priority counts as in [`flow_mod`](Self::flow_mod).
+    /// instructions. Its priority and group count as in [`flow_mod`](Self::flow_mod).
     ///
     /// # Errors
-    /// [`SendError::Priority`].
+    /// [`SendError::Priority`], [`SendError::Group`].
     pub fn template(&self, flow_mod: &FlowMod<'_>) -> Result<Template, SendError> {
         Template::new(flow_mod, self.host.own())
     }
 
     /// Sends a flow-mod of this template, with its blanks filled in. It takes a fraction of the time of
-    /// [`flow_mod`](Self::flow_mod).
+    /// [`flow_mod`](Self::flow_mod). [`last_xid`](Self::last_xid) tells its transaction id.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -299,7 +299,8 @@ impl<'h> Network<'h> {
         self.packet_out(packet_in.switch, &packet_out)
     }
 
-    /// Which event of the batch is being handled, as [`Batch::get`](crate::Batch::get) counts them.
+    /// Which event of the batch is being handled, as [`Batch::get`](crate::Batch::get) counts them: in
+    /// [`App::on_event`](crate::App::on_event) only.
     #[inline]
     pub fn handling(&self) -> usize {
         self.handling

@@ -17,9 +17,10 @@ impl Template {
     /// Bytes for which there must be room.
     pub(crate) const ROOM: usize = 128;
 
-    /// Of a flow-mod whose priority is the application's own.
+    /// Of a flow-mod whose priority and group are the application's own.
     pub(crate) fn new(flow_mod: &FlowMod<'_>, own: Own) -> Result<Self, SendError> {
-        let flow_mod = flow_mod.clone().priority(own.priority(flow_mod.priority)?);
+        let mut flow_mod = flow_mod.clone().priority(own.priority(flow_mod.priority)?);
+        flow_mod.out_group = own.group(flow_mod.out_group)?;
         Ok(Self {
             v1_0: FlowModTemplate::new(&flow_mod, Version::V1_0),
             v1_3: FlowModTemplate::new(&flow_mod, Version::V1_3),

@@ -85,6 +85,7 @@ fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, heard: &mut Heard) -> Result
     }
     kernel.publish();
     let result = (0..1000).try_for_each(|_| {
+        out.clear();
         match kernel.take(out)? {
             Some(Down::Send { message, .. }) => {
                 assert!(message.len() <= CAPACITY as usize / 2);

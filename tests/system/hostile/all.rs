@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rosemary_tests::in_a_lab_for;
 
-use super::list::{Attacker, Free, QUICK, attackers};
+use super::list::{Attacker, Free, QUICK, SILENT, attackers};
 use super::trial::{Felt, Stage, Verdict};
 
 /// More than all of it takes on a busy machine, and than what is part of `make test` does.
@@ -125,8 +125,6 @@ fn surprise(attacker: &Attacker, verdict: &Verdict, let_loose: bool) -> Option<S
             if gets_out { "it was not seen to get out".into() } else { verdict.escapes.join("; ") };
         return Some(format!("{name}: {why}"));
     }
-    // Who looks for files that are not there is told so by the system, and nobody else.
-    let needs_record =
-        !let_loose && (attacker.ends() || ["network", "services"].contains(&attacker.folder));
+    let needs_record = !let_loose && !SILENT.contains(&&**name);
     (needs_record && verdict.record.is_none()).then(|| format!("{name}: there is no record of it"))
 }

@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use monitor::supervise::State;
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
 use sys::cgroup::Tree;
 use sys::jail::seccomp::{ANSWERED, Entry, Kind, Test};
 
@@ -37,12 +37,15 @@ const SEALED: [&str; 4] = [
 /// For some thirty processes to start and try, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// For some thirty apps to be compiled as well, on an emulated machine.
+const LONG: Duration = Duration::from_secs(360);
+
 /// What an app said: attempts and what came of them.
 type Attempts = BTreeMap<String, String>;
 
 #[test]
 fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
-    in_a_lab(|lab| {
+    in_a_lab_for(LONG, |lab| {
         let apps = build(lab)?;
         fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -57,7 +60,7 @@ fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
 
 #[test]
 fn hostile_apps_behind_a_wall_without_root_get_nothing_and_are_told_of() {
-    in_a_lab(|lab| {
+    in_a_lab_for(LONG, |lab| {
         let apps = build(lab)?;
         let rosemary = as_user(lab, "exec \"$@\"")?;
         let file = lab.files().join("rosemary.toml");

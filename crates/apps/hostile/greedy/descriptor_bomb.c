@@ -10,6 +10,7 @@ static void attack(void) {
         count++;
     error = errno;
     say("held %d descriptors", count);
+    sleep(2); /* so that it is seen */
     errno = error;
     tell_strictly("thousands of descriptors", count == MOST ? 0 : -1);
     while (count > 0)

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line h:    | 7 tags, a byte each | entry | entry | entry | entry | entry | entry | entry |   64 bytes
-//! line h+1:  | ...                 the next three, for what finds no room there            |
+//! line h+1:  | ...                 the next seven, for what finds no room there            |
 //!
 //! tag: 0 for no entry, or 1 and 7 bits of the address's hash
 //!
@@ -41,7 +41,7 @@ const ADDRESS_SHIFT: u32 = 16;
 
 /// Lines in which a host may be: its own, and those behind it, if there was no room. With 100,000 hosts
 /// one in thirty lines is full.
-const NEAR: usize = 4;
+const NEAR: usize = 8;
 
 /// See the module's description.
 #[derive(Debug, Clone, Copy, Default)]

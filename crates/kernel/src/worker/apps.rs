@@ -18,7 +18,7 @@ use crate::policy::Policy;
 use crate::query::AppCounters;
 use crate::rate::Rate;
 
-/// Things that one app said that are taken per turn, so that a talkative app delays nobody else.
+/// Things that one app said that are taken per turn, about, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
 
 /// As many messages as a ring can hold: a process that the zone left behind may go on writing.

@@ -18,15 +18,13 @@ use crate::link::{Link, Messages, Sent};
 use crate::occupancy;
 use crate::rewrite;
 
-/// What a message that may go out brings with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum And {
-    /// Nothing.
-    Nothing,
-    /// The table-miss entry is to be put back.
-    TableMiss,
-    /// The app's flows may be to be counted.
-    Count,
+/// What comes behind a message that goes out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Behind {
+    /// The table-miss entry, which the message may have changed.
+    table_miss: bool,
+    /// The question how many flows the app has, if it is time to ask.
+    count: bool,
 }
 
 impl Worker {
@@ -56,23 +54,25 @@ impl Worker {
         if current == epoch {
             let connection = &mut self.connections[key];
             let link = &mut self.dispatch.links[index];
+            let before = connection.out.len();
             // Passed and not appended yet: from here up to the message in hand.
             let mut from = start;
             for sent in run {
                 let message = &mut bytes[sent.start..sent.end];
                 let waits = sent.start - from;
                 match admit(connection, link, index, waits, message, now) {
-                    Ok(And::Nothing) => {}
-                    Ok(and) => {
+                    Ok(Behind { table_miss: false, count: false }) => {}
+                    Ok(behind) => {
                         connection.out.extend_from_slice(&bytes[from..sent.end]);
                         from = sent.end;
-                        go_with(and, connection, link, index, now);
+                        add(behind, connection, link, index, now);
                     }
                     Err(why) => {
                         connection.out.extend_from_slice(&bytes[from..sent.start]);
                         from = sent.end;
                         if why == Refusal::Flows {
-                            go_with(And::Count, connection, link, index, now);
+                            let count = Behind { count: true, ..Behind::default() };
+                            add(count, connection, link, index, now);
                         }
                         refused.push((*sent, why));
                     }
@@ -80,7 +80,7 @@ impl Worker {
             }
             let [.., Sent { end, .. }] = *run else { return };
             connection.out.extend_from_slice(&bytes[from..end]);
-            if !connection.out.is_empty() && !connection.dirty {
+            if connection.out.len() > before && !connection.dirty {
                 connection.dirty = true;
                 self.dirty.push(key);
             }
@@ -104,7 +104,7 @@ fn admit(
     waits: usize,
     message: &mut [u8],
     now: Instant,
-) -> Result<And, Refusal> {
+) -> Result<Behind, Refusal> {
     let full = connection.is_full(waits);
     let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
     let version = switch.version;
@@ -153,21 +153,16 @@ fn admit(
     if let Some(expects) = asks {
         connection.asked.asks(xid, sender, expects, now);
     }
-    Ok(match allowed {
-        Allowed::FlowMod { sweeps: true } => And::TableMiss,
-        _ if counts => And::Count,
-        _ => And::Nothing,
-    })
+    Ok(Behind { table_miss: allowed == Allowed::FlowMod { sweeps: true }, count: counts })
 }
 
-/// Does what goes with a message, behind it.
-fn go_with(and: And, connection: &mut Connection, link: &Link, index: usize, now: Instant) {
-    match (and, &connection.switch) {
-        (And::TableMiss, Some(switch)) => {
-            let (version, xid) = (switch.version, connection.session.xid());
-            table_miss(version, xid, &mut connection.out);
-        }
-        (And::Count, _) => count_flows(connection, (index, link.app), link.policy.flows, now),
-        (And::Nothing | And::TableMiss, _) => {}
+/// Appends what comes behind a message.
+fn add(behind: Behind, connection: &mut Connection, link: &Link, index: usize, now: Instant) {
+    if let (true, Some(switch)) = (behind.table_miss, &connection.switch) {
+        let (version, xid) = (switch.version, connection.session.xid());
+        table_miss(version, xid, &mut connection.out);
+    }
+    if behind.count {
+        count_flows(connection, (index, link.app), link.policy.flows, now);
     }
 }

@@ -21,6 +21,7 @@ use crate::policy::Policy;
 use crate::query::SwitchStatus;
 
 mod claims;
+mod runs;
 
 const OF: Version = Version::V1_3;
 const APP: AppId = AppId(1);

@@ -126,6 +126,11 @@ impl Meter {
         self.hits = [0; Limit::ALL.len()];
     }
 
+    /// The app is there, and can be told: what was said before, it has not heard.
+    pub(crate) fn tell_anew(&mut self) {
+        self.spells = Default::default();
+    }
+
     /// The kernel has said what it counted for the app.
     pub(crate) fn counted(&mut self, now: Instant, counters: &AppCounters) {
         // Another kernel has begun anew.

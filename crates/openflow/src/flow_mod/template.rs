@@ -120,7 +120,9 @@ fn encode<const N: usize>(
 ) -> Result<[u8; N], EncodeError> {
     let mut message = [0; N];
     let size = flow_mod.encode(version, 0, &mut message)?;
-    debug_assert_eq!(size, N);
+    if size != N {
+        return Err(EncodeError::Unsupported { field: "flow_mod as a template", version });
+    }
     Ok(message)
 }
 

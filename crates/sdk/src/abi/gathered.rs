@@ -60,7 +60,7 @@ impl<T> Gathered<T> {
             to.write(last);
         }
         // SAFETY: there is capacity for `count` more, and each was written above: the head's, one for
-        // each whole word of the body, and one for what is left of it.
+        // each whole word of the body, and one for what is left of it, which is when `last_word` has some.
         unsafe { self.words.set_len(start + count) };
         self.places.push(Place { start, size, with });
     }

@@ -197,7 +197,7 @@ fn offset(position: u64, capacity: usize) -> usize {
 }
 
 /// The word that a body ends with which is no whole number of words, zeros behind it; `None` for one
-/// that is.
+/// that is: writers of records rely on that.
 ///
 /// It is made without writing bytes and reading a word: a core waits some 30 cycles for that.
 #[inline]

@@ -70,6 +70,17 @@ fn value_above_its_soft_limit_is_told_once_and_again_when_it_was_below_for_a_whi
 }
 
 #[test]
+fn app_that_was_above_before_it_could_be_told_is_told_when_it_can() {
+    let mut story = Story::of("memory = { soft = \"40 MiB\", hard = \"64 MiB\" }", &[]);
+    let has = |mib: u64| move |sample: &mut Sample, _: &mut AppCounters| sample.memory = mib << 20;
+    assert_eq!(story.next(has(41)), [soft(Limit::Memory, 41 << 20)], "while it is loaded");
+    assert_eq!(story.next(has(41)), []);
+    story.meter.tell_anew();
+    assert_eq!(story.next(has(41)), [soft(Limit::Memory, 41 << 20)]);
+    assert_eq!(story.next_times(60, has(41)), []);
+}
+
+#[test]
 fn value_at_its_hard_limit_is_told_as_that_and_not_as_soft_too() {
     let mut story = Story::of("threads = 10\ndescriptors = 100", &[]);
     let news = story.next(|it, _| (it.threads, it.descriptors) = (10, Some(100)));

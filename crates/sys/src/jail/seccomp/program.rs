@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_would_be_held_against_others_is_refused_or_not_done() {
         let zone = of(Kind::Zone, OWN, true);
-        assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), REFUSED);
+        assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), SECCOMP_RET_USER_NOTIF);
         assert_eq!(run(&zone, libc::SYS_fsync, [0; 6]), SECCOMP_RET_ERRNO, "without an error");
         for uncounted in [libc::MAP_HUGETLB, libc::MAP_GROWSDOWN] {
             let flags = u64::from((uncounted | libc::MAP_PRIVATE).cast_unsigned());
