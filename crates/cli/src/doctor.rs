@@ -100,7 +100,7 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
         let how = match kept {
             Kept::Group { version } => format!("by a cgroup (version {version}): cannot be passed"),
             Kept::GroupWithoutSwap { version } => format!(
-                "by a cgroup (version {version}), and setrlimit; SHARED memory in swap is not counted: \
+                "by a cgroup (version {version}), and setrlimit; /tmp in swap is NOT counted: \
                  boot with swapaccount=1"
             ),
             Kept::Process => "by setrlimit: cannot be passed".to_owned(),

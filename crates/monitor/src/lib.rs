@@ -123,7 +123,7 @@ fn keeper(options: &Options) -> Keeper {
         let hint = "boot with swapaccount=1";
         warn!(
             hint,
-            "this machine does not count swap: an app's shared memory may be there beyond its limit"
+            "this machine does not count swap: an app's /tmp may be there beyond its limit"
         );
     }
     for limit in [Limit::Memory, Limit::Cpu] {

@@ -39,6 +39,9 @@ const ANSWERS: u32 = 1_000;
 /// The C library asks for it when it gives memory back, and does without: no attack. An app may look.
 const ASKED_BY_C: &str = "/proc/sys/vm/overcommit_memory";
 
+/// Stands for a path that is not read any more in this [`PERIOD`].
+const NOT_LOOKED_AT: &str = "(not read: its calls before took too long to read)";
+
 /// Lines of the log about them in a [`PERIOD`].
 const LINES: u32 = 10;
 
@@ -218,6 +221,7 @@ impl Refusals {
                 let about = match about {
                     About::Nothing => None,
                     About::Unread => Some("(could not be read)".to_owned()),
+                    About::OutOfTime => Some(NOT_LOOKED_AT.to_owned()),
                     About::Text(text) => Some(crate::program::shortened(&text, 200)),
                 };
                 warn!(app, program, call, about, arguments, "refused a system call");

@@ -20,7 +20,7 @@ use rosemary_sys::jail::seccomp::Kind;
 use rosemary_sys::jail::{Jail, Limits, Mechanism};
 use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// The directory in which the process finds what it is granted.
@@ -29,13 +29,16 @@ const DIR: &str = "ROSEMARY_TEST_GRANTS";
 /// The names there of what it is granted, with blanks between.
 const GRANTED: &str = "ROSEMARY_TEST_GRANTED";
 
+/// Whether it finds them where no root directory of its own can be had.
+const CHANGED: &str = "ROSEMARY_TEST_CHANGED_ROOT";
+
 /// What it could read, by name, and whether Landlock is on; or why it was not confined.
 type Said = Result<(BTreeMap<String, bool>, bool), String>;
 
 #[test]
 #[ignore = "executed by the other tests, to be confined"]
 fn play() {
-    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let Some(mut dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let granted = std::env::var(GRANTED).unwrap();
     split_off_init().unwrap();
     // SAFETY: the flag is about no descriptors.
@@ -45,6 +48,14 @@ fn play() {
     mount("none", &nested, "tmpfs", MountFlags::empty(), None).unwrap();
     fs::write(nested.join("file"), "nested").unwrap();
     mount("none", dir.join("elsewhere"), "proc", MountFlags::empty(), None).unwrap();
+    mount_bind(dir.join("own"), dir.join("also-own")).unwrap();
+    mount_bind(&dir, dir.join("above-own")).unwrap();
+    if std::env::var_os(CHANGED).is_some() {
+        // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
+        mount("none", dir.join("proc"), "proc", MountFlags::empty(), None).unwrap();
+        rustix::process::chroot(&dir).unwrap();
+        dir = PathBuf::from("/");
+    }
     let control = Channel::from_stdin().unwrap();
     let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
     let jail = Jail {
@@ -60,7 +71,14 @@ fn play() {
         limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
     };
     let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
-        let names = ["data/file", "data/nested/file", "closed/inside", "outside"];
+        let names = [
+            "data/file",
+            "data/nested/file",
+            "data/to-open/inside",
+            "closed/inside",
+            "open/inside",
+            "outside",
+        ];
         let read = |name: &str| (name.to_owned(), fs::read(dir.join(name)).is_ok());
         let landlock = confined.report.is_on(Mechanism::LandlockFiles);
         (names.into_iter().map(read).collect(), landlock)
@@ -76,16 +94,19 @@ impl Dir {
     fn new(name: &str) -> Self {
         let dir = std::env::temp_dir();
         let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
-        for sub in ["data/nested", "elsewhere", "own", "closed"] {
+        for sub in
+            ["data/nested", "elsewhere", "own", "closed", "open", "proc", "also-own", "above-own"]
+        {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
-        for file in ["data/file", "own/key", "closed/inside", "outside"] {
+        for file in ["data/file", "own/key", "closed/inside", "open/inside", "outside"] {
             fs::write(dir.join(file), file).unwrap();
         }
         fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
         symlink("/proc/self", dir.join("to-proc")).unwrap();
         symlink("own/key", dir.join("to-own")).unwrap();
         symlink("data", dir.join("to-data")).unwrap();
+        symlink(dir.join("open"), dir.join("data/to-open")).unwrap();
         Self(dir)
     }
 
@@ -102,6 +123,10 @@ impl Drop for Dir {
 
 /// Confines a process with these grants; `None`, and says so, where there is no root for it.
 fn confined_with(name: &str, granted: &str) -> Option<Said> {
+    confined(name, granted, &[])
+}
+
+fn confined(name: &str, granted: &str, more: &[(&str, &str)]) -> Option<Said> {
     if !is_root() {
         println!("SKIPPED: this needs root");
         return None;
@@ -110,7 +135,7 @@ fn confined_with(name: &str, granted: &str) -> Option<Said> {
     let (ours, theirs) = Channel::pair().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "--nocapture", "play"]);
-    command.env(DIR, dir.path()).env(GRANTED, granted);
+    command.env(DIR, dir.path()).env(GRANTED, granted).envs(more.iter().copied());
     let (_child, output) = Child::spawn_with(Apart::ByParent, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     loop {
@@ -129,7 +154,7 @@ fn confined_with(name: &str, granted: &str) -> Option<Said> {
 
 #[test]
 fn what_is_granted_is_read_and_what_is_mounted_below_it_is_not_there() {
-    for granted in ["data", "data data/nested"] {
+    for granted in ["data", "data data/nested", "data/nested data"] {
         let Some(said) = confined_with("mounts", granted) else { return };
         let (read, landlock) = said.unwrap();
         assert!(read["data/file"] && !read["outside"], "{read:?}");
@@ -145,7 +170,13 @@ fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
         ("elsewhere", "the system's own state; grant what is elsewhere"),
         ("to-own", "which is Rosemary's own; grant what is elsewhere"),
         ("own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("also-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("also-own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("above-own", "which is Rosemary's own; grant what is elsewhere"),
         ("data missing", "put it there, or take it out"),
+        ("data data/nested/file", "it is on something mounted below another path that is granted"),
+        ("data data/nested/file", "data/nested instead"),
+        ("data data/to-open/inside", "data/to-open is a link below another path"),
     ] {
         let Some(said) = confined_with("refused", granted) else { return };
         let error = said.unwrap_err();
@@ -161,9 +192,29 @@ fn link_to_what_may_be_shown_is_shown_by_its_own_name_alone() {
 }
 
 #[test]
+fn path_through_a_link_is_shown_as_it_is_granted() {
+    let Some(said) = confined_with("through", "data/to-open/inside") else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(read["data/to-open/inside"] && !read["open/inside"] && landlock, "{read:?}");
+}
+
+#[test]
 fn directory_that_is_closed_to_its_user_leaves_landlock_on() {
     let Some(said) = confined_with("closed", "data closed closed/inside") else { return };
     let (read, landlock) = said.unwrap();
     assert!(landlock, "{read:?}");
     assert!(read["data/file"] && !read["closed/inside"], "{read:?}");
+}
+
+#[test]
+fn without_a_root_directory_of_its_own_files_are_shown_and_directories_are_not() {
+    let changed = [(CHANGED, "1")];
+    let Some(said) = confined("changed", "data/file", &changed) else { return };
+    let (read, landlock) = said.unwrap();
+    assert!(read["data/file"] && !read["outside"] && landlock, "{read:?}");
+    let error = confined("changed", "data/file data", &changed).unwrap().unwrap_err();
+    assert!(
+        error.contains("no root directory of its own") && error.contains("one by one"),
+        "{error}"
+    );
 }

@@ -173,7 +173,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
             while let Ok(Some(one)) = it.answer_next(&mut reader) {
                 let about = match one.about {
                     About::Nothing => String::new(),
-                    About::Unread => "unread".into(),
+                    About::Unread | About::OutOfTime => "unread".into(),
                     About::Text(text) => format!("{text:?}"),
                 };
                 let call = one.call;

@@ -27,7 +27,7 @@ pub enum Kept {
         version: u8,
     },
     /// As by a group, for what is in memory; the system does not count what is in swap. There setrlimit(2)
-    /// keeps private memory, and nothing what is shared.
+    /// keeps private memory, what is shared and of no file is refused, and nothing keeps `/tmp`.
     GroupWithoutSwap {
         /// Of which version of cgroups.
         version: u8,
@@ -130,7 +130,8 @@ impl Keeper {
             } else {
                 threads
             },
-            // Private memory that can be written. What is shared, as /tmp, is seen by looking.
+            // Private memory that can be written. With this, what is shared and of no file is refused; what
+            // of /tmp is mapped is seen by looking.
             data: (!self.tree.counts_swap()).then(|| limits.of(Limit::Memory).hard),
             ..zone::wall::LIMITS
         }

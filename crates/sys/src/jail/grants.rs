@@ -49,6 +49,9 @@ fn open_one<'a>(path: &'a Path, never: &[PathBuf], proc: &Proc) -> io::Result<Gr
     if let Some(why) = why_never_shown(&real, never) {
         return Err(io::Error::other(why));
     }
+    if let Some(dir) = never.iter().find(|dir| is_same_by_another_mount(&real, dir)) {
+        return Err(io::Error::other(rosemarys_own(dir)));
+    }
     if FILE_SYSTEMS.contains(&fstatfs(&opened)?.f_type) {
         return Err(io::Error::other("it is the system's own state; grant what is elsewhere"));
     }
@@ -59,6 +62,19 @@ fn open_one<'a>(path: &'a Path, never: &[PathBuf], proc: &Proc) -> io::Result<Gr
     Ok(Grant { path, opened, is_dir: kind.is_dir() })
 }
 
+/// Landlock alone would also show what is mounted below a directory.
+///
+/// # Errors
+/// One of them is a directory.
+pub(super) fn without_root(grants: &[Grant<'_>], why: &str) -> io::Result<()> {
+    let Some(grant) = grants.iter().find(|grant| grant.is_dir) else { return Ok(()) };
+    Err(io::Error::other(format!(
+        "{} cannot be shown to it: there is no root directory of its own ({why}), so what is mounted \
+         below would be shown too; grant the files in it one by one, or see rosemary doctor",
+        grant.path.display()
+    )))
+}
+
 /// Why what is at `real`, a path without links, is shown to nobody, if it is not. `own` are directories of
 /// Rosemary's, in which there are keys and sockets.
 pub fn why_never_shown(real: &Path, own: &[PathBuf]) -> Option<String> {
@@ -67,8 +83,22 @@ pub fn why_never_shown(real: &Path, own: &[PathBuf]) -> Option<String> {
         let real = real.display();
         return Some(format!("it is {real}, the system's own state; grant what is elsewhere"));
     }
-    let dir = own.iter().find(|dir| covers(dir))?.display();
-    Some(format!("it would show {dir}, which is Rosemary's own; grant what is elsewhere"))
+    own.iter().find(|dir| covers(dir)).map(|dir| rosemarys_own(dir))
+}
+
+fn rosemarys_own(dir: &Path) -> String {
+    format!("it would show {}, which is Rosemary's own; grant what is elsewhere", dir.display())
+}
+
+/// Whether what is at `real` has `dir` in it or is in it, or one of them is above the other by another mount.
+/// Not told is a mount of a part of `dir` by another path.
+fn is_same_by_another_mount(real: &Path, dir: &Path) -> bool {
+    let id = |path: &Path| rustix::fs::stat(path).map(|it| (it.st_dev, it.st_ino)).ok();
+    let is_above = |upper: &Path, lower: &Path| {
+        let upper = id(upper); // none: it is not there
+        upper.is_some() && lower.ancestors().any(|lower| id(lower) == upper)
+    };
+    is_above(dir, real) || is_above(real, dir)
 }
 
 fn with_hint(error: io::Error) -> io::Error {

@@ -161,6 +161,7 @@ impl Jail<'_> {
                 objects
             }
             Err(root::Failure::Missing(why)) => {
+                grants::without_root(&grants, &why)?;
                 report.missing(Mechanism::Root, why);
                 Vec::new()
             }

@@ -45,6 +45,8 @@ pub enum About {
     Nothing,
     /// It could not be read: the system does not let us, it is not there, or it did not come in time.
     Unread,
+    /// Nobody looked: reading those before took all the time that there is for it.
+    OutOfTime,
     /// This one. Any bytes: to be escaped before it is shown.
     Text(String),
 }
@@ -106,12 +108,12 @@ impl Listener {
             let call = watched().find(|it| it.number == c_long::from(told.data.nr));
             let call = call.map_or("unknown", |it| it.name);
             let mut about = reader.look(told.pid, call, arguments);
-            if !self.is_valid(id) && about != About::Nothing {
+            if !self.is_valid(id) && matches!(about, About::Text(_)) {
                 about = About::Unread; // it may be another's by now
             }
             let may = match &about {
                 About::Nothing => false,
-                About::Unread => true,
+                About::Unread | About::OutOfTime => true,
                 About::Text(path) => {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
                 }

@@ -21,7 +21,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
@@ -89,7 +89,9 @@ impl<'a> Root<'a> {
         for path in LIBRARIES.into_iter().chain([CACHE]) {
             show_library(root, Path::new(path)).map_err(|error| missing(path, error))?;
         }
-        for grant in self.grants {
+        let mut grants: Vec<_> = self.grants.iter().collect();
+        grants.sort_by_key(|grant| grant.path); // what is above would cover what is below
+        for grant in grants {
             show_granted(root, grant).map_err(|error| {
                 let text = format!("{} cannot be shown to it: {error}", grant.path.display());
                 Failure::Granted(io::Error::new(error.kind(), text))
@@ -112,8 +114,8 @@ impl<'a> Root<'a> {
             ("gid", owner),
             mode("0700"),
         ];
-        make_dirs(root, Path::new("tmp"))?;
-        attach(&tmpfs(&options, true)?, root.as_fd(), Path::new("tmp"))
+        let place = make_place(root, Path::new("tmp"), true)?;
+        attach(&tmpfs(&options, true)?, &place)
     }
 
     fn copy_objects(&self, root: &OwnedFd) -> io::Result<Vec<PathBuf>> {
@@ -121,7 +123,7 @@ impl<'a> Root<'a> {
             return Ok(Vec::new());
         }
         let dir = OBJECTS.trim_start_matches('/');
-        make_dirs(root, Path::new(dir))?;
+        let place = make_place(root, Path::new(dir), true)?;
         let mount = tmpfs(&[mode("0755")], false)?;
         let mut copies = Vec::new();
         for (number, object) in self.objects.iter().enumerate() {
@@ -132,7 +134,7 @@ impl<'a> Root<'a> {
             copies.push(Path::new(OBJECTS).join(name));
         }
         close(&mount, false)?;
-        attach(&mount, root.as_fd(), Path::new(dir))?;
+        attach(&mount, &place)?;
         Ok(copies)
     }
 }
@@ -140,7 +142,7 @@ impl<'a> Root<'a> {
 /// An empty file system, mounted on `/`.
 fn lay_over() -> io::Result<OwnedFd> {
     let root = tmpfs(&[("size", "1M".into()), ("nr_inodes", "256".into()), mode("0755")], true)?;
-    attach(&root, CWD, Path::new("/"))?;
+    move_mount(&root, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     Ok(root)
 }
 
@@ -175,8 +177,9 @@ fn tmpfs(options: &[(&str, String)], no_exec: bool) -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }
 
-fn attach(mount: &OwnedFd, dir: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    Ok(move_mount(mount, "", dir, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+fn attach(mount: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(mount, "", place, "", flags)?)
 }
 
 /// Shows `path` of the machine, where libraries are, in `root`, read-only and with all that is mounted
@@ -189,27 +192,23 @@ fn show_library(root: &OwnedFd, path: &Path) -> io::Result<()> {
     };
     if metadata.is_symlink() {
         let target = std::fs::read_link(&outside)?;
-        make_dirs(root, path.parent().unwrap_or(Path::new("")))?;
+        make_place(root, path.parent().unwrap_or(Path::new("")), true)?;
         return Ok(symlinkat(&target, root, path)?);
     }
-    if !make_place(root, path, metadata.is_dir())? {
-        return Ok(());
-    }
+    let place = make_place(root, path, metadata.is_dir())?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, &outside, flags)?;
     close(&tree, true)?;
-    attach(&tree, root.as_fd(), path)
+    attach(&tree, &place)
 }
 
 /// Shows what is granted in `root`, read-only, by its path outside. Not what is mounted below it, which
 /// may be anything, as the system's own state.
 fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
     let path = grant.path.strip_prefix("/").unwrap_or(grant.path);
-    if !make_place(root, path, grant.is_dir)? {
-        return Ok(());
-    }
+    let place = make_place(root, path, grant.is_dir)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
@@ -222,38 +221,49 @@ fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
         error => error.into(),
     })?;
     close(&tree, false)?;
-    attach(&tree, root.as_fd(), path)
+    attach(&tree, &place)
 }
 
-/// Makes a directory or a file in `root` to show something there. `false` if it is below something that
-/// is shown already.
-fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<bool> {
-    if is_dir {
-        make_dirs(root, path)?;
-        return Ok(true);
-    }
-    make_dirs(root, path.parent().unwrap_or(Path::new("")))?;
-    match openat(root, path, OFlags::CREATE | OFlags::CLOEXEC, Mode::from(0o444)) {
-        Ok(_) => Ok(true),
-        Err(Errno::ROFS) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Makes directory after directory. What is below something that is shown is there already.
-fn make_dirs(root: &OwnedFd, path: &Path) -> io::Result<()> {
-    let mut so_far = PathBuf::new();
-    for component in path.components() {
+/// Makes a directory or a file at `path` in `root`, to show something there, and returns it. Below something
+/// that is shown already it is there, and nothing can be made.
+///
+/// What is shown can be changed by others outside, so no link is followed: it would lead out of `root`.
+fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<OwnedFd> {
+    let mut place = root.try_clone()?;
+    let mut components = path.components().peekable();
+    let mut so_far = PathBuf::from("/");
+    while let Some(component) = components.next() {
         let Component::Normal(name) = component else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        so_far.push(name);
-        match mkdirat(root, &so_far, Mode::from(0o755)) {
+        let made = if is_dir || components.peek().is_some() {
+            mkdirat(&place, name, Mode::from(0o755))
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            openat(&place, name, flags, Mode::from(0o444)).map(drop)
+        };
+        match made {
             Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::ROFS) => {
+                return Err(io::Error::other(format!(
+                    "it is on something mounted below another path that is granted; grant the \
+                     directory {} instead",
+                    so_far.display()
+                )));
+            }
             Err(error) => return Err(error.into()),
         }
+        so_far.push(name);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        place = openat(&place, name, flags, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&place)?.st_mode).is_symlink() {
+            return Err(io::Error::other(format!(
+                "{} is a link below another path that is shown to it; grant what it leads to",
+                so_far.display()
+            )));
+        }
     }
-    Ok(())
+    Ok(place)
 }
 
 /// Makes a mount read-only, with nothing set-user-id and no device; `below`: with all its mounts.

@@ -63,7 +63,7 @@ impl Reader {
     pub(super) fn look(&mut self, pid: u32, call: &str, arguments: [u64; 6]) -> About {
         let Some(place) = Place::of(pid, call, arguments) else { return About::Nothing };
         if self.patience.is_zero() {
-            return About::Unread;
+            return About::OutOfTime;
         }
         let begun = Instant::now();
         let text = self.ask(place);
@@ -256,6 +256,7 @@ mod tests {
         assert_eq!(open(&mut reader, there), About::Text("/etc/passwd".into()));
         assert_eq!(open(&mut reader, address), About::Unread);
         assert!(reader.patience.is_zero());
+        assert_eq!(open(&mut reader, there), About::OutOfTime);
         reader.rest();
         assert_eq!(open(&mut reader, there), About::Unread, "its thread stands still");
         assert!(!reader.patience.is_zero(), "which is not waited for again");

@@ -102,6 +102,8 @@ pub enum Test {
     OwnRoot,
     /// Its memory is not bounded by setrlimit(2), which leaves stacks out, also those that this makes larger.
     Counted,
+    /// The argument has the flags of mmap(2), and none with which memory is taken that no limit counts.
+    CountedFlags(u8),
 }
 
 /// What fcntl(2) may be asked for: nothing that has signals sent, leases or locks made.
@@ -138,7 +140,11 @@ const DUMPABLE: &[u32] = &[
 
 /// Memory that no limit counts: the machine's huge pages, and what is taken for a stack, which setrlimit(2)
 /// leaves out.
-const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast_unsigned();
+pub(super) const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast_unsigned();
+
+/// Memory that setrlimit(2) does not count: shared, and of no file. Nor does who looks see it, as it stays when
+/// its pages are let go of.
+pub(super) const SHARED: u32 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS).cast_unsigned();
 
 /// Flags of `clone` that make a thread, and those that must not be there.
 const CLONE_THREAD: u32 =
@@ -181,7 +187,7 @@ const PROGRAM: &[Entry] = &[
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
-    when("mmap", libc::SYS_mmap, Test::Bits(3, UNCOUNTED, 0)), // memory, rings, objects, stacks of threads; not what no limit counts
+    when("mmap", libc::SYS_mmap, Test::CountedFlags(3)), // memory, rings, objects, stacks of threads; not what no limit counts
     always("munmap", libc::SYS_munmap), // the same
     when("mremap", libc::SYS_mremap, Test::Counted), // the allocator, which does without
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads

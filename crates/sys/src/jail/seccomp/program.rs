@@ -15,7 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-use super::lists::{ANSWERED, Kind, Test, watched};
+use super::lists::{ANSWERED, Kind, SHARED, Test, UNCOUNTED, watched};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
@@ -127,6 +127,17 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
             body.extend(masked(index, mask, value, otherwise));
         }
         Test::ToRead(index) => body.extend(masked(index, WRITES, 0, otherwise)),
+        Test::CountedFlags(index) => {
+            if !own.is_counted {
+                body.extend([
+                    load(argument(index, 0)),
+                    statement(BPF_ALU | BPF_AND | BPF_K, SHARED),
+                    jump_if_equal(SHARED, 0, 1),
+                    return_value(otherwise),
+                ]);
+            }
+            body.extend(masked(index, UNCOUNTED, 0, otherwise));
+        }
         Test::Null(index) => body.extend([
             load(argument(index, 0)),
             jump_if_equal(0, 0, 2),
@@ -236,6 +247,17 @@ mod tests {
         assert_eq!(run(&zone, libc::SYS_mremap, [0; 6]), SECCOMP_RET_ALLOW);
         let without_groups = of(Kind::Zone, Own { is_counted: false, ..OWN }, true);
         assert_eq!(run(&without_groups, libc::SYS_mremap, [0; 6]), REFUSED);
+        assert_eq!(run(&without_groups, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
+        let map = |flags: libc::c_int| [0, 0, 0, u64::from(flags.cast_unsigned()), 0, 0];
+        for shared in [libc::MAP_SHARED, libc::MAP_SHARED_VALIDATE] {
+            let of_a_file = map(shared);
+            let of_none = map(shared | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+            assert_eq!(run(&without_groups, libc::SYS_mmap, of_a_file), SECCOMP_RET_ALLOW);
+            assert_eq!(run(&without_groups, libc::SYS_mmap, of_none), REFUSED);
+            assert_eq!(run(&zone, libc::SYS_mmap, of_none), SECCOMP_RET_ALLOW);
+        }
+        let huge = map(libc::MAP_PRIVATE | libc::MAP_HUGETLB);
+        assert_eq!(run(&without_groups, libc::SYS_mmap, huge), REFUSED);
     }
 
     #[test]
