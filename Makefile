@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak v2 miri man bench bench-long peers figures
+.PHONY: help build demo check loom test hostile soak fuzz v2 miri man bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -94,6 +94,18 @@ soak: build ## the long runs: apps die 100 times each way under traffic, the sto
 	  cargo test --package rosemary-tests -- --show-output \
 	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
+	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi
+
+# Seconds for each target. Not part of `make test`, because it needs a nightly toolchain.
+FUZZ ?= 60
+
+fuzz: ## every fuzz target for a while (FUZZ=60 seconds each): minutes
+	@.ci/need cargo cc
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "make: cargo-fuzz is missing; type: rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
+	@for target in $$(cargo +nightly fuzz list); do \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ) || exit 1; \
+	done
 
 # Which Debian, and which system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
 v2: ## the wall and the limits under systemd with cgroups of version 2, in QEMU: a quarter of an hour
