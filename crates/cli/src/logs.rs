@@ -172,8 +172,8 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
     };
     loop {
         let page = match log.read(from, &filter) {
-            // The log was started anew.
-            Err(AskError::Silent { .. }) if wanted.follow => {
+            // The log was started anew, or has much to do.
+            Err(AskError::Silent { .. } | AskError::Late { .. }) if wanted.follow => {
                 log = again(&wanted.place)?;
                 continue;
             }
@@ -181,6 +181,9 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
         };
         print(&page.lines, wanted.json)?;
         from = page.next;
+        if say::is_unread() {
+            return Ok(());
+        }
         if page.end {
             if !wanted.follow {
                 return Ok(());
@@ -195,7 +198,7 @@ fn again(place: &Place) -> anyhow::Result<Log> {
     loop {
         std::thread::sleep(PERIOD);
         match Monitor::connect(place)?.log() {
-            Err(AskError::Unavailable(_)) => {}
+            Err(AskError::Unavailable(_) | AskError::Late { .. }) if !say::is_unread() => {}
             log => return Ok(log?),
         }
     }

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _, stderr, stdout};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Writes data to standard output, as it is.
 ///
@@ -29,6 +30,14 @@ pub fn written(outcome: io::Result<()>) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether whoever reads standard output has gone, so that nothing more need be found out for them.
+pub fn is_unread() -> bool {
+    let out = stdout();
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::ERR)
 }
 
 /// Writes a line that is not data to standard error.

@@ -125,7 +125,7 @@ pub enum StartError {
     /// Another instance holds the lock.
     #[error(
         "Rosemary already runs in {dir} as process {pid}; stop it with `kill {pid}`, or start \
-         another one beside it with --runtime-dir and --listen"
+         another one beside it with --runtime-dir, --state-dir and --listen"
     )]
     AlreadyRunning {
         /// The runtime directory.

@@ -190,6 +190,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
+    if apps.is_empty() {
+        warn!("no app runs: nobody answers the switches; name some with [[app]] or --app");
+    }
     choice::warn_of_unsigned(&apps);
     // Here, as all of them are there now.
     let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();

@@ -119,11 +119,13 @@ impl Meter {
         &self.limits
     }
 
-    /// It was started anew: what counts begins at 0.
+    /// It was started anew: what counts begins at 0, but for what the kernel counts.
     pub(crate) fn begin(&mut self) {
         self.samples.clear();
         self.cpu_since = None;
-        self.hits = [0; Limit::ALL.len()];
+        for limit in [Limit::Threads, Limit::Log] {
+            self.hits[index(limit)] = 0;
+        }
     }
 
     /// The app is there, and can be told: what was said before, it has not heard.

@@ -125,6 +125,11 @@ fn log_that_is_cut_and_packets_that_are_dropped_are_at_the_limit() {
     let news = story.next(|_, counters| counters.queued = 140 << 10);
     assert_eq!(news, [soft(Limit::Queue, 140 << 10)]);
     assert_eq!(story.next(|_, counters| counters.dropped = 1), [hard(Limit::Queue, 140 << 10)]);
+    story.next(|_, counters| counters.queued = 0);
+    story.meter.begin();
+    story.meter.tell_anew();
+    let news = story.next(|it, _| *it = Sample::default());
+    assert_eq!(news, [], "what was dropped before is no fault of the one that was started anew");
 }
 
 #[test]
