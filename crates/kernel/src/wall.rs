@@ -49,16 +49,5 @@ pub(crate) fn limit_calls(mut confined: Confined, monitor: &Channel) -> (Report,
 }
 
 fn jail(monitor: &Channel) -> Jail<'_> {
-    Jail {
-        kind: Kind::Kernel,
-        run_as: None,
-        control: monitor.as_fd(),
-        keep: &[],
-        objects: &[],
-        read: &[],
-        never: &[],
-        tmp: None,
-        network: false,
-        limits: LIMITS,
-    }
+    Jail::new(Kind::Kernel, monitor.as_fd(), LIMITS)
 }

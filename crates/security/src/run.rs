@@ -39,18 +39,8 @@ fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Ans
     let [package, signature] = <[OwnedFd; 2]>::try_from(fds)
         .map_err(|_| io::Error::other("a request without a package and its signature"))?;
     let keep = [package.as_fd(), signature.as_fd()];
-    let jail = Jail {
-        kind: Kind::Security,
-        run_as: request.run_as,
-        control: asker.as_fd(),
-        keep: &keep,
-        objects: &[],
-        read: &[],
-        never: &[],
-        tmp: None,
-        network: false,
-        limits: LIMITS,
-    };
+    let jail = Jail::new(Kind::Security, asker.as_fd(), LIMITS);
+    let jail = Jail { run_as: request.run_as, keep: &keep, ..jail };
     drop(jail.confine()?); // what it tries beyond is refused, and nobody has to be told
     let keys = request.keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(io::Error::other)?;

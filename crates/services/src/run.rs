@@ -132,16 +132,11 @@ fn confine(
     let keep: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
     let read: Vec<PathBuf> = needs.read.into_iter().filter(|path| path.exists()).collect();
     let jail = Jail {
-        kind: needs.kind,
         run_as: wall.run_as,
-        control: monitor.as_fd(),
         keep: &keep,
-        objects: &[],
         read: &read,
-        never: &[],
-        tmp: None,
         network: needs.network,
-        limits: needs.limits,
+        ..Jail::new(needs.kind, monitor.as_fd(), needs.limits)
     };
     let confined = jail.confine().map_err(ServiceError::Confine)?;
     let gaps: Vec<String> =

@@ -58,17 +58,12 @@ fn play() {
     }
     let control = Channel::from_stdin().unwrap();
     let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
+    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None };
     let jail = Jail {
-        kind: Kind::Zone,
         run_as: Some(1_879_113_726),
-        control: control.as_fd(),
-        keep: &[],
-        objects: &[],
         read: &read,
         never: &[dir.join("own")],
-        tmp: None,
-        network: false,
-        limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
+        ..Jail::new(Kind::Zone, control.as_fd(), limits)
     };
     let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
         let names = [

@@ -55,17 +55,13 @@ fn play() {
     let control = Channel::from_stdin().unwrap();
     let object = rosemary_sys::shm::sealed_copy("object", b"an object").unwrap();
     let granted = PathBuf::from("/etc/hostname");
+    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None };
     let jail = Jail {
-        kind: Kind::Zone,
         run_as: as_user.parse().ok(),
-        control: control.as_fd(),
-        keep: &[],
         objects: &[object.as_fd()],
         read: &[granted],
-        never: &[],
         tmp: Some(TMP),
-        network: false,
-        limits: Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None },
+        ..Jail::new(Kind::Zone, control.as_fd(), limits)
     };
     let mut confined = jail.confine().unwrap();
     drop(object);

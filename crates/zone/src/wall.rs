@@ -74,16 +74,12 @@ pub fn confine(
     wall: &Wall,
 ) -> io::Result<Confined> {
     let jail = Jail {
-        kind: Kind::Zone,
         run_as: wall.run_as,
-        control: monitor.as_fd(),
-        keep: &[],
         objects,
         read: &wall.read,
         never: &wall.never,
         tmp: Some(TMP),
-        network: false,
-        limits: wall.limits,
+        ..Jail::new(Kind::Zone, monitor.as_fd(), wall.limits)
     };
     jail.confine()
 }

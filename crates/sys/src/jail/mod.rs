@@ -111,7 +111,23 @@ pub struct Confined {
     pub listener: Option<OwnedFd>,
 }
 
-impl Jail<'_> {
+impl<'a> Jail<'a> {
+    /// One in which a process stays who it is, keeps nothing but its control socket, and sees nothing.
+    pub fn new(kind: Kind, control: BorrowedFd<'a>, limits: Limits) -> Self {
+        Self {
+            kind,
+            run_as: None,
+            control,
+            keep: &[],
+            objects: &[],
+            read: &[],
+            never: &[],
+            tmp: None,
+            network: false,
+            limits,
+        }
+    }
+
     /// Confines this process, for good.
     ///
     /// To be called while it has one thread: some of the steps are about the calling thread only.
