@@ -50,7 +50,6 @@ mod pause;
 mod plan;
 pub mod policy;
 pub mod query;
-mod rate;
 mod record;
 mod rewrite;
 pub mod server;

@@ -11,10 +11,10 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use sdk::services::{MAX_MESSAGE, REQUEST_HEAD};
 use sys::packets::{PacketError, Packets};
+use sys::rate::Rate;
 use tracing::{debug, info, warn};
 
 use crate::control::{self, Rights};
-use crate::rate::Rate;
 
 /// Requests of one client in one turn.
 const PER_TURN: usize = 16;
@@ -119,7 +119,6 @@ impl Clients {
         let Some(client) = self.connected.get_mut(&client) else { return };
         let app = client.name.as_str();
         if let Some(left_out) = client.refusals.admit(Instant::now()) {
-            let left_out = (left_out > 0).then_some(left_out);
             warn!(app, what, right, left_out, "refused an app what it was not granted");
         }
     }

@@ -27,6 +27,5 @@ pub mod control;
 pub mod disk;
 pub mod kind;
 pub mod log;
-pub mod rate;
 pub mod run;
 pub mod storage;

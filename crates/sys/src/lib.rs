@@ -17,6 +17,7 @@
 //! | [`program`] | what is the same in all programs that the monitor starts |
 //! | [`flight`] | in which app a process was when it died |
 //! | [`log`] | where our programs log to |
+//! | [`rate`] | how often something is logged that others can repeat |
 //! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
@@ -37,5 +38,6 @@ pub mod object;
 pub mod packets;
 pub mod process;
 pub mod program;
+pub mod rate;
 pub mod ring;
 pub mod shm;

@@ -12,6 +12,7 @@ use std::time::Instant;
 use sdk::abi::host::{Gathered, Host, HostedApp, LoadError};
 use sdk::abi::{Level, MAX_BATCH, Words};
 use sys::object::Object;
+use sys::rate::Rate;
 use sys::ring::Room;
 use tracing::{debug, error, info, warn};
 
@@ -20,7 +21,6 @@ use super::tracked::{Tracked, Verdict};
 use super::{Link, Place};
 use crate::control::AppId;
 use crate::held::Ticket;
-use crate::rate::Rate;
 
 /// Bytes of messages that an app can send in one batch.
 const MESSAGES: usize = 256 * 1024;

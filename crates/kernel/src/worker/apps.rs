@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sdk::Refusal;
+use sys::rate::Rate;
 use sys::ring::{DEFAULT_CAPACITY, PeerFault};
 use tracing::{debug, warn};
 
@@ -16,7 +17,6 @@ use crate::link::part::Part;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
-use crate::rate::Rate;
 
 /// Things that one app said that are taken per turn, about, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;

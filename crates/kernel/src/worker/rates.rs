@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use sys::rate::Rate;
+
 use crate::control::AppId;
-use crate::rate::Rate;
 
 /// One for each kind of event that outsiders can repeat.
 #[derive(Debug)]

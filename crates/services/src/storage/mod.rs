@@ -14,6 +14,7 @@ use std::time::Instant;
 use sdk::services::storage::{Answer, Refused, Request};
 use sys::jail::Limits;
 use sys::jail::seccomp::Kind;
+use sys::rate::Rate;
 use tracing::error;
 
 use self::engine::{Engine, Op, Outcome};
@@ -21,7 +22,6 @@ use self::redb::Redb;
 use crate::clients::{Asked, ClientId, Clients, Reply};
 use crate::control::Quotas;
 use crate::disk::DiskError;
-use crate::rate::Rate;
 use crate::run::{Needs, OpenError, Service};
 
 /// Watches of one client.
@@ -167,7 +167,6 @@ impl<E: Engine> Storage<E> {
     /// The engine could not: what the apps are told.
     fn failed(&mut self, error: &DiskError) -> Refused {
         if let Some(left_out) = self.failures.admit(Instant::now()) {
-            let left_out = (left_out > 0).then_some(left_out);
             let hint = "nothing of it was written; what was acknowledged before is kept";
             error!(%error, left_out, hint, "could not write to the disk");
         }

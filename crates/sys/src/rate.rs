@@ -1,4 +1,4 @@
-//! Keeps what outsiders can repeat from filling the log.
+//! Keeps what others can repeat from filling the log.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Counts events of one kind.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     period_began: Instant,
     in_period: u32,
     lines: u32,
@@ -17,19 +17,18 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// Starts counting at `now`.
-    pub(crate) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { period_began: now, in_period: 0, lines: LINES, suppressed: 0 }
     }
 
     /// One line per period, for what goes on for as long as its cause is there.
-    pub(crate) fn seldom(now: Instant) -> Self {
+    pub fn seldom(now: Instant) -> Self {
         Self { lines: 1, ..Self::new(now) }
     }
 
     /// Whether to log one more event: `Some` if so, of how many were left out since the last, if
     /// any were.
-    #[expect(clippy::option_option, reason = "the inner one is the log's field, which may lack")]
-    pub(crate) fn admit(&mut self, now: Instant) -> Option<Option<u64>> {
+    pub fn admit(&mut self, now: Instant) -> Option<Option<u64>> {
         if now.saturating_duration_since(self.period_began) >= PERIOD {
             (self.period_began, self.in_period) = (now, 0);
         }
