@@ -103,10 +103,8 @@ fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), St
     if require == Require::Full {
         let report = trial::run(zone)
             .map_err(|source| StartError::System { what: "try a wall around an app", source })?;
-        let gaps: Vec<String> =
-            report.gaps().iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
-        if !gaps.is_empty() {
-            return Err(StartError::NoWall(gaps.join("; ")));
+        if let Some(gaps) = report.gaps_told() {
+            return Err(StartError::NoWall(gaps));
         }
     }
     Ok(())

@@ -121,17 +121,13 @@ impl Refusals {
     pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
         self.is_confined = true;
         let (app, program) = (self.app.as_deref(), self.program);
-        let gaps = report.gaps();
-        if gaps.is_empty() {
-            info!(app, program, "confined");
-        } else {
-            let missing: Vec<String> =
-                gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
-            let missing = missing.join("; ");
+        if let Some(missing) = report.gaps_told() {
             warn!(
                 app,
                 program, missing, "confined as far as this system lets us; see rosemary doctor"
             );
+        } else {
+            info!(app, program, "confined");
         }
         // Without a root directory of its own its /tmp would be everybody's.
         let has_tmp = self.app.is_some() && report.is_on(Mechanism::Root);

@@ -139,14 +139,10 @@ fn confine(
         ..Jail::new(needs.kind, monitor.as_fd(), needs.limits)
     };
     let confined = jail.confine().map_err(ServiceError::Confine)?;
-    let gaps: Vec<String> =
-        confined.report.gaps().iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+    let gaps = confined.report.gaps_told().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report: confined.report }, listener.as_slice())?;
-    if wall.full && !gaps.is_empty() {
-        return Err(ServiceError::Gaps(gaps.join("; ")));
-    }
-    Ok(())
+    gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))
 }
 
 fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceError> {

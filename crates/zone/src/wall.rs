@@ -36,12 +36,12 @@ pub fn confine_and_load(
     sha256: &str,
 ) -> Result<Object, ZoneError> {
     let confined = confine(monitor, &[object.as_fd()], wall).map_err(ZoneError::Confine)?;
-    let gaps = gaps(&confined);
+    let gaps = confined.report.gaps_told().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     let answer = Answer::Confined { report: confined.report };
     monitor.send(&answer, listener.as_slice())?;
     drop(confined.listener); // it is the monitor's alone
-    if wall.full && !gaps.is_empty() {
+    if let Some(gaps) = gaps {
         return Err(ZoneError::Gaps(gaps));
     }
     for path in &wall.read {
@@ -82,12 +82,6 @@ pub fn confine(
         ..Jail::new(Kind::Zone, monitor.as_fd(), wall.limits)
     };
     jail.confine()
-}
-
-fn gaps(confined: &Confined) -> String {
-    let gaps = confined.report.gaps();
-    let gaps: Vec<String> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
-    gaps.join("; ")
 }
 
 /// Says no to an object with another digest.

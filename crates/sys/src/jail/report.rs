@@ -193,6 +193,13 @@ impl Report {
         };
         Mechanism::ALL.into_iter().filter_map(gap).collect()
     }
+
+    /// The [`gaps`](Self::gaps) in a phrase, each with its reason; `None` if there are none.
+    pub fn gaps_told(&self) -> Option<String> {
+        let gaps = self.gaps();
+        let told: Vec<_> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
 }
 
 #[cfg(test)]
