@@ -133,6 +133,17 @@ pub enum StartError {
         /// Whose lock it is.
         pid: u32,
     },
+    /// Another instance uses the state directory.
+    #[error(
+        "another instance of Rosemary{} has its state in {}; stop that one, or give this one a directory \
+         of its own with --state-dir", of_process(*.pid), dir.display()
+    )]
+    StateInUse {
+        /// The state directory.
+        dir: PathBuf,
+        /// Whose lock it is, if it is of a process that can be seen from here.
+        pid: Option<u32>,
+    },
     /// The same address, or one that includes it, was given twice.
     #[error("--listen {first} and --listen {second} overlap; leave one of them out")]
     SameAddress {
@@ -232,6 +243,10 @@ fn holder(pid: Option<u32>) -> String {
         Some(pid) => format!("by process {pid} (`ps {pid}` says what that is)"),
         None => "by a process that cannot be seen from here".into(),
     }
+}
+
+fn of_process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(", process {pid},"))
 }
 
 fn list(paths: &[PathBuf]) -> String {

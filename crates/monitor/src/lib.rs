@@ -23,7 +23,7 @@
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
-//! | `listen.rs`, `keys.rs`, `runtime.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
+//! | `listen.rs`, `keys.rs`, `runtime.rs`, `state.rs`, `lock.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
 //!
 //! What it will never do: speak OpenFlow, parse packets, load code, wait on a child, or answer for
 //! the kernel.
@@ -42,6 +42,7 @@ mod house;
 mod journal;
 pub mod keys;
 mod listen;
+mod lock;
 mod numbers;
 mod object;
 pub mod options;
@@ -55,6 +56,7 @@ mod rights;
 mod runtime;
 mod service;
 mod signals;
+mod state;
 pub mod supervise;
 pub mod trial;
 pub mod usage;
@@ -81,6 +83,7 @@ use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
 use crate::signals::Signals;
+use crate::state::StateDir;
 use crate::usage::{Keeper, Kept};
 use crate::wall::Require;
 
@@ -155,15 +158,17 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let config = Config::load(options.place.config.as_deref())?;
     let places = Places::find()?;
     let state_dir = options.state.resolve(&config)?;
-    let mut apps = choice::apps(&config, options, &places, &Store::of(&state_dir))?;
+    let dir = options.place.resolve(&config)?;
     // Before anything is made that a signal's default action would leave behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
-    let dir = options.place.resolve(&config)?;
+    let runtime = RuntimeDir::claim(&dir)?;
+    // Before the apps: what cannot be read there is not their fault.
+    let state = StateDir::claim(&state_dir)?;
+    let mut apps = choice::apps(&config, options, &places, &Store::of(state.path()))?;
     let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
     let own: Vec<PathBuf> = own.into_iter().flatten().collect();
     check_reads(&apps, &own)?;
-    let runtime = RuntimeDir::claim(&dir)?;
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
@@ -179,7 +184,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
     }
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
-    let numbers = numbers::of(&state_dir, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
+    let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     check_wall(options, config.require, &places.zone)?;
     let (admin, group) = runtime.bind_admin()?;
     let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };

@@ -8,24 +8,24 @@
 //! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "key": ..., "number": 1 }, ... ] }
 //! ```
 //!
-//! The file is replaced as a whole (written beside it, synchronised, renamed), under a lock on the
-//! directory. A file that does not make sense stops the start: numbering anew would give one app's
+//! The file is replaced as a whole (written beside it, synchronised, renamed), by the one instance that
+//! holds the [state directory](crate::state). A file that does not make sense stops the start: numbering anew would give one app's
 //! flows to another.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use kernel::control::AppId;
 use package::PublicKey;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::config::is_name;
 use crate::error::StartError;
+use crate::state::StateDir;
 
 /// The file's name in the state directory.
 const FILE: &str = "apps.json";
@@ -38,9 +38,6 @@ const NUMBERS: std::ops::RangeInclusive<u16> = 1..=0xfffe;
 
 /// Bytes of the file, at most: what all the numbers there are would need.
 const LONGEST: u64 = 8 * 1024 * 1024;
-
-/// How long another instance may hold the lock, which it does for moments only.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 const HINT: &str = "name a directory of your own with --state-dir";
 
@@ -66,21 +63,11 @@ struct Entry {
 /// [`StartError::Numbers`] if the file is damaged or the numbers are used up;
 /// [`StartError::Path`].
 pub(crate) fn of<'n>(
-    state_dir: &Path,
+    state: &StateDir,
     apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
 ) -> Result<Vec<AppId>, StartError> {
-    let path = state_dir.join(FILE);
+    let path = state.path().join(FILE);
     let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
-    // Also what is above it: without root, `.local/state` may be new.
-    let made = DirBuilder::new().recursive(true).mode(0o755).create(state_dir);
-    let dir = made.and_then(|()| File::open(state_dir)).map_err(|source| StartError::Path {
-        what: "use the state directory",
-        path: state_dir.to_owned(),
-        hint: HINT,
-        source,
-    })?;
-    lock(&dir, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| refuse("lock the directory of", error))?;
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut book = match text {
@@ -92,7 +79,7 @@ pub(crate) fn of<'n>(
         apps.into_iter().map(|(name, key)| book.number(name, key)).collect::<Result<_, _>>();
     let numbers = numbers.map_err(damaged)?;
     if book.apps.len() > known {
-        write(&dir, state_dir, &book).map_err(|error| refuse("write", error))?;
+        write(state.path(), &book).map_err(|error| refuse("write", error))?;
     }
     Ok(numbers)
 }
@@ -132,19 +119,6 @@ fn parse(text: &[u8]) -> Result<Book, String> {
     Ok(book)
 }
 
-/// Locks a directory, by one of the two operations that do not block.
-pub(crate) fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        match flock(dir, operation) {
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            result => return Ok(result?),
-        }
-    }
-}
-
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -156,7 +130,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write(dir: &File, state_dir: &Path, book: &Book) -> io::Result<()> {
+fn write(state_dir: &Path, book: &Book) -> io::Result<()> {
     let new = state_dir.join(format!("{FILE}.new"));
     let _ = std::fs::remove_file(&new); // of an instance that was killed here
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
@@ -164,7 +138,7 @@ fn write(dir: &File, state_dir: &Path, book: &Book) -> io::Result<()> {
     file.write_all(b"\n")?;
     file.sync_all()?;
     std::fs::rename(&new, state_dir.join(FILE))?;
-    dir.sync_all()
+    File::open(state_dir)?.sync_all()
 }
 
 #[cfg(test)]
@@ -172,8 +146,9 @@ mod tests {
     use super::*;
 
     fn numbers(dir: &Path, names: &[&str]) -> Result<Vec<u16>, String> {
-        let numbers =
-            of(dir, names.iter().map(|name| (*name, None))).map_err(|error| error.to_string())?;
+        let state = StateDir::claim(dir).unwrap();
+        let numbers = of(&state, names.iter().map(|name| (*name, None)))
+            .map_err(|error| error.to_string())?;
         Ok(numbers.into_iter().map(|AppId(number)| number).collect())
     }
 
@@ -184,9 +159,7 @@ mod tests {
         assert_eq!(numbers(&dir, &["b", "a"]), Ok(vec![1, 2]));
         assert_eq!(numbers(&dir, &["a"]), Ok(vec![2]));
         assert_eq!(numbers(&dir, &["c", "a", "b"]), Ok(vec![3, 2, 1]));
-        let names: Vec<_> =
-            std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name()).collect();
-        assert_eq!(names, [FILE]);
+        assert!(!dir.join(format!("{FILE}.new")).exists());
     }
 
     #[test]
@@ -199,7 +172,7 @@ mod tests {
         let (one, other) = (key(), key());
         let apps = [("a", None), ("a", Some(&one)), ("a", Some(&other)), ("b", Some(&one))];
         let numbers = |apps: &[(&'static str, Option<&PublicKey>)]| {
-            of(dir.path(), apps.iter().copied()).unwrap()
+            of(&StateDir::claim(dir.path()).unwrap(), apps.iter().copied()).unwrap()
         };
         assert_eq!(numbers(&apps), [1, 2, 3, 4].map(AppId));
         assert_eq!(numbers(&apps[2..]), [3, 4].map(AppId));
@@ -245,20 +218,6 @@ mod tests {
         std::fs::write(dir.path().join(FILE), text).unwrap();
         assert_eq!(numbers(dir.path(), &["x"]), Ok(vec![0xfffe]));
         assert!(numbers(dir.path(), &["y"]).unwrap_err().contains("used up"));
-    }
-
-    #[test]
-    fn instances_that_start_at_the_same_time_give_no_number_twice() {
-        let dir = tempfile::tempdir().unwrap();
-        let names: Vec<String> = (0..16).map(|i| format!("app-{i}")).collect();
-        let path = dir.path();
-        let mut given: Vec<u16> = std::thread::scope(|scope| {
-            let start = |name| scope.spawn(move || numbers(path, &[name]).unwrap()[0]);
-            let threads: Vec<_> = names.iter().map(|name| start(name.as_str())).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        given.sort_unstable();
-        assert_eq!(given, (1..=16).collect::<Vec<_>>());
     }
 
     #[test]

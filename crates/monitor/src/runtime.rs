@@ -11,17 +11,16 @@
 //! was made is removed on a clean stop, while the lock is still held. The file is closed to others
 //! because whoever may read it may lock it.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::Mode;
 use sys::named::Listener;
 
 use crate::error::StartError;
+use crate::lock::{self, NotLocked};
 use crate::options::{ADMIN_SOCKET, LOCK_FILE};
 
 /// The group whose members may ask.
@@ -76,7 +75,15 @@ impl RuntimeDir {
     fn hold(dir: &Path, made: bool) -> Result<Self, StartError> {
         check_safe(dir)?;
         let lock_path = dir.join(LOCK_FILE);
-        let mut lock = lock(dir, &lock_path)?;
+        let failed =
+            |what, source| StartError::Path { what, path: lock_path.clone(), hint: HINT, source };
+        let mut lock = lock::take(&lock_path).map_err(|error| match error {
+            NotLocked::Held { pid: Some(pid), ours: true } => {
+                StartError::AlreadyRunning { dir: dir.to_owned(), pid }
+            }
+            NotLocked::Held { pid, .. } => StartError::Locked { lock: lock_path.clone(), pid },
+            NotLocked::System(error) => failed("lock", error),
+        })?;
         let mut before = String::new();
         // Whatever it holds, it is only a note.
         let _ = (&mut lock).take(1_000).read_to_string(&mut before);
@@ -88,12 +95,7 @@ impl RuntimeDir {
             .and_then(|()| lock.write_all(note.as_bytes()));
         // From here on it removes what is there, also if this start ends now.
         let held = Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock };
-        written.map_err(|source| StartError::Path {
-            what: "write",
-            path: lock_path,
-            hint: HINT,
-            source,
-        })?;
+        written.map_err(|error| failed("write", error))?;
         Ok(held)
     }
 
@@ -154,65 +156,6 @@ fn bind_hint(path: &Path, error: &io::Error) -> &'static str {
     }
 }
 
-/// Opens and locks the lock file. The file that is locked is the one that has the name.
-fn lock(dir: &Path, path: &Path) -> Result<File, StartError> {
-    let failed =
-        |source| StartError::Path { what: "lock", path: path.to_owned(), hint: HINT, source };
-    loop {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-            .open(path)
-            .map_err(failed)?;
-        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(failed(error.into()));
-            }
-            let mut text = String::new();
-            let _ = (&mut file).take(1_000).read_to_string(&mut text);
-            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-            let metadata = file.metadata().map_err(failed)?;
-            let note = text.lines().next().and_then(|line| line.parse().ok());
-            let pid = holder(&locks, (metadata.dev(), metadata.ino()), note);
-            // No note: it is just starting.
-            let noted = |pid: &u32| text.is_empty() || note == Some(*pid);
-            return Err(match pid.filter(noted) {
-                Some(pid) => StartError::AlreadyRunning { dir: dir.to_owned(), pid },
-                None => StartError::Locked { lock: path.to_owned(), pid },
-            });
-        }
-        // One that an older version made may be open to others.
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
-        // Between our open and our lock an instance may have stopped and removed the file.
-        let ours = file.metadata().map_err(failed)?;
-        let named = std::fs::symlink_metadata(path);
-        if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(file);
-        }
-    }
-}
-
-/// Who holds the flock(2) lock of the file (device, inode), by the text of `/proc/locks`:
-/// `1: FLOCK  ADVISORY  WRITE 708 00:13:16827 0 EOF`, `proc_locks(5)`.
-///
-/// On some file systems the device there is another than stat(2) gives: then only the process in
-/// our note is believed. Locks of processes that cannot be seen from here are not listed.
-fn holder(locks: &str, (device, inode): (u64, u64), note: Option<u32>) -> Option<u32> {
-    let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
-    locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        (fields.next() == Some("FLOCK")).then_some(())?;
-        let pid = fields.nth(2)?.parse().ok()?;
-        let (its_device, its_inode) = fields.next()?.rsplit_once(':')?;
-        let is_it = its_inode.parse() == Ok(inode);
-        (is_it && (its_device == device || note == Some(pid))).then_some(pid)
-    })
-}
-
 /// Whoever may write to the directory may put a socket of their own into it.
 fn check_safe(dir: &Path) -> Result<(), StartError> {
     let refuse = |why| Err(StartError::UnsafeRuntimeDir { dir: dir.to_owned(), why });
@@ -249,6 +192,8 @@ fn group(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
@@ -364,21 +309,6 @@ mod tests {
         let error = RuntimeDir::claim(parent.path()).unwrap_err().to_string();
         let ours = format!("is locked by process {} (", std::process::id());
         assert!(error.contains(&ours) && !error.contains("999999999"), "{error}");
-    }
-
-    #[test]
-    fn holder_is_found_by_the_inode_and_only_if_it_has_the_lock() {
-        let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:42 0 EOF\n\
-                     2: FLOCK  ADVISORY  WRITE 8 fe:00:421 0 EOF\n\
-                     3: FLOCK  ADVISORY  READ 9 fe:00:42 0 EOF\n\
-                     3: -> FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF\n";
-        let device = rustix::fs::makedev(0xfe, 0);
-        assert_eq!(holder(locks, (device, 42), None), Some(9));
-        assert_eq!(holder(locks, (device + 1, 42), None), None);
-        assert_eq!(holder(locks, (device + 1, 42), Some(9)), Some(9));
-        let waits = "3: -> FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF\n";
-        assert_eq!(holder(waits, (device, 42), Some(10)), None);
-        assert_eq!(holder("", (device, 42), Some(9)), None);
     }
 
     #[test]

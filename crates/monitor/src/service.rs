@@ -115,7 +115,7 @@ impl Service {
         self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
     }
 
-    /// It cannot have its state, as where another instance has it: it waits for it, which is said once.
+    /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it, which is said once.
     fn hold(&mut self, why: String, now: Instant) {
         if self.held.as_ref() != Some(&why) {
             let service = self.kind.name();
@@ -210,7 +210,7 @@ fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     // With the file it goes to the service, and ends with that.
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => {
-            io::Error::other("another instance uses it; name another directory with --state-dir")
+            io::Error::other("another process has it locked; end that one")
         }
         error => error.into(),
     })?;
@@ -232,7 +232,7 @@ mod tests {
         let first = open(&path, None).unwrap();
         assert_eq!(first.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let error = open(&path, None).unwrap_err().to_string();
-        assert!(error.contains("another instance"), "{error}");
+        assert!(error.contains("another process"), "{error}");
         drop(first);
         open(&path, None).unwrap();
         assert!(open(dir.path(), None).is_err());

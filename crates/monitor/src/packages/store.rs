@@ -5,17 +5,20 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, flock};
 
 use super::Refused;
 use crate::config::is_name;
-use crate::numbers::lock;
 use crate::places::read_file;
 
 /// The directory of the packages, in the state directory.
 const DIR: &str = "apps";
+
+/// How long somebody else may hold the lock, which is for moments only.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where packages are installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +182,19 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Locks a directory, by one of the two operations that do not block.
+fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match flock(dir, operation) {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return Ok(result?),
+        }
+    }
 }
 
 #[cfg(test)]
