@@ -281,6 +281,9 @@ fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() 
         ensure!(rosemary.log().matches("the log could not be kept").count() == 1);
         let kept = all(lab)?;
         ensure!(!kept.is_empty(), "what was kept can be read");
+        let told = lab.command(rosemary_binary()).args(["logs", "-n", "1"]).output()?.stderr;
+        let told = String::from_utf8_lossy(&told);
+        ensure!(told.contains("newer lines are not here") && told.contains("make room"), "{told}");
 
         fs::remove_file(&ballast)?;
         lab.wait_for("the log is kept again", SOON, |evidence| {

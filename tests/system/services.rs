@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -160,6 +161,40 @@ fn state_is_the_services_alone() {
 }
 
 #[test]
+fn damaged_storage_is_held_with_the_way_out_left_as_it_is_and_starts_when_it_was_moved_away() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("keeper", STORAGE)])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        let (pid, _) = service(&status, "storage").context("it runs")?;
+        let path = "/var/lib/rosemary/storage.redb";
+        let file = fs::OpenOptions::new().write(true).open(path)?;
+        file.write_all_at(&[0; 4096], 0)?;
+        let before = fs::read(path)?;
+        kill(pid)?;
+        rosemary.wait_for_log(&["service was held", path, "move it away", "backup"], SOON)?;
+        lab.pause(Duration::from_secs(3))?;
+        let status = rosemary.status()?.context("it answers")?;
+        let services = &status.programs.services;
+        let storage = services.iter().find(|it| it.name == "storage").context("it is named")?;
+        ensure!((storage.state, storage.restarts) == (State::Held, 1), "{storage:?}");
+        let why = storage.last_exit.as_deref().unwrap_or_default();
+        ensure!(why.contains(path) && why.contains("move it away"), "{storage:?}");
+        ensure!(rosemary.log().matches("service was held").count() == 1, "{}", rosemary.log());
+        ensure!(fs::read(path)? == before, "nothing was written over it");
+
+        fs::rename(path, "/var/lib/rosemary/damaged")?;
+        rosemary.wait_for("it serves", SOON, |status| service(status, "storage"))?;
+        lab.wait_for("it begins anew", SOON, |evidence| {
+            evidence.0 = rosemary.log();
+            Ok((evidence.0.matches("start 1 is kept").count() == 2).then_some(()))
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
 fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
     in_a_lab(|lab| {
         let state = lab.files().join("small");
@@ -172,7 +207,7 @@ fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--state-dir", &dir])?;
         let line = rosemary.wait_for_log(&["filler", "refused DiskFull after"], SOON)?;
         println!("{line}");
-        rosemary.wait_for_log(&["could not write to the disk", "make room"], SOON)?;
+        rosemary.wait_for_log(&["the disk could not be used", "make room"], SOON)?;
         let full = rosemary.wait_for_log(&["filler", "values are there"], SOON)?;
         println!("{full}");
         let service = |status: &Report| service(status, "storage");

@@ -170,6 +170,7 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
         Some(count) => log.last(count, &filter)?,
         None => 0,
     };
+    let mut told = false;
     loop {
         let page = match log.read(from, &filter) {
             // The log was started anew, or has much to do.
@@ -185,6 +186,13 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
             return Ok(());
         }
         if page.end {
+            // Said once for each time that it begins.
+            if let Some(why) = page.not_kept.as_ref().filter(|_| !told) {
+                say::note(format_args!(
+                    "newer lines are not here, as the log could not be kept: {why}"
+                ));
+            }
+            told = page.not_kept.is_some();
             if !wanted.follow {
                 return Ok(());
             }

@@ -4,10 +4,10 @@
 //! the state directory that is opened and locked here and handed over, and its clients are sockets that
 //! are made here, for an app that is loaded and a service that is ready.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,10 +44,15 @@ pub(crate) struct Service {
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
     quotas: Quotas,
-    /// Why it could not be opened.
+    /// Why it is held.
     held: Option<String>,
+    /// The file as it was when the service said that it cannot use it.
+    unusable: Option<Stamp>,
     failed: bool,
 }
+
+/// What is another after a file was changed or replaced: device, inode, size, time of the last change.
+type Stamp = [i64; 5];
 
 /// What came of listening to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,7 @@ impl Service {
             state,
             quotas: what.quotas,
             held: None,
+            unusable: None,
             failed: false,
         })
     }
@@ -104,7 +110,12 @@ impl Service {
             Ok(state) => state,
             Err(why) => return self.hold(why, now),
         };
-        self.held = None;
+        if let (Some(why), Some(unusable)) = (&self.held, self.unusable)
+            && state.as_ref().is_some_and(|it| it.metadata().is_ok_and(|it| stamp(&it) == unusable))
+        {
+            return self.program.hold(now, why);
+        }
+        (self.held, self.unusable) = (None, None);
         self.failed = false;
         self.refusals.over();
         self.meter.begin();
@@ -142,6 +153,22 @@ impl Service {
                     return Heard::Ready;
                 }
             }
+            Answer::Unfit { why } => {
+                let path = self.state.as_deref().unwrap_or(Path::new("none"));
+                let why = format!(
+                    "{} cannot be used: {}; if the disk is well, move it away, or put a backup in its place",
+                    path.display(),
+                    shortened(&why, 400)
+                );
+                error!(
+                    service = self.kind.name(),
+                    why, "service was held until its file is another"
+                );
+                self.unusable = std::fs::metadata(path).ok().as_ref().map(stamp);
+                self.held = Some(why);
+                self.failed = true;
+                self.program.unfit(now);
+            }
             Answer::Failed { why } => {
                 let why = shortened(&why, 400);
                 error!(service = self.kind.name(), why, "service failed");
@@ -150,6 +177,14 @@ impl Service {
             }
         }
         Heard::Something
+    }
+
+    /// Its process has ended.
+    pub(crate) fn ended(&mut self, now: Instant) {
+        self.refusals.over();
+        if let Some(why) = &self.held {
+            self.program.hold(now, why);
+        }
     }
 
     /// Whether it serves.
@@ -191,6 +226,11 @@ impl Service {
             self.program.tell(&Request::Stop, &[]);
         }
     }
+}
+
+fn stamp(file: &Metadata) -> Stamp {
+    let [device, inode, size] = [file.dev(), file.ino(), file.size()].map(u64::cast_signed);
+    [device, inode, size, file.mtime(), file.mtime_nsec()]
 }
 
 /// Opens a service's state, which is nobody else's.

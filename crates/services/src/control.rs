@@ -10,7 +10,7 @@ use sys::jail::Report;
 pub enum Request {
     /// The first message: confine yourself and begin to serve. Descriptor, for a service that keeps
     /// something: the file that it keeps it in. Answered by [`Answer::Confined`] and then
-    /// [`Answer::Ready`], or by [`Answer::Failed`].
+    /// [`Answer::Ready`], or by [`Answer::Unfit`] or [`Answer::Failed`].
     Start {
         /// How to confine itself; `None` not to, for tests of the wall alone.
         wall: Option<Wall>,
@@ -113,6 +113,12 @@ pub enum Answer {
     },
     /// It serves.
     Ready,
+    /// Its file cannot be used, and has not been changed; the process exits after this, and is not to be
+    /// started again before the file is another.
+    Unfit {
+        /// Why, as a phrase.
+        why: String,
+    },
     /// It cannot go on; the process exits after this.
     Failed {
         /// Why, as a phrase.

@@ -17,6 +17,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase as _, StorageBackend, StorageError, WriteTransaction};
 use thiserror::Error;
 
+use crate::kind::Kind;
+
+/// Bytes of the head of a file.
+const HEAD: u64 = 4096;
+
+/// Bytes of a new file, at most.
+const LONGEST_NEW: u64 = 16 << 20;
+
 /// Why nothing was read or written.
 #[derive(Debug, Error)]
 pub enum DiskError {
@@ -29,6 +37,19 @@ pub enum DiskError {
 }
 
 impl DiskError {
+    /// What to do about the file of `service`, where the error does not say it itself.
+    #[must_use]
+    pub fn way_out(&self, service: Kind) -> Option<String> {
+        let file = service.file()?;
+        match self {
+            Self::Full => None,
+            Self::Failed(_) => Some(format!(
+                "if the disk is well: stop Rosemary, move {file} away from its state directory, or put a \
+                 backup in its place, start it again"
+            )),
+        }
+    }
+
     /// What is on the disk made no sense at all.
     fn damaged() -> Self {
         Self::Failed("the file is damaged".into())
@@ -153,14 +174,21 @@ impl<D: Disk> Store<D> {
 }
 
 /// Empties a file that nobody has finished making, as the disk was full or the process was killed then.
-/// `redb` writes its mark when all else is there, and takes a file without for another's.
+/// `redb` makes it as long as a new one is, writes the head without its mark, then with it, and takes a file
+/// without for another's. One that has lost its head and holds anything else is left as it is.
 fn forget_unfinished(file: &impl StorageBackend) -> io::Result<()> {
     let mut mark = [0; 9];
-    if file.len()? < mark.len() as u64 {
+    let len = file.len()?;
+    if len < mark.len() as u64 {
         return file.set_len(0);
     }
     file.read(0, &mut mark)?;
-    if mark == [0; 9] { file.set_len(0) } else { Ok(()) }
+    if mark != [0; 9] || len > LONGEST_NEW {
+        return Ok(());
+    }
+    let mut rest = vec![0; usize::try_from(len.saturating_sub(HEAD)).unwrap_or_default()];
+    file.read(HEAD.min(len), &mut rest)?;
+    if rest.iter().all(|byte| *byte == 0) { file.set_len(0) } else { Ok(()) }
 }
 
 /// Begins to write what is to be on the disk when it is committed.
@@ -175,3 +203,5 @@ pub fn begin_write(database: &Database) -> Result<WriteTransaction, DiskError> {
 
 #[cfg(test)]
 pub(crate) mod small;
+#[cfg(test)]
+mod tests;

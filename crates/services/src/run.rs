@@ -18,9 +18,21 @@ use tracing::info;
 
 use crate::clients::{Asked, ClientId, Clients};
 use crate::control::{Answer, Quotas, Request, Wall};
+use crate::disk::DiskError;
 
 /// Why a service could not open its state.
-pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// What is in its file cannot be used, and could not be the next time either.
+    #[error(transparent)]
+    Unusable(DiskError),
+    /// It keeps its state in a file and was given none.
+    #[error("it was given no file")]
+    NoFile,
+    /// The system refused something.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
 
 /// What a program is that serves.
 pub trait Service: Sized {
@@ -103,8 +115,14 @@ pub fn main<S: Service>() -> ExitCode {
 pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
     let result = start::<S>(monitor).and_then(|mut service| live(&mut service, monitor));
     if let Err(error) = &result {
+        let answer = match error {
+            ServiceError::Open(OpenError::Unusable(error)) => {
+                Answer::Unfit { why: error.to_string() }
+            }
+            error => Answer::Failed { why: error.to_string() },
+        };
         // The monitor may be what is gone; it sees our exit in any case.
-        let _ = monitor.send(&Answer::Failed { why: error.to_string() }, &[]);
+        let _ = monitor.send(&answer, &[]);
     }
     result
 }

@@ -23,6 +23,8 @@ pub struct Page {
     pub next: u64,
     /// Whether that is the end, for now.
     pub end: bool,
+    /// Why newer lines could not be kept, if so.
+    pub not_kept: Option<String>,
 }
 
 impl Log {
@@ -43,14 +45,31 @@ impl Log {
         }
     }
 
-    /// From which number on there are `count` such lines, or as many as there are.
+    /// From which number on there are `count` such lines, or as many as there are. Asks as often as it takes
+    /// to look at all that are there.
     ///
     /// # Errors
     /// It did not answer, or cannot be read.
     pub fn last(&self, count: u32, filter: &Filter) -> Result<u64, AskError> {
-        match self.ask(&Request::Last { count, filter: filter.clone() })? {
-            Answer::Next(number) => Ok(number),
-            answer => Err(refusal(answer)),
+        let (mut missing, mut below, mut first) = (count, u64::MAX, None);
+        loop {
+            let request = Request::Last { count: missing, before: below, filter: filter.clone() };
+            match self.ask(&request)? {
+                // Another would be asked for ever.
+                Answer::Last { from, found, before, end }
+                    if end || found >= missing || before < below =>
+                {
+                    if found > 0 || first.is_none() {
+                        first = Some(from);
+                    }
+                    missing = missing.saturating_sub(found);
+                    if end || missing == 0 {
+                        return Ok(first.unwrap_or(from));
+                    }
+                    below = before;
+                }
+                answer => return Err(refusal(answer)),
+            }
         }
     }
 
@@ -61,8 +80,8 @@ impl Log {
     pub fn read(&self, from: u64, filter: &Filter) -> Result<Page, AskError> {
         match self.ask(&Request::Read { from, filter: filter.clone() })? {
             // Another would be asked for ever.
-            Answer::Lines { lines, next, end } if end || next > from => {
-                Ok(Page { lines, next, end })
+            Answer::Lines { lines, next, end, not_kept } if end || next > from => {
+                Ok(Page { lines, next, end, not_kept })
             }
             answer => Err(refusal(answer)),
         }

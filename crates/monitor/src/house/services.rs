@@ -87,7 +87,7 @@ impl House {
                 if let Some(service) = self.services.get_mut(i)
                     && service.program.reap(now).is_some()
                 {
-                    service.refusals.over();
+                    service.ended(now);
                     if service.kind == Kind::Log {
                         self.journal.disconnect();
                     }

@@ -40,7 +40,7 @@ const MOST_PROGRAMS: u64 = 1024;
 const MOST_GOING: usize = 10_000;
 
 /// Lines that are looked at for one request, so that nobody waits long behind it.
-const MOST_LOOKED_AT: usize = 20_000;
+const MOST_LOOKED_AT: usize = if cfg!(test) { 200 } else { 20_000 };
 
 /// What a line takes besides its text and its program's name.
 const HEAD: u64 = 32;
@@ -60,6 +60,19 @@ pub(super) struct Page {
     /// From where to read on.
     pub(super) next: u64,
     /// Whether that is the end.
+    pub(super) end: bool,
+}
+
+/// A part of a search for the last lines.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The number of the first of those that were found; from where it was looked, if none was.
+    pub(super) from: u64,
+    /// How many were.
+    pub(super) found: usize,
+    /// Below which number to look on.
+    pub(super) before: u64,
+    /// Whether all were looked at.
     pub(super) end: bool,
 }
 
@@ -101,34 +114,45 @@ impl<D: Disk> Book<D> {
         self.store.with(programs)
     }
 
-    /// The first of the last `count` lines that are wanted, as far as they are looked at.
-    pub(super) fn last(&mut self, count: usize, filter: &Filter) -> Result<u64, DiskError> {
+    /// The last `count` lines below number `before` that are wanted, as far as they are looked at.
+    pub(super) fn last(
+        &mut self,
+        count: usize,
+        before: u64,
+        filter: &Filter,
+    ) -> Result<Part, DiskError> {
         self.store.with(|database| {
             let begun = database.begin_read()?;
-            let (lines, mut found) = (begun.open_table(LINES)?, Vec::new());
-            let wanted = wanted(database, filter)?;
-            let each = MOST_LOOKED_AT / wanted.len().max(1);
-            for program in &wanted {
-                let (mut looked_at, mut of_it) = (0, 0);
-                for entry in range(&lines, program, 0)?.rev() {
-                    let (place, said) = entry?;
-                    let (time, level, _) = said.value();
-                    if filter.wants(time, self::level(level)) {
-                        found.push(place.value().1);
-                        of_it += 1;
-                    }
-                    looked_at += 1;
-                    if of_it == count || looked_at == each {
-                        break;
-                    }
+            let (table, end) = (begun.open_table(LINES)?, next(&begun.open_table(PROGRAMS)?)?);
+            let top = before.min(end);
+            let mut heads = Vec::new();
+            for program in wanted(database, filter)? {
+                let mut rest = range(&table, &program, 0..top)?;
+                if let Some(line) = newest(&mut rest, filter)? {
+                    heads.push((line, rest));
                 }
             }
-            found.sort_unstable();
-            let place = found.len().saturating_sub(count);
-            match found.get(place) {
-                Some(number) => Ok(*number),
-                None => next(&begun.open_table(PROGRAMS)?),
+            let mut part = Part { from: top, found: 0, before: top, end: false };
+            for _ in 0..MOST_LOOKED_AT {
+                if part.found == count {
+                    break;
+                }
+                let newest_of_all = (0..heads.len()).max_by_key(|i| heads[*i].0.0);
+                let Some(i) = newest_of_all else {
+                    part.end = true;
+                    break;
+                };
+                let ((number, is_wanted), mut rest) = heads.swap_remove(i);
+                part.before = number;
+                if is_wanted {
+                    part.found += 1;
+                    part.from = number;
+                }
+                if let Some(line) = newest(&mut rest, filter)? {
+                    heads.push((line, rest));
+                }
             }
+            Ok(part)
         })
     }
 
@@ -139,7 +163,7 @@ impl<D: Disk> Book<D> {
             let table = begun.open_table(LINES)?;
             let mut heads = Vec::new();
             for program in wanted(database, filter)? {
-                let mut rest = range(&table, &program, from)?;
+                let mut rest = range(&table, &program, from..u64::MAX)?;
                 if let Some(line) = first(&mut rest)? {
                     heads.push((line, rest));
                 }
@@ -265,13 +289,24 @@ fn wanted(database: &Database, filter: &Filter) -> Result<Vec<String>, DiskError
     Ok(all)
 }
 
-/// A program's lines from number `from` on.
+/// A program's lines with these numbers.
 fn range(
     lines: &ReadOnlyTable<Place, Said>,
     program: &str,
-    from: u64,
+    numbers: std::ops::Range<u64>,
 ) -> Result<Range<'static, Place, Said>, DiskError> {
-    Ok(lines.range((program, from)..=(program, u64::MAX))?)
+    Ok(lines.range((program, numbers.start)..(program, numbers.end))?)
+}
+
+/// The number of the newest of those lines, and whether it is wanted.
+fn newest(
+    lines: &mut Range<'_, Place, Said>,
+    filter: &Filter,
+) -> Result<Option<(u64, bool)>, DiskError> {
+    let Some(entry) = lines.next_back().transpose()? else { return Ok(None) };
+    let (place, said) = entry;
+    let (time, level, _) = said.value();
+    Ok(Some((place.value().1, filter.wants(time, self::level(level)))))
 }
 
 /// The first of those lines.

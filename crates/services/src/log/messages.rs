@@ -116,10 +116,13 @@ pub enum Request {
     Keep(Vec<Line>),
     /// An operator: of whom are there lines? Answered by [`Answer::Programs`].
     Programs,
-    /// An operator: from which number on are there as many such lines? Answered by [`Answer::Next`].
+    /// An operator: from which number on are there as many such lines? Looks at a bounded number of lines, the
+    /// newest first. Answered by [`Answer::Last`].
     Last {
         /// As many.
         count: u32,
+        /// Below this number.
+        before: u64,
         /// Such.
         filter: Filter,
     },
@@ -148,6 +151,19 @@ pub enum Answer {
         /// From where to read on.
         next: u64,
         /// Whether that is the end, for now.
+        end: bool,
+        /// Why newer lines could not be kept, if so.
+        not_kept: Option<String>,
+    },
+    /// What was found of the last lines.
+    Last {
+        /// The number of the first of them; from where it was looked, if there is none.
+        from: u64,
+        /// How many.
+        found: u32,
+        /// Below which number to look on for more.
+        before: u64,
+        /// Whether there are no more.
         end: bool,
     },
     /// It cannot be answered.

@@ -15,12 +15,16 @@ use sys::jail::Limits;
 use sys::jail::seccomp::Kind;
 use tracing::{error, info};
 
-use self::book::{Book, Page};
+use self::book::{Book, Page, Part};
 use self::messages::{Answer, Request};
 use crate::clients::{Asked, Clients, Reply};
 use crate::control::{LogRight, Quotas};
 use crate::disk::{Disk, DiskError};
+use crate::kind;
 use crate::run::{Needs, OpenError, Service};
+
+/// Which service this is.
+const OURS: kind::Kind = kind::Kind::Log;
 
 /// Lines that an operator can ask for as the last.
 const MOST_LAST: usize = 10_000;
@@ -29,8 +33,8 @@ const MOST_LAST: usize = 10_000;
 #[derive(Debug)]
 pub struct Log<D = File> {
     book: Book<D>,
-    /// Whether the last lines could not be kept.
-    fails: bool,
+    /// Why the last lines could not be kept, if so.
+    fails: Option<String>,
 }
 
 impl Service for Log {
@@ -42,7 +46,7 @@ impl Service for Log {
     }
 
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
-        let file = file.ok_or("it was given no file")?;
+        let file = file.ok_or(OpenError::NoFile)?;
         Ok(Self::of(File::from(file), quotas))
     }
 
@@ -55,7 +59,7 @@ impl<D: Disk> Log<D> {
     /// On a disk, which is first looked at when somebody asks: a log that has no room yet is to be there
     /// when it has.
     fn of(disk: D, quotas: Quotas) -> Self {
-        Self { book: Book::new(disk, quotas.log_bytes), fails: false }
+        Self { book: Book::new(disk, quotas.log_bytes), fails: None }
     }
 
     fn serve_all(&mut self, asked: &[Asked], clients: &mut Clients) {
@@ -79,18 +83,23 @@ impl<D: Disk> Log<D> {
                 return self.write(|book| book.keep(&lines));
             }
             (Request::Programs, LogRight::Read) => self.book.programs().map(Answer::Programs),
-            (Request::Last { count, filter }, LogRight::Read) => {
+            (Request::Last { count, before, filter }, LogRight::Read) => {
                 let count = usize::try_from(count).unwrap_or(MOST_LAST).min(MOST_LAST);
-                self.book.last(count, &filter).map(Answer::Next)
+                self.book.last(count, before, &filter).map(|Part { from, found, before, end }| {
+                    let found = u32::try_from(found).unwrap_or(u32::MAX);
+                    Answer::Last { from, found, before, end }
+                })
             }
             (Request::Read { from, filter }, LogRight::Read) => {
-                let lines = |Page { lines, next, end }| Answer::Lines { lines, next, end };
+                let not_kept = self.fails.clone();
+                let lines =
+                    |Page { lines, next, end }| Answer::Lines { lines, next, end, not_kept };
                 self.book.read(from, &filter).map(lines)
             }
             _ => return refused("you may not ask that"),
         };
         done.unwrap_or_else(|error| {
-            refused(&match way_out(&error) {
+            refused(&match error.way_out(OURS) {
                 Some(way_out) => format!("the log cannot be read: {error}; {way_out}"),
                 None => format!("the log cannot be read: {error}"),
             })
@@ -101,30 +110,22 @@ impl<D: Disk> Log<D> {
     fn write(&mut self, what: impl FnOnce(&mut Book<D>) -> Result<u64, DiskError>) -> Answer {
         match what(&mut self.book) {
             Ok(next) => {
-                if std::mem::take(&mut self.fails) {
+                if self.fails.take().is_some() {
                     info!("the log is kept again; what is missing in it is said there");
                 }
                 Answer::Next(next)
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.fails, true) {
-                    let hint = way_out(&error)
+                if self.fails.replace(error.to_string()).is_none() {
+                    let hint = error.way_out(OURS);
+                    let hint = hint
+                        .as_deref()
                         .unwrap_or("it is tried again until it can; nothing else suffers");
                     error!(%error, hint, "the log could not be kept");
                 }
                 Answer::NotKept
             }
         }
-    }
-}
-
-/// What to do where the error does not say it itself.
-fn way_out(error: &DiskError) -> Option<&'static str> {
-    match error {
-        DiskError::Full => None,
-        DiskError::Failed(_) => Some(
-            "if the disk is well: stop Rosemary, move log.redb away from its state directory, start it again",
-        ),
     }
 }
 

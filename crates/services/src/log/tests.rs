@@ -62,7 +62,7 @@ fn monitor_writes_and_operators_read_and_nobody_does_the_others_part() {
     let mut bench = bench(tempfile::tempfile().unwrap());
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
-    let lines = Answer::Lines { lines: vec![line(0)], next: 1, end: true };
+    let lines = Answer::Lines { lines: vec![line(0)], next: 1, end: true, not_kept: None };
     assert_eq!(bench.operator(&read()), lines);
     assert_eq!(bench.operator(&Request::Programs), Answer::Programs(vec!["kernel".into()]));
     let refused = |answer| matches!(answer, Answer::Refused { .. });
@@ -83,6 +83,24 @@ fn disk_that_is_full_from_the_start_is_told_and_the_log_begins_when_there_is_roo
     room.store(u64::MAX, Ordering::Relaxed);
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
+}
+
+#[test]
+fn who_reads_is_told_why_newer_lines_are_missing_until_they_are_kept_again() {
+    let (disk, room) = Small::new(3 << 20);
+    let mut bench = bench(disk);
+    let not_kept = |answer| match answer {
+        Answer::Lines { not_kept, .. } => not_kept,
+        other => panic!("{other:?}"),
+    };
+    let long = |number| vec![Line { text: "x".repeat(4_000), ..line(number) }];
+    let missing = (0..1_000).find(|it| bench.monitor(&Request::Keep(long(*it))) == Answer::NotKept);
+    let why = not_kept(bench.operator(&read()));
+    assert!(why.as_ref().is_some_and(|why| why.contains("make room")), "{why:?}");
+    room.store(u64::MAX, Ordering::Relaxed);
+    let missing = missing.expect("3 MiB are less than 4");
+    assert_eq!(bench.monitor(&Request::Keep(long(missing))), Answer::Next(missing + 1));
+    assert_eq!(not_kept(bench.operator(&read())), None);
 }
 
 #[test]

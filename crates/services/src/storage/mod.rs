@@ -22,7 +22,11 @@ use self::redb::Redb;
 use crate::clients::{Asked, ClientId, Clients, Reply};
 use crate::control::Quotas;
 use crate::disk::DiskError;
+use crate::kind;
 use crate::run::{Needs, OpenError, Service};
+
+/// Which service this is.
+const OURS: kind::Kind = kind::Kind::ForApps(sdk::services::Service::Storage);
 
 /// Watches of one client.
 const MOST_WATCHES: usize = 16;
@@ -68,8 +72,9 @@ impl Service for Storage {
     }
 
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
-        let file = file.ok_or("it was given no file")?;
-        Ok(Self::of(Redb::open(File::from(file), quotas)?))
+        let file = file.ok_or(OpenError::NoFile)?;
+        let engine = Redb::open(File::from(file), quotas).map_err(OpenError::Unusable)?;
+        Ok(Self::of(engine))
     }
 
     fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
@@ -167,8 +172,11 @@ impl<E: Engine> Storage<E> {
     /// The engine could not: what the apps are told.
     fn failed(&mut self, error: &DiskError) -> Refused {
         if let Some(left_out) = self.failures.admit(Instant::now()) {
-            let hint = "nothing of it was written; what was acknowledged before is kept";
-            error!(%error, left_out, hint, "could not write to the disk");
+            let hint = error.way_out(OURS);
+            let hint = hint
+                .as_deref()
+                .unwrap_or("nothing of it was written; what was acknowledged before is kept");
+            error!(%error, left_out, hint, "the disk could not be used");
         }
         match error {
             DiskError::Full => Refused::DiskFull,

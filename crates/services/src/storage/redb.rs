@@ -38,12 +38,16 @@ pub struct Redb<D = File> {
 
 impl<D: Disk> Redb<D> {
     /// Opens the file, which is empty or one of ours. In it each namespace has as much as `quotas` say.
+    /// One that has no room yet is opened when it has.
     ///
     /// # Errors
-    /// [`DiskError`].
+    /// [`DiskError::Failed`].
     pub fn open(disk: D, quotas: Quotas) -> Result<Self, DiskError> {
         let mut store = Store::new(disk, FORM);
-        store.with(|_| Ok(()))?;
+        match store.with(|_| Ok(())) {
+            Ok(()) | Err(DiskError::Full) => {}
+            Err(error) => return Err(error),
+        }
         Ok(Self { store, quotas })
     }
 }

@@ -56,10 +56,40 @@ fn lines_are_read_as_they_came_whole_and_of_whom_one_wants() {
     assert!(read(&mut book, &of(&["app"])).is_empty());
     assert_eq!(numbers(&read(&mut book, &Filter { since: 106, ..all() })), [6, 7, 8]);
     assert_eq!(numbers(&read(&mut book, &Filter { level: Level::Warn, ..all() })), [0, 2, 4, 6, 8]);
-    assert_eq!(book.last(2, &of(&["app a"])).unwrap(), 5);
-    assert_eq!(book.last(3, &Filter { level: Level::Warn, ..all() }).unwrap(), 4);
-    assert_eq!(book.last(99, &all()).unwrap(), 0);
-    assert_eq!(book.last(0, &all()).unwrap(), 9);
+    let mut last = |count, before, filter: &Filter| {
+        let Part { from, found, end, .. } = book.last(count, before, filter).unwrap();
+        (from, found, end)
+    };
+    let (most, warnings) = (u64::MAX, Filter { level: Level::Warn, ..all() });
+    assert_eq!(last(2, most, &of(&["app a"])), (5, 2, false));
+    assert_eq!(last(3, most, &warnings), (4, 3, false));
+    assert_eq!(last(3, 4, &warnings), (0, 2, true));
+    assert_eq!(last(99, most, &all()), (0, 9, true));
+    assert_eq!(last(0, most, &all()), (9, 0, false));
+    assert_eq!(last(9, most, &of(&["app"])), (9, 0, true));
+}
+
+#[test]
+fn search_for_the_last_lines_goes_on_in_parts_to_the_oldest() {
+    let mut book = Book::new(tempfile::tempfile().unwrap(), 1 << 30);
+    let count = 2 * MOST_LOOKED_AT as u64 + 10;
+    let text = |number| if number % 150 == 3 { "warn" } else { "x" };
+    let program = |number| if number % 2 == 0 { "kernel" } else { "app a" };
+    let lines: Vec<Line> = (0..count).map(|it| line(it, program(it), text(it))).collect();
+    book.keep(&lines).unwrap();
+    let warnings = Filter { level: Level::Warn, ..all() };
+    let (mut before, mut parts) = (u64::MAX, Vec::new());
+    loop {
+        let part = book.last(10, before, &warnings).unwrap();
+        assert!(part.end || part.before < before, "it would be asked for ever");
+        before = part.before;
+        parts.push((part.from, part.found));
+        if part.end {
+            break;
+        }
+    }
+    // 303; 153; 3, and behind it nothing.
+    assert_eq!(parts, [(303, 1), (153, 1), (3, 1)]);
 }
 
 #[test]
