@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::packages::Refused;
 
-/// What keeps the monitor from starting. Nothing is left behind then.
+/// What keeps the monitor from starting. Nothing but a state directory is left behind then.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// Without root, the place for sockets is the login session's, and there is no such session.
@@ -188,6 +188,16 @@ pub enum StartError {
         what: String,
         /// Where it was looked for.
         looked: Vec<PathBuf>,
+        /// How to get it.
+        hint: &'static str,
+    },
+    /// What is there is a directory, a device or the like.
+    #[error("{what} is {path}, which is no regular file; {hint}")]
+    NoFile {
+        /// What.
+        what: String,
+        /// What it is.
+        path: PathBuf,
         /// How to get it.
         hint: &'static str,
     },

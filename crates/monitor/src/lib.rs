@@ -152,7 +152,7 @@ fn check_reads(apps: &[App], own: &[PathBuf]) -> Result<(), StartError> {
 /// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
 ///
 /// # Errors
-/// [`StartError`] if it cannot start. Nothing is left behind then.
+/// [`StartError`] if it cannot start. Nothing but a state directory is left behind then.
 pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.place.config.as_deref())?;

@@ -87,10 +87,20 @@ impl Places {
     /// Checks that the object of the app `name` is at `path`, where the configuration says.
     ///
     /// # Errors
-    /// [`StartError::Missing`].
+    /// [`StartError::Missing`], [`StartError::NoFile`], or [`StartError::Path`] if it cannot be looked at.
     pub fn bare(name: &str, path: &Path) -> Result<PathBuf, StartError> {
         let hint = "build it, or correct `object` in the configuration";
-        first(format!("the object of the app {name}"), &[path.to_owned()], hint)
+        let what = format!("the object of the app {name}");
+        match std::fs::metadata(path) {
+            Ok(file) if file.is_file() => Ok(path.to_owned()),
+            Ok(_) => Err(StartError::NoFile { what, path: path.to_owned(), hint }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(StartError::Missing { what, looked: vec![path.to_owned()], hint })
+            }
+            Err(source) => {
+                Err(StartError::Path { what: "look at", path: path.to_owned(), hint, source })
+            }
+        }
     }
 }
 

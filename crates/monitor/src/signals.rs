@@ -3,10 +3,16 @@
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+};
 
-/// SIGTERM, SIGINT and SIGHUP, from now on and for the life of the process.
+/// Those that mean nothing here, and would end a process that does not catch them.
+const MEANINGLESS: [i32; 6] = [SIGALRM, SIGIO, SIGPROF, SIGUSR1, SIGUSR2, SIGVTALRM];
+
+/// SIGTERM, SIGINT, SIGQUIT and SIGHUP, from now on and for the life of the process.
 #[derive(Debug)]
 pub(crate) struct Signals(UnixStream);
 
@@ -14,7 +20,7 @@ impl Signals {
     /// Takes them over from their default of ending the process.
     ///
     /// SIGHUP, a closed terminal, stops Rosemary too, unless it was started to outlive its
-    /// terminal (nohup(1)).
+    /// terminal (nohup(1)). SIGUSR1 and others that mean nothing are as if they had not come.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -23,8 +29,12 @@ impl Signals {
         read.set_nonblocking(true)?;
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let hup = (!ignores(&status, SIGHUP)).then_some(SIGHUP);
-        for signal in [SIGTERM, SIGINT].into_iter().chain(hup) {
+        for signal in [SIGTERM, SIGINT, SIGQUIT].into_iter().chain(hup) {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        for signal in MEANINGLESS {
+            // Caught, as what is ignored would be ignored by all that is started, too.
+            signal_hook::flag::register(signal, Arc::default())?;
         }
         Ok(Self(read))
     }

@@ -29,7 +29,9 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     let object = sys::shm::sealed_copy("object", b"object")?;
     match child::ask(zone, &Request::Try { wall }, &[object.as_fd()])? {
         Answer::Confined { report } => Ok(report),
-        Answer::Failed { why } | Answer::Unfit { why } => Err(io::Error::other(why)),
+        Answer::Failed { why } | Answer::Unfit { why } | Answer::NotLoaded { why } => {
+            Err(io::Error::other(why))
+        }
         Answer::Loaded { .. } => {
             Err(io::Error::other("rosemary-zone loaded what it was not given"))
         }

@@ -4,6 +4,8 @@
 //! What a zone says is believed about itself only, and only in order: `Loaded` once, `Failed` once
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
+mod hold;
+
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ use sys::process::{Apart, main_thread_time};
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
+use self::hold::Unfit;
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::{App, Origin};
@@ -47,6 +50,10 @@ pub(crate) struct Zone {
     config: ConfigFile,
     /// What could not be made an app of.
     unfit: Option<Unfit>,
+    /// Why its files cannot be read, if so.
+    unread: Option<String>,
+    /// How often the system could not load its object, since it could or the files were others.
+    not_loaded: u32,
     run_as: Option<u32>,
     /// What its app may read of the machine's files, and what nobody may.
     read: Vec<PathBuf>,
@@ -72,14 +79,6 @@ pub(crate) struct Zone {
     version: Option<String>,
     /// The digest of the object that the zone or the kernel was given.
     sha256: Option<String>,
-}
-
-/// An object and a configuration that an app could not be created of.
-#[derive(Debug)]
-struct Unfit {
-    sha256: String,
-    config: Vec<u8>,
-    why: String,
 }
 
 /// What came of listening to a zone.
@@ -123,6 +122,8 @@ impl Zone {
             origin: of.origin,
             config: ConfigFile::new(of.config),
             unfit: None,
+            unread: None,
+            not_loaded: 0,
             read: of.read,
             never: of.never,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
@@ -145,13 +146,11 @@ impl Zone {
         let taken = self.take().and_then(|sha256| Ok((sha256, self.sealed_config()?)));
         let (sha256, config) = match taken {
             Ok(taken) => taken,
-            Err(why) => return self.program.not_started(now, &why),
+            Err(why) => return self.hold_unread(why, now),
         };
-        let same =
-            |unfit: &Unfit| (&*unfit.sha256, &*unfit.config) == (&*sha256, self.config.taken());
-        self.unfit = self.unfit.take().filter(same);
-        if let Some(unfit) = &self.unfit {
-            return self.program.hold(now, &unfit.why);
+        self.unread = None;
+        if self.is_still_unfit(&sha256, now) {
+            return;
         }
         self.failed = false;
         self.refusals.over();
@@ -177,6 +176,14 @@ impl Zone {
             }
             Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
         }
+    }
+
+    /// It says that it cannot go on: it is started again.
+    fn fail(&mut self, why: &str, now: Instant) {
+        let (object, why) = (self.object.path().display(), shortened(why, 400));
+        error!(app = self.name, %object, why, "app failed");
+        self.failed = true;
+        self.program.ending(now);
     }
 
     /// Ends its process if its app hangs.
@@ -303,6 +310,7 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(harmless(&version, 40));
+                    self.not_loaded = 0;
                     self.meter.tell_anew();
                     return Heard::Loaded;
                 }
@@ -310,25 +318,9 @@ impl Zone {
                     self.program.kill("it said twice that it is loaded");
                 }
             }
-            Answer::Unfit { why } => {
-                let why = shortened(&why, 400);
-                let object = self.object.path().display();
-                let config = self.config.path().map(|path| path.display().to_string());
-                error!(app = self.name, %object, config, why, "app was held until one of its files changes");
-                self.unfit = Some(Unfit {
-                    sha256: self.sha256.clone().unwrap_or_default(),
-                    config: self.config.taken().to_owned(),
-                    why: harmless(&why, 400),
-                });
-                self.failed = true;
-                self.program.unfit(now);
-            }
-            Answer::Failed { why } => {
-                let (object, why) = (self.object.path().display(), shortened(&why, 400));
-                error!(app = self.name, %object, why, "app failed");
-                self.failed = true;
-                self.program.ending(now);
-            }
+            Answer::Unfit { why } => self.hold_unfit(&why, None, now),
+            Answer::NotLoaded { why } => self.could_not_load(&why, now),
+            Answer::Failed { why } => self.fail(&why, now),
         }
         Heard::Something
     }

@@ -24,7 +24,7 @@ pub struct Numbers {
 pub enum Request {
     /// The first message: confine yourself, load the app. Descriptors: the shared object, and its
     /// configuration, which may be empty, each in a sealed memfd. Answered by [`Answer::Confined`] and then [`Answer::Loaded`], or by
-    /// [`Answer::Unfit`] or [`Answer::Failed`].
+    /// [`Answer::Unfit`], [`Answer::NotLoaded`] or [`Answer::Failed`].
     Load {
         /// The app's name, for messages.
         name: String,
@@ -105,7 +105,13 @@ pub enum Answer {
         /// Why, as a phrase.
         why: String,
     },
-    /// The app could not be loaded, or cannot go on; the process exits after this.
+    /// The system could not load the app's object: it is none, or needs what is not there. The process exits
+    /// after this.
+    NotLoaded {
+        /// Why, as a phrase.
+        why: String,
+    },
+    /// The app cannot be started, or cannot go on; the process exits after this.
     Failed {
         /// Why, as a phrase.
         why: String,

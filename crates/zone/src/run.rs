@@ -110,6 +110,7 @@ pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
         let why = error.to_string();
         let answer = match error {
             ZoneError::NotAnApp(_) => Answer::Unfit { why },
+            ZoneError::Load(_) => Answer::NotLoaded { why },
             _ => Answer::Failed { why },
         };
         // The monitor may be what is gone; it sees our exit in any case.

@@ -59,6 +59,7 @@ struct Common {
     /// The directory, if it is not the default.
     #[arg(
         long,
+        visible_alias = "tls-dir",
         value_name = "DIR",
         help = "Directory of the keys [default: /etc/rosemary/pki for root, \
                 $XDG_CONFIG_HOME/rosemary/pki for others]"
@@ -325,6 +326,21 @@ mod tests {
 
     fn common(dir: &Path) -> Common {
         Common { dir: Some(dir.to_owned()), config: None, force: false, days: DAYS, json: true }
+    }
+
+    #[test]
+    fn directory_may_be_named_as_for_up() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            pki: PkiArgs,
+        }
+        for option in ["--dir", "--tls-dir"] {
+            let parsed =
+                <Command as clap::Parser>::try_parse_from(["pki", "init", option, "/keys"]);
+            let Pki::Init(Common { dir, .. }) = parsed.unwrap().pki.command else { panic!("init") };
+            assert_eq!(dir, Some("/keys".into()));
+        }
     }
 
     fn switch_args(dir: &Path, name: &str, dpid: Vec<Dpid>) -> SwitchArgs {

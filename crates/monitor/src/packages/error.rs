@@ -12,12 +12,12 @@ use crate::config::{ManifestMistake, TooMuch};
 #[derive(Debug, Error)]
 pub enum Refused {
     /// It is not there, or cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {why}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
+        /// The system's reason, which is in the text already.
+        why: io::Error,
     },
     /// There is no signature beside it.
     #[error(

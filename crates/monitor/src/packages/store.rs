@@ -45,11 +45,11 @@ impl Files {
         let read = |path: &Path, most| {
             let bytes = read_file(path, most as u64);
             let bytes = bytes.and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
-            bytes.map_err(|source| Refused::Unreadable { path: path.to_owned(), source })
+            bytes.map_err(|why| Refused::Unreadable { path: path.to_owned(), why })
         };
         let package = read(path, MAX_PACKAGE)?;
         match read(&signature_path, MAX_SIGNATURE) {
-            Err(Refused::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(Refused::Unreadable { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
                 Err(Refused::Unsigned { signature: signature_path })
             }
             signature => Ok(Self { package, signature: signature? }),
@@ -83,8 +83,7 @@ impl Store {
         // Not between the two files of one that is just being installed.
         let locked = File::open(&self.dir)
             .and_then(|dir| lock(&dir, FlockOperation::NonBlockingLockShared).map(|()| dir));
-        let _held =
-            locked.map_err(|source| Refused::Unreadable { path: self.dir.clone(), source })?;
+        let _held = locked.map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
         Files::read(&self.path(name))
     }
 
@@ -234,7 +233,11 @@ mod tests {
     fn package_without_a_signature_is_unsigned_and_not_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hub.rosemary");
-        assert!(matches!(Files::read(&path), Err(Refused::Unreadable { .. })));
+        let error = Files::read(&path).unwrap_err();
+        assert!(
+            matches!(error, Refused::Unreadable { .. }) && error.to_string().contains("No such")
+        );
+        assert!(std::error::Error::source(&error).is_none(), "it would be told twice");
         std::fs::write(&path, "package").unwrap();
         let error = Files::read(&path).unwrap_err().to_string();
         assert!(error.contains("hub.rosemary.minisig") && error.contains("app sign"), "{error}");

@@ -79,7 +79,7 @@ impl Fake {
     fn note(&self, what: &str) {
         let path = self.name.with_extension("heard");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(file, "{what}").unwrap();
+        file.write_all(format!("{what}\n").as_bytes()).unwrap(); // at once: others write there, too
     }
 
     /// Waits for a message; `None` when the monitor is gone.
@@ -262,6 +262,12 @@ impl Fake {
                         "failing" => {
                             let why = "no symbol rosemary_app\nrosemary: all is well".into();
                             self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
+                            return;
+                        }
+                        "no library" => {
+                            let why = "could not load the app's object: libnone.so.1 is missing";
+                            let answer = ZoneAnswer::NotLoaded { why: why.into() };
+                            self.monitor.send(&answer, &[]).unwrap();
                             return;
                         }
                         "noisy" => {

@@ -6,7 +6,7 @@ use rosemary_monitor::admin::{AppStatus, Status};
 use rosemary_monitor::supervise::State;
 use rustix::process::Signal;
 
-use super::{House, kill};
+use super::house::{House, kill};
 
 /// How the fake zone's program says what it was given: an app of this name.
 const APP: &str = "learning-switch";

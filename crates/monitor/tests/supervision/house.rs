@@ -1,0 +1,194 @@
+//! An installation of its own, in which a monitor runs with programs that are played (`fake.rs`).
+
+use std::fs;
+use std::io::PipeReader;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rosemary_monitor::admin::{Ask, Status, Tell};
+use rosemary_monitor::supervise::State;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
+use sys::channel::Channel;
+
+use super::fake;
+
+/// Nothing here takes longer, on a machine that does other things too.
+pub(crate) const LONG: Duration = Duration::from_secs(15);
+
+/// An installation of its own, with a monitor that runs in it.
+pub(crate) struct House {
+    pub(crate) dir: tempfile::TempDir,
+    /// Apart, because the name of a socket must be short.
+    pub(crate) run: tempfile::TempDir,
+    pub(crate) monitor: Option<Child>,
+    /// An empty one, unless a test writes one.
+    pub(crate) config: PathBuf,
+    /// What executes the monitor.
+    pub(crate) command: &'static str,
+}
+
+impl House {
+    pub(crate) fn build() -> Self {
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let dir = tempfile::tempdir_in(tmp).unwrap();
+        let monitor = env!("CARGO_BIN_EXE_rosemary-monitor");
+        fake::link(tmp, &dir.path().join("rosemary-kernel"));
+        fake::link(tmp, &dir.path().join("rosemary-zone"));
+        fake::link(tmp, &dir.path().join("rosemary-log"));
+        fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();
+        fs::create_dir(dir.path().join("examples")).unwrap();
+        fs::write(dir.path().join("examples/liblearning_switch.so"), "an object").unwrap();
+        Self {
+            dir,
+            run: tempfile::tempdir().unwrap(),
+            monitor: None,
+            config: "/dev/null".into(),
+            command: "env",
+        }
+    }
+
+    pub(crate) fn play(&self, program: &str, how: &str) {
+        fs::write(self.path(program).with_extension("play"), how).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn runtime_dir(&self) -> PathBuf {
+        self.run.path().join("rosemary")
+    }
+
+    pub(crate) fn command(&self, listen: &str) -> Command {
+        let mut command = Command::new(self.command);
+        command
+            .arg(self.path("rosemary-monitor"))
+            .args(["--allow-unsigned", "--listen", listen, "--runtime-dir"])
+            .arg(self.runtime_dir())
+            .arg("--config")
+            .arg(&self.config)
+            .arg("--state-dir")
+            .arg(self.path("state"));
+        command.env("ROSEMARY_LOG", "debug").stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn start(&mut self) -> &mut Self {
+        self.start_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(&mut self, listen: &str) -> &mut Self {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
+        self.monitor = Some(self.command(listen).stderr(log).spawn().unwrap());
+        self
+    }
+
+    /// With a log that nobody reads as long as what is returned lives.
+    pub(crate) fn start_unread(&mut self) -> PipeReader {
+        let (reader, writer) = std::io::pipe().unwrap();
+        self.monitor = Some(self.command("127.0.0.1:0").stderr(writer).spawn().unwrap());
+        reader
+    }
+
+    pub(crate) fn running() -> (Self, Status) {
+        let mut house = Self::build();
+        house.start();
+        let status = house.until_connected(1);
+        (house, status)
+    }
+
+    /// Waits until the zone was given rings `times` times in all, and both run.
+    pub(crate) fn until_connected(&self, times: usize) -> Status {
+        self.until("connected", || {
+            let status = self.status()?;
+            let runs = status.apps[0].state == State::Running;
+            (runs && status.kernel.state == State::Running).then_some(())?;
+            (self.heard("rosemary-zone", "rings 4") >= times).then_some(status)
+        })
+    }
+
+    pub(crate) fn until<T>(&self, what: &str, condition: impl Fn() -> Option<T>) -> T {
+        let give_up = Instant::now() + LONG;
+        loop {
+            if let Some(value) = condition() {
+                return value;
+            }
+            assert!(Instant::now() < give_up, "never {what}; the log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn until_logged(&self, text: &str) {
+        self.until(text, || self.log().contains(text).then_some(()));
+    }
+
+    pub(crate) fn heard(&self, program: &str, what: &str) -> usize {
+        let text = fs::read_to_string(self.path(program).with_extension("heard"));
+        text.unwrap_or_default().lines().filter(|line| *line == what).count()
+    }
+
+    pub(crate) fn connect(&self) -> Option<Channel> {
+        sys::named::connect_to(&self.runtime_dir().join("admin.sock")).ok()
+    }
+
+    pub(crate) fn status(&self) -> Option<Status> {
+        let channel = self.connect()?;
+        channel.send(&Ask::Status, &[]).ok()?;
+        match receive(&channel)? {
+            (Tell::Status(status), _) => Some(status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.monitor.as_ref().unwrap()), signal).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let monitor = self.monitor.as_mut().unwrap();
+        let give_up = Instant::now() + LONG;
+        loop {
+            if let Some(status) = monitor.try_wait().unwrap() {
+                self.monitor = None;
+                return status;
+            }
+            assert!(Instant::now() < give_up, "the monitor did not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some(mut monitor) = self.monitor.take() {
+            monitor.kill().unwrap();
+            monitor.wait().unwrap();
+        }
+    }
+}
+
+pub(crate) fn receive<T: DeserializeOwned>(
+    channel: &Channel,
+) -> Option<(T, Vec<std::os::fd::OwnedFd>)> {
+    let time = Timespec { tv_sec: 10, tv_nsec: 0 };
+    poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&time)).unwrap();
+    channel.receive().ok()
+}
+
+pub(crate) fn kill(pid: Option<u32>) {
+    let pid = Pid::from_raw(pid.unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+/// Whether the process exists and is not a zombie that its new parent has not noticed yet.
+pub(crate) fn runs(pid: Option<u32>) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.unwrap())).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
