@@ -10,7 +10,7 @@
 use std::env;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_c, in_rust};
@@ -18,6 +18,7 @@ use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::random::Random;
 use rosemary_tests::stream::Stream;
 use rosemary_tests::{in_a_lab, in_a_lab_for, kill, rosemary_binary};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Between two marked packets.
 const EVERY: Duration = Duration::from_millis(2);
@@ -57,6 +58,25 @@ fn guard_killed_again_and_again_lets_nothing_through_if_it_fails_closed() {
         let switch = scene.rosemary.wait_for_switch(&scene.s1)?;
         println!("{} packets while it was away or silent", switch.guarded);
         ensure!(switch.guarded > 0, "there was traffic meanwhile: {switch:?}");
+        scene.nothing_arrived()
+    });
+}
+
+#[test]
+fn guard_that_does_not_answer_is_named_and_not_for_each_packet() {
+    in_a_lab(|lab| {
+        let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", CLOSED))?;
+        let pid = scene.rosemary.wait_for("the guard runs", SOON, |status| {
+            status.app("guard").filter(|app| app.state == State::Running)?.pid
+        })?;
+        let pid = Pid::from_raw(i32::try_from(pid)?).context("a process")?;
+        let said = ["the guard did not answer in time", "app=\"guard\"", "packets="];
+        kill_process(pid, Signal::STOP)?;
+        scene.rosemary.wait_for_log(&said, SOON)?;
+        lab.pause(Duration::from_millis(1_500))?; // hundreds of packets
+        kill_process(pid, Signal::CONT)?;
+        let lines = scene.rosemary.log().matches(said[0]).count();
+        ensure!(lines <= 8, "{lines} lines for one switch, which one worker has");
         scene.nothing_arrived()
     });
 }

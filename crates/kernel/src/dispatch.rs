@@ -284,6 +284,16 @@ impl Dispatch {
         self.moved.dedup();
     }
 
+    /// Names each app without which packets were decided, how many, and whether they went on, to `tell`, until
+    /// that says that it was told.
+    pub(crate) fn late(&mut self, mut tell: impl FnMut(&Link, u64, bool) -> bool) {
+        let (links, plan) = (&self.links, &self.plan);
+        self.holds.late.retain(|place, packets| {
+            let link = links.get(*place);
+            link.is_some_and(|link| !tell(link, *packets, plan.goes_on_without(*place)))
+        });
+    }
+
     /// A switch whose queue may move on, to be handed to [`advance`](Self::advance): each once after
     /// an [`expire`](Self::expire).
     pub(crate) fn next_moved(&mut self) -> Option<usize> {

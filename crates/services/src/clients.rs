@@ -123,6 +123,21 @@ impl Clients {
         }
     }
 
+    /// Records how many refusals were left out of floods that have ended.
+    pub(crate) fn tell_left_out(&mut self, now: Instant) {
+        for client in self.connected.values_mut() {
+            if let Some(left_out) = client.refusals.rest(now) {
+                let app = client.name.as_str();
+                warn!(app, left_out, "refused the app more that it was not granted than was told");
+            }
+        }
+    }
+
+    /// When [`tell_left_out`](Self::tell_left_out) has something to do, if nothing happens before.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        self.connected.values().filter_map(|client| client.refusals.next_due()).min()
+    }
+
     /// What to wait for: of each client a request, or that it takes what waits for it.
     pub fn fds(&self) -> impl Iterator<Item = (ClientId, PollFd<'_>)> {
         self.connected.iter().map(|(id, client)| {

@@ -175,6 +175,7 @@ fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceErr
             clients.hear(client, &mut asked);
         }
         service.serve(asked, &mut clients);
+        clients.tell_left_out(Instant::now());
         for client in clients.take_gone() {
             service.gone(client);
         }
@@ -191,7 +192,8 @@ fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<Cl
         ids.push(id);
         fds.push(fd);
     }
-    let timeout = service.wake_at().map(|at| {
+    let wake_at = service.wake_at().into_iter().chain(clients.wake_at()).min();
+    let timeout = wake_at.map(|at| {
         // Rounded up, or the loop would spin through the last millisecond.
         let time = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         time.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })

@@ -26,6 +26,16 @@ impl Rate {
         Self { lines: 1, ..Self::new(now) }
     }
 
+    /// How many were left out in a flood that has ended: none came for a period, so no line says it.
+    pub fn rest(&mut self, now: Instant) -> Option<u64> {
+        self.next_due().filter(|due| *due <= now).map(|_| std::mem::take(&mut self.suppressed))
+    }
+
+    /// When [`rest`](Self::rest) has something to say, if no more come.
+    pub fn next_due(&self) -> Option<Instant> {
+        (self.suppressed > 0).then(|| self.period_began + 2 * PERIOD)
+    }
+
     /// Whether to log one more event: `Some` if so, of how many were left out since the last, if
     /// any were.
     pub fn admit(&mut self, now: Instant) -> Option<Option<u64>> {
@@ -54,5 +64,18 @@ mod tests {
         assert_eq!(admitted, 10);
         assert_eq!(rate.admit(start + PERIOD), Some(Some(90)));
         assert_eq!(rate.admit(start + PERIOD), Some(None));
+    }
+
+    #[test]
+    fn flood_that_has_ended_is_told_by_itself_once() {
+        let start = Instant::now();
+        let mut rate = Rate::seldom(start);
+        assert_eq!((rate.rest(start + 9 * PERIOD), rate.next_due()), (None, None));
+        let admitted = (0..3).filter(|_| rate.admit(start).is_some()).count();
+        assert_eq!(admitted, 1);
+        assert_eq!(rate.rest(start + PERIOD), None, "the next line may say it");
+        assert_eq!(rate.next_due(), Some(start + 2 * PERIOD));
+        assert_eq!(rate.rest(start + 2 * PERIOD), Some(2));
+        assert_eq!((rate.rest(start + 9 * PERIOD), rate.next_due()), (None, None));
     }
 }

@@ -13,7 +13,7 @@
 //! that app. So entries follow each other through the apps like cars through a town: several are
 //! on the road, none overtakes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use openflow::PortDesc;
@@ -103,6 +103,8 @@ pub(crate) struct Holds {
     /// What copies of messages were in that are gone: the next are put there, so that holding a packet
     /// allocates nothing.
     spare: Vec<Vec<u8>>,
+    /// By link: packets that were decided without it, as it was silent, and not told yet.
+    pub(crate) late: BTreeMap<usize, u64>,
 }
 
 impl Holds {
@@ -197,8 +199,11 @@ impl Holds {
             };
             let silent = std::mem::take(&mut entry.guards);
             entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
-            entry.with = Set::EMPTY;
+            let silent = silent.with(std::mem::replace(&mut entry.with, Set::EMPTY));
             owners.push(entry.owner);
+            for link in silent.iter() {
+                *self.late.entry(link).or_default() += 1;
+            }
         }
     }
 

@@ -161,6 +161,7 @@ fn guard_that_is_silent_is_passed_over_or_ends_the_packet_by_its_policy() {
         assert_eq!(!bench.delivered().is_empty(), delivered);
         bench.say_ticket(ticket, silent, true); // too late
         assert!(bench.is_empty());
+        assert_eq!(bench.holds.late, [(silent, 1)].into(), "and not the one that spoke");
     }
 }
 
@@ -192,6 +193,7 @@ fn control_app_that_is_silent_is_passed_over() {
     bench.later(PATIENCE);
     assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
     assert!(bench.is_empty());
+    assert_eq!(bench.holds.late, [(A, 1)].into());
 }
 
 #[test]

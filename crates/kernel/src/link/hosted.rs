@@ -269,6 +269,14 @@ impl Link {
         }
     }
 
+    /// How many lines of the app in this process were left out in a flood that has ended.
+    pub(crate) fn left_out(&mut self, now: Instant) -> Option<u64> {
+        match &mut self.place {
+            Place::Here(hosted) => hosted.app.host().lines.rest(now),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
     /// Calls the app in this process; see [`Hosted::call`]. `None` if it is elsewhere.
     pub(crate) fn call(
         &mut self,

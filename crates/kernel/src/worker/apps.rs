@@ -74,6 +74,11 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
+        // To answer a packet-in of a switch that has just gone is no offence: it is counted, above.
+        let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
+        if gone && self.roster.has_just_gone(dpid, epoch, now) {
+            return;
+        }
         let rate = self.rates.refused.entry(link.app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));

@@ -376,7 +376,7 @@ impl Worker {
             return;
         };
         let dpid = switch.dpid;
-        self.roster.remove(dpid.0);
+        self.roster.remove(dpid.0, now);
         self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
@@ -430,6 +430,8 @@ impl Worker {
         self.give_up(now);
         self.settle_claims(now);
         self.tell_drops(now);
+        self.tell_late(now);
+        self.tell_left_out(now);
         self.flush(now);
     }
 

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use sys::rate::Rate;
+use tracing::{info, warn};
 
+use super::Worker;
 use crate::control::AppId;
+use crate::held::PATIENCE;
 
 /// One for each kind of event that outsiders can repeat.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct Rates {
     pub(super) disconnected: Rate,
     /// For each app: none can hide another's offences behind a flood of its own.
     pub(super) refused: HashMap<AppId, Rate>,
+    /// For each app that packets were decided without.
+    pub(super) late: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
 }
@@ -34,8 +39,76 @@ impl Rates {
             closed: rate(),
             disconnected: rate(),
             refused: HashMap::new(),
+            late: HashMap::new(),
             errors: rate(),
             malformed: rate(),
         }
+    }
+}
+
+impl Worker {
+    /// Tells the operator how many lines were left out of floods that have ended.
+    pub(super) fn tell_left_out(&mut self, now: Instant) {
+        let rates = &mut self.rates;
+        let warnings = [
+            (&mut rates.accepted, "connection refused"),
+            (&mut rates.closed, "connection closed before it was a switch"),
+            (&mut rates.errors, "switch sent an error"),
+            (&mut rates.malformed, "left out a message of a switch"),
+        ];
+        for (rate, what) in warnings {
+            if let Some(suppressed) = rate.rest(now) {
+                warn!(what, suppressed, "there was more than was told");
+            }
+        }
+        let changes = [
+            (&mut rates.connected, "switch connected"),
+            (&mut rates.disconnected, "switch disconnected"),
+            (&mut rates.ports, "port changed"),
+        ];
+        for (rate, what) in changes {
+            if let Some(suppressed) = rate.rest(now) {
+                info!(what, suppressed, "there was more than was told");
+            }
+        }
+        for link in &mut self.dispatch.links {
+            if let Some(suppressed) = link.left_out(now) {
+                warn!(app = link.name, suppressed, "the app logged more than was told");
+            }
+            let rate = rates.refused.get_mut(&link.app);
+            if let Some(suppressed) = rate.and_then(|rate| rate.rest(now)) {
+                warn!(
+                    app = link.name,
+                    suppressed, "refused more messages of the app than was told"
+                );
+            }
+        }
+    }
+
+    /// Tells the operator which apps have not answered in time, so that packets were decided without them.
+    pub(super) fn tell_late(&mut self, now: Instant) {
+        let rates = &mut self.rates.late;
+        let within_ms = PATIENCE.as_millis();
+        self.dispatch.late(|link, packets, go_on| {
+            let rate = rates.entry(link.app).or_insert_with(|| Rate::seldom(now));
+            let is_told = rate.admit(now).is_some();
+            if is_told {
+                let app = &link.name;
+                if go_on {
+                    warn!(
+                        app,
+                        packets, within_ms, "the app did not answer in time: packets went on"
+                    );
+                } else {
+                    warn!(
+                        app,
+                        packets,
+                        within_ms,
+                        "the guard did not answer in time: packets were dropped"
+                    );
+                }
+            }
+            is_told
+        });
     }
 }

@@ -1,6 +1,13 @@
 //! Where the worker's switches are, by datapath.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long a switch has just gone: longer than messages to it are on their way.
+const JUST: Duration = Duration::from_secs(10);
+
+/// Of how many that is known.
+const MOST_GONE: usize = 1024;
 
 /// A switch's place among the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +24,8 @@ pub(super) struct Entry {
 pub(super) struct Roster {
     entries: HashMap<u64, Entry>,
     last: Option<(u64, Entry)>,
+    /// Switches that have gone, and when, the oldest first.
+    gone: VecDeque<(u64, u32, Instant)>,
 }
 
 impl Roster {
@@ -42,9 +51,21 @@ impl Roster {
         self.entries.insert(dpid, Entry { key, epoch });
     }
 
-    pub(super) fn remove(&mut self, dpid: u64) {
+    pub(super) fn remove(&mut self, dpid: u64, now: Instant) {
         self.last = None;
-        self.entries.remove(&dpid);
+        if let Some(entry) = self.entries.remove(&dpid) {
+            if self.gone.len() == MOST_GONE {
+                self.gone.pop_front();
+            }
+            self.gone.push_back((dpid, entry.epoch, now));
+        }
+    }
+
+    /// Whether the datapath was here with this epoch a moment ago, and is not any more.
+    pub(super) fn has_just_gone(&self, dpid: u64, epoch: u32, now: Instant) -> bool {
+        let recent =
+            self.gone.iter().rev().take_while(|gone| now.saturating_duration_since(gone.2) < JUST);
+        recent.into_iter().any(|gone| (gone.0, gone.1) == (dpid, epoch))
     }
 
     /// All of them, in no order.
@@ -66,8 +87,25 @@ mod tests {
         assert_eq!(roster.find(2).map(|entry| entry.key), Some(20));
         roster.insert(2, 30, 2);
         assert_eq!(roster.find(2), Some(Entry { key: 30, epoch: 2 }));
-        roster.remove(2);
+        roster.remove(2, Instant::now());
         assert_eq!((roster.find(2), roster.get(2)), (None, None));
         assert_eq!(roster.find(1).map(|entry| entry.key), Some(10));
+    }
+
+    #[test]
+    fn switch_has_just_gone_for_a_while_with_its_epoch_and_no_other() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        roster.insert(1, 10, 7);
+        assert!(!roster.has_just_gone(1, 7, now), "it is here");
+        roster.remove(1, now);
+        roster.remove(2, now);
+        assert!(roster.has_just_gone(1, 7, now + JUST / 2));
+        assert!(!roster.has_just_gone(1, 8, now) && !roster.has_just_gone(2, 0, now));
+        assert!(!roster.has_just_gone(1, 7, now + JUST));
+        for dpid in 0..2 * MOST_GONE as u64 {
+            roster.insert(dpid, 10, 7);
+            roster.remove(dpid, now);
+        }
+        assert_eq!(roster.gone.len(), MOST_GONE);
     }
 }

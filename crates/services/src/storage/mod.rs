@@ -79,6 +79,13 @@ impl Service for Storage {
 
     fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
+        if let Some(left_out) = self.failures.rest(Instant::now()) {
+            error!(left_out, "the disk could not be used more often than was told");
+        }
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        self.failures.next_due()
     }
 
     fn gone(&mut self, client: ClientId) {
