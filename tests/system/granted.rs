@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
@@ -40,6 +41,35 @@ fn app_that_was_granted_rosemarys_own_directories_does_not_start_and_why_is_said
         let refused = lab.run(&rosemary_binary().display().to_string(), &["up"]);
         let refused = refused.expect_err("it does not start").to_string();
         ensure!(refused.contains("app learning-switch: fs.read:/etc: it would show"), "{refused}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_was_granted_what_is_rosemarys_own_by_another_mount_is_not_started() {
+    in_a_lab(|lab| {
+        let own = Path::new("/var/lib/rosemary");
+        fs::create_dir_all(own.join("apps"))?;
+        let elsewhere = lab.files().join("elsewhere");
+        for (mounted, granted) in [(own.join("apps"), ""), (own.into(), "apps")] {
+            let granted = elsewhere.join(granted);
+            fs::create_dir_all(&elsewhere)?;
+            let path = |path: &Path| path.display().to_string();
+            lab.run("mount", &["--bind", &path(&mounted), &path(&elsewhere)])?;
+            let keys = format!("capabilities = [\"packet-out\", \"fs.read:{}\"]", path(&granted));
+            configure(&[&format!("[[app]]\nname = \"learning-switch\"\n{keys}\n")])?;
+            let mut command = lab.command(rosemary_binary());
+            command.arg("up");
+            let up = lab.start("rosemary", command)?;
+            lab.wait_for("it is refused", SOON, |evidence| {
+                evidence.0 = up.stderr();
+                let why = "it would show /var/lib/rosemary, which is Rosemary's own";
+                Ok(evidence.0.contains(why).then_some(()))
+            })?;
+            ensure!(!up.stderr().contains("app was loaded"), "{}", up.stderr());
+            drop(up);
+            lab.run("umount", &[&path(&elsewhere)])?;
+        }
         Ok(())
     });
 }

@@ -49,6 +49,7 @@ fn play() {
     fs::write(nested.join("file"), "nested").unwrap();
     mount("none", dir.join("elsewhere"), "proc", MountFlags::empty(), None).unwrap();
     mount_bind(dir.join("own"), dir.join("also-own")).unwrap();
+    mount_bind(dir.join("own/part"), dir.join("part-of-own")).unwrap();
     mount_bind(&dir, dir.join("above-own")).unwrap();
     if std::env::var_os(CHANGED).is_some() {
         // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
@@ -89,12 +90,22 @@ impl Dir {
     fn new(name: &str) -> Self {
         let dir = std::env::temp_dir();
         let dir = dir.join(format!("rosemary-grants-{}-{name}", std::process::id()));
-        for sub in
-            ["data/nested", "elsewhere", "own", "closed", "open", "proc", "also-own", "above-own"]
-        {
+        for sub in [
+            "data/nested",
+            "elsewhere",
+            "own/part",
+            "closed",
+            "open",
+            "proc",
+            "also-own",
+            "above-own",
+            "part-of-own",
+        ] {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
-        for file in ["data/file", "own/key", "closed/inside", "open/inside", "outside"] {
+        for file in
+            ["data/file", "own/key", "own/part/file", "closed/inside", "open/inside", "outside"]
+        {
             fs::write(dir.join(file), file).unwrap();
         }
         fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -167,6 +178,8 @@ fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
         ("own/key", "which is Rosemary's own; grant what is elsewhere"),
         ("also-own", "which is Rosemary's own; grant what is elsewhere"),
         ("also-own/key", "which is Rosemary's own; grant what is elsewhere"),
+        ("part-of-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("part-of-own/file", "which is Rosemary's own; grant what is elsewhere"),
         ("above-own", "which is Rosemary's own; grant what is elsewhere"),
         ("data missing", "put it there, or take it out"),
         ("data data/nested/file", "it is on something mounted below another path that is granted"),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, fstat, fstatfs};
 
 use super::Jail;
+use super::mounts::Mounts;
 use super::namespaces::Proc;
 
 /// The system's own state, whoever asks.
@@ -33,8 +34,12 @@ pub(super) struct Grant<'a> {
 /// # Errors
 /// One of them is not there, or is shown to nobody; the text says which, and what to do.
 pub(super) fn open<'a>(jail: &Jail<'a>, proc: &Proc) -> io::Result<Vec<Grant<'a>>> {
+    if jail.read.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mounts = Mounts::read(proc)?;
     let one = |path: &'a PathBuf| {
-        open_one(path, jail.never, proc).map_err(|error| {
+        open_one(path, jail.never, proc, &mounts).map_err(|error| {
             let text = format!("{} cannot be shown to it: {error}", path.display());
             io::Error::new(error.kind(), text)
         })
@@ -42,15 +47,30 @@ pub(super) fn open<'a>(jail: &Jail<'a>, proc: &Proc) -> io::Result<Vec<Grant<'a>
     jail.read.iter().map(one).collect()
 }
 
-fn open_one<'a>(path: &'a Path, never: &[PathBuf], proc: &Proc) -> io::Result<Grant<'a>> {
-    let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| with_hint(error.into()))?;
+fn open_one<'a>(
+    path: &'a Path,
+    never: &[PathBuf],
+    proc: &Proc,
+    mounts: &Mounts,
+) -> io::Result<Grant<'a>> {
+    let look_at =
+        |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let opened = look_at(path).map_err(|error| with_hint(error.into()))?;
     let real = proc.path_of(&opened)?;
     if let Some(why) = why_never_shown(&real, never) {
         return Err(io::Error::other(why));
     }
-    if let Some(dir) = never.iter().find(|dir| is_same_by_another_mount(&real, dir)) {
-        return Err(io::Error::other(rosemarys_own(dir)));
+    let place = mounts.place_of(&opened, proc)?;
+    for dir in never {
+        // One that is not there has nothing to show.
+        let Ok(own) = look_at(dir) else { continue };
+        let is_same = match (&place, mounts.place_of(&own, proc)?) {
+            (Some(place), Some(own)) => own.overlaps(place),
+            _ => is_on_the_way(&real, dir),
+        };
+        if is_same {
+            return Err(io::Error::other(rosemarys_own(dir)));
+        }
     }
     if FILE_SYSTEMS.contains(&fstatfs(&opened)?.f_type) {
         return Err(io::Error::other("it is the system's own state; grant what is elsewhere"));
@@ -90,9 +110,9 @@ fn rosemarys_own(dir: &Path) -> String {
     format!("it would show {}, which is Rosemary's own; grant what is elsewhere", dir.display())
 }
 
-/// Whether what is at `real` has `dir` in it or is in it, or one of them is above the other by another mount.
-/// Not told is a mount of a part of `dir` by another path.
-fn is_same_by_another_mount(real: &Path, dir: &Path) -> bool {
+/// Whether one of them is above the other, as far as files are known by their numbers on the way there: what can
+/// be said where mounts are not listed.
+fn is_on_the_way(real: &Path, dir: &Path) -> bool {
     let id = |path: &Path| rustix::fs::stat(path).map(|it| (it.st_dev, it.st_ino)).ok();
     let is_above = |upper: &Path, lower: &Path| {
         let upper = id(upper); // none: it is not there

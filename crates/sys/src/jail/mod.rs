@@ -28,6 +28,7 @@ mod descriptors;
 mod grants;
 mod landlock;
 mod limits;
+mod mounts;
 mod namespaces;
 mod privileges;
 pub mod records;

@@ -1,7 +1,8 @@
 //! Namespaces: what of the machine a process can name at all.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
@@ -28,6 +29,16 @@ impl Proc {
         let link = format!("self/fd/{}", opened.as_raw_fd());
         let path = rustix::fs::readlinkat(proc, link, Vec::new())?;
         Ok(OsString::from_vec(path.into_bytes()).into())
+    }
+
+    /// What the file `name` of this process says.
+    pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let proc = self.0.as_ref().ok_or_else(|| io::Error::other("/proc is not mounted"))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(proc, format!("self/{name}"), flags, Mode::empty())?;
+        let mut text = Vec::new();
+        File::from(file).read_to_end(&mut text)?;
+        Ok(text)
     }
 
     /// Writes `text` into the file `name` of this process.
