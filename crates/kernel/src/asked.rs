@@ -47,7 +47,7 @@ pub(crate) struct Sender {
     /// Its place among the links.
     pub(crate) link: u16,
     /// Which instance of the app.
-    pub(crate) life: u32,
+    pub(crate) life: u16,
     /// The transaction id that the app gave it.
     pub(crate) xid: u32,
 }
@@ -66,8 +66,9 @@ pub(crate) enum By {
 /// The tables of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// By the transaction id's low bits; empty before the first.
-    recent: Vec<(u32, Option<Sender>)>,
+    /// By the transaction id's low bits; empty before the first. Twelve bytes each, as every message
+    /// writes one.
+    recent: Vec<(u32, Sender)>,
     open: Vec<Open>,
 }
 
@@ -113,11 +114,12 @@ impl Asked {
     }
 
     /// Notes a message that an app sends, by the transaction id that it goes out with.
+    #[inline]
     pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
         if self.recent.is_empty() {
-            self.recent = vec![(0, None); RECENT];
+            self.recent = nobodys();
         }
-        self.recent[xid as usize % RECENT] = (xid, Some(sender));
+        self.recent[xid as usize % RECENT] = (xid, sender);
     }
 
     /// Notes a request of an app, for which there [`has_room`](Self::has_room).
@@ -199,7 +201,7 @@ impl Asked {
 
     fn sender(&self, xid: u32) -> Option<Sender> {
         let (is, sender) = self.recent.get(xid as usize % RECENT)?;
-        sender.filter(|_| *is == xid)
+        (*is == xid).then_some(*sender)
     }
 
     /// Gives up what the switch has not answered for too long.
@@ -227,6 +229,14 @@ impl Asked {
             By::Operator(question) => Some(question),
         })
     }
+}
+
+/// Places that nobody took: in each a transaction id that belongs into another.
+#[inline(never)]
+fn nobodys() -> Vec<(u32, Sender)> {
+    let mut places = vec![(0, Sender { link: 0, life: 0, xid: 0 }); RECENT];
+    places[0].0 = 1;
+    places
 }
 
 /// Whether more parts follow a multipart reply: bit 0 of its flags, in every version.

@@ -128,6 +128,15 @@ impl Dispatch {
         self.links.iter().any(Link::batch_waits)
     }
 
+    /// Takes the packet-ins that `bytes` begins with, as far as one app alone gets them and nothing is to be
+    /// decided for any of them; returns how many bytes they are.
+    pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
+        match self.plan.only() {
+            Some(only) if switch.queue.is_empty() => self.links[only].packet_ins(switch, bytes),
+            _ => 0,
+        }
+    }
+
     /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch
     /// is; `message` is the whole OpenFlow message that `packet_in` is a view of.
     #[inline]
@@ -145,7 +154,7 @@ impl Dispatch {
             return;
         };
         if let Some(buffer) = packet_in.buffer_id {
-            switch.given.kept(buffer);
+            switch.given.kept(buffer, Set::EMPTY);
         }
         let wanted = self.plan.wanted(switch.dpid.0, packet_in.data);
         for observer in wanted.observers.iter() {

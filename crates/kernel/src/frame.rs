@@ -1,4 +1,6 @@
-//! What dispatch and checks must know of a packet.
+//! What dispatch and checks must know of a packet, and of a message that brings one.
+
+use openflow::{Kind, Version};
 
 const IPV6: u16 = 0x86dd;
 
@@ -15,6 +17,16 @@ const ICMPV6: u8 = 58;
 
 /// The types of ICMPv6 that are neighbour discovery (RFC 4861 §4).
 const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
+
+/// The packet-in that `bytes` begins with; `None` if they begin with something else, or it is not
+/// whole.
+#[inline]
+pub(crate) fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
+    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
+    let is = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
+    let size = usize::from(u16::from_be_bytes([high, low]));
+    if is { bytes.get_mut(..size) } else { None }
+}
 
 /// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
 pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {

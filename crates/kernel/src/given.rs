@@ -26,13 +26,14 @@ impl Given {
         Self { places: Vec::new(), mask: most.next_power_of_two() - 1 }
     }
 
-    /// A packet has come that the switch keeps under this number; nobody was given it yet.
-    pub(crate) fn kept(&mut self, buffer: u32) {
+    /// A packet has come that the switch keeps under this number; these links get it, so far.
+    #[inline]
+    pub(crate) fn kept(&mut self, buffer: u32, links: Set) {
         if self.places.is_empty() {
             self.places = vec![(buffer, Set::EMPTY); self.mask + 1];
         }
         let place = self.place(buffer);
-        self.places[place] = (buffer, Set::EMPTY);
+        self.places[place] = (buffer, links);
     }
 
     /// A link gets that packet.
@@ -64,15 +65,15 @@ mod tests {
         assert!(!given.has(5, 1));
         given.note(5, 1); // no such packet has come
         assert!(!given.has(5, 1));
-        given.kept(5);
+        given.kept(5, Set::EMPTY);
         given.note(5, 1);
         given.note(5, 3);
         assert!(given.has(5, 1) && given.has(5, 3));
         assert!(!given.has(5, 2) && !given.has(5 + 256, 1));
-        given.kept(5);
-        assert!(!given.has(5, 1), "another packet");
+        given.kept(5, Set::of(2));
+        assert!(given.has(5, 2) && !given.has(5, 1), "another packet");
         given.note(5, 2);
-        given.kept(5 + 256);
+        given.kept(5 + 256, Set::EMPTY);
         assert!(!given.has(5, 2), "its place was needed");
     }
 
@@ -80,7 +81,7 @@ mod tests {
     fn switch_may_say_anything_about_its_buffers() {
         for n_buffers in [0, 1, 257, u32::MAX] {
             let mut given = Given::new(n_buffers);
-            given.kept(u32::MAX - 1);
+            given.kept(u32::MAX - 1, Set::EMPTY);
             given.note(u32::MAX - 1, 63);
             assert!(given.has(u32::MAX - 1, 63) && given.places.len() <= MOST);
         }

@@ -101,21 +101,20 @@ impl Occupancy {
         counted.is_none_or(|counted| counted < most)
     }
 
-    /// An add of the app in this slot goes to a table. `known` says how many flows that held when the switch
-    /// told, and how many it can hold.
-    #[inline]
+    /// So many adds of the app in this slot go to a table. `known` says how many flows that held when the
+    /// switch told, and how many it can hold.
     pub(crate) fn added(
         &mut self,
         slot: usize,
-        table: u8,
+        (table, adds): (u8, u32),
         known: impl FnOnce() -> (Option<u32>, Option<u32>),
     ) {
         let filling = filling_of(&mut self.tables, table);
-        filling.since = filling.since.saturating_add(1);
+        filling.since = filling.since.saturating_add(adds);
         if filling.by.len() <= slot {
             filling.by.resize(slot + 1, 0);
         }
-        filling.by[slot] = filling.by[slot].saturating_add(1);
+        filling.by[slot] = filling.by[slot].saturating_add(adds);
         if filling.since >= filling.look_at || self.wanted.is_none() {
             let soon = filling.look(known());
             let wanted = if soon { SOON } else { EVERY };
@@ -275,7 +274,7 @@ mod tests {
 
     /// Adds of the app in `slot` to table 0.
     fn add(occupancy: &mut Occupancy, slot: usize, count: u32, told: u32) {
-        (0..count).for_each(|_| occupancy.added(slot, 0, || (Some(told), SIZE)));
+        (0..count).for_each(|_| occupancy.added(slot, (0, 1), || (Some(told), SIZE)));
     }
 
     #[test]

@@ -149,6 +149,15 @@ impl Plan {
         self.order.iter().map(|(_, place)| *place).find(|place| controls.has(*place))
     }
 
+    /// The app that gets every packet of every switch, if no other gets any.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<usize> {
+        let Self { guards, controls, observers, filters_matter, .. } = *self;
+        let is = !filters_matter && guards.is_empty() && observers.is_empty();
+        (is && !controls.is_empty() && controls.is_at_most_one())
+            .then(|| controls.0.trailing_zeros() as usize)
+    }
+
     /// All control apps.
     pub(crate) fn controls(&self) -> Set {
         self.controls
@@ -192,6 +201,27 @@ mod tests {
         assert_eq!(plan.wanted(1, &frame[..13]).observers, Set::EMPTY);
         assert_eq!(plan.feeds(2), Set::of(0).with(Set::of(2)));
         assert_eq!(plan.feeds(1), Set::of(0).with(Set::of(1)).with(Set::of(2)));
+    }
+
+    #[test]
+    fn only_app_is_a_control_app_without_a_filter() {
+        let control = || Policy::default();
+        let observer = || Policy { stage: Stage::Observe, ..Policy::default() };
+        let filter = Filter { ethertypes: vec![], dpids: vec![1] };
+        let filtered = || Policy { filter: filter.clone(), ..Policy::default() };
+        let only = |policies: &[Policy]| Plan::of(policies.iter()).only();
+        assert_eq!(only(&[control()]), Some(0));
+        for others in [
+            &[][..],
+            &[observer()],
+            &[filtered()],
+            &[control(), control()],
+            &[control(), observer()],
+            &[control(), filtered()],
+            &[control(), Policy { stage: Stage::Guard(Fail::Open), ..Policy::default() }],
+        ] {
+            assert_eq!(only(others), None, "{others:?}");
+        }
     }
 
     #[test]

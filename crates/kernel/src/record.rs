@@ -16,6 +16,7 @@ const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
 
 /// The head for a packet-in, with the cookie that the flow has; `None` if it is longer than any
 /// OpenFlow message.
+#[inline]
 pub(crate) fn packet_in_record(
     switch: &Switch,
     packet_in: &PacketIn<'_>,
@@ -37,6 +38,7 @@ pub(crate) fn packet_in_record(
 }
 
 /// The head of a record about a switch.
+#[inline]
 pub(crate) fn switch_record(kind: RecordKind, switch: &Switch) -> Record {
     Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch)
 }

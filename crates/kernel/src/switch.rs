@@ -132,11 +132,10 @@ impl Switch {
         changes
     }
 
-    /// An add of the app in this slot goes to a table.
-    #[inline]
-    pub(crate) fn added(&mut self, slot: usize, table: u8) {
+    /// So many adds of the app in this slot go to a table.
+    pub(crate) fn added(&mut self, slot: usize, (table, adds): (u8, u32)) {
         let Self { tables, occupancy, .. } = self;
-        occupancy.added(slot, table, || {
+        occupancy.added(slot, (table, adds), || {
             let known = tables.get(&table);
             (known.and_then(|it| it.active_count), known.and_then(|it| it.max_entries))
         });

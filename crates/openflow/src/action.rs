@@ -177,14 +177,14 @@ impl<'a> Actions<'a> {
     }
 
     /// The actions that these bytes of a message are, if they are whole outputs and nothing else.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as in `FlowModView::usual`")]
+    #[inline(always)]
     pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
-        let repr = match version {
-            Version::V1_0 => Repr::V1_0(List::checked(bytes)),
-            Version::V1_3 => Repr::V1_3(List::checked(bytes)),
+        let (are, repr) = match version {
+            Version::V1_0 => (are_outputs::<8>(bytes), Repr::V1_0(List::checked(bytes))),
+            Version::V1_3 => (are_outputs::<16>(bytes), Repr::V1_3(List::checked(bytes))),
         };
-        let actions = Self { repr };
-        actions.only_output().then_some(actions)
+        are.then_some(Self { repr })
     }
 
     /// Whether they do nothing but output.

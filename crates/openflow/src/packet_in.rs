@@ -113,8 +113,66 @@ impl<'a> PacketIn<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one packet-in. The packet is not looked at.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "to be made where it is looked at, and not copied there"
+    )]
+    #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        match Self::usual(message) {
+            Some(usual) => Ok(usual),
+            None => Self::decode_any(message),
+        }
+    }
+
+    /// A packet-in as nearly all are, by the places where things stand in it: the in-port is all that its match
+    /// says. `None` is no error.
+    #[expect(clippy::inline_always, reason = "as in `decode`")]
+    #[inline(always)]
+    fn usual(message: &'a [u8]) -> Option<Self> {
+        let (head, _) = message.split_first_chunk::<4>()?;
+        let size = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        match head {
+            [1, 10, ..] if size == message.len() => {
+                let (head, data) = message.split_first_chunk::<18>()?;
+                let [.., b0, b1, b2, b3, t0, t1, p0, p1, reason, _] = *head;
+                let buffer_id = u32::from_be_bytes([b0, b1, b2, b3]);
+                Some(Self {
+                    buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
+                    total_len: u16::from_be_bytes([t0, t1]),
+                    reason: PacketInReason::from_wire(reason),
+                    table_id: 0,
+                    cookie: Self::NO_COOKIE,
+                    in_port: v1_0::port_from_wire(u16::from_be_bytes([p0, p1])),
+                    match_: PacketInMatch::default(),
+                    data,
+                })
+            }
+            [4, 10, ..] if size == message.len() => {
+                let (head, rest) = message.split_first_chunk::<24>()?;
+                let [.., b0, b1, b2, b3, t0, t1, reason, table_id] = *head.first_chunk::<16>()?;
+                let buffer_id = u32::from_be_bytes([b0, b1, b2, b3]);
+                let cookie = u64::from_be_bytes(*head.last_chunk()?);
+                // OFPMT_OXM of 12 bytes, OpenFlow 1.3.5 §7.2.3.1, and OXM_OF_IN_PORT, §7.2.3.7.
+                let (fields, data) = rest.split_first_chunk::<18>()?;
+                let [0, 1, 0, 12, 0x80, 0, 0, 4, i0, i1, i2, i3, ..] = *fields else { return None };
+                Some(Self {
+                    buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
+                    total_len: u16::from_be_bytes([t0, t1]),
+                    reason: PacketInReason::from_wire(reason),
+                    table_id,
+                    cookie,
+                    in_port: PortNo(u32::from_be_bytes([i0, i1, i2, i3])),
+                    match_: PacketInMatch { fields: List::checked(&fields[4..12]) },
+                    data,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn decode_any(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketIn)?;
         match version {
             Version::V1_0 => {
@@ -250,6 +308,34 @@ mod tests {
         assert_eq!(packet_in.in_port, PortNo(1));
         assert_eq!(packet_in.cookie, PacketIn::NO_COOKIE);
         assert_eq!(packet_in.data, [0xca, 0xfe, 0xba, 0xbe]);
+    }
+
+    #[test]
+    fn usual_packet_in_is_what_decoding_says_and_everything_else_is_unusual() {
+        let mut usual = 0;
+        for whole in [&V1_3[..], &V1_0[..]] {
+            assert!(PacketIn::usual(whole).is_some());
+            for at in 0..whole.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut bytes = whole.to_vec();
+                    bytes[at] = value;
+                    let decoded = PacketIn::decode_any(&bytes);
+                    if let Some(packet_in) = PacketIn::usual(&bytes) {
+                        assert_eq!(Ok(packet_in), decoded, "byte {at} is {value}");
+                        usual += 1;
+                    }
+                }
+            }
+            for size in 0..whole.len() {
+                let mut bytes = whole[..size].to_vec();
+                if let Some(low) = bytes.get_mut(3) {
+                    *low = u8::try_from(size).unwrap();
+                }
+                let decoded = PacketIn::decode_any(&bytes).ok();
+                assert!(PacketIn::usual(&bytes).is_none_or(|usual| Some(usual) == decoded));
+            }
+        }
+        assert!(usual > 100, "{usual}");
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
 
 impl<'a, T: Wire<'a>> List<'a, T> {
     /// A list of bytes that are known to be items.
+    #[inline]
     pub(crate) fn checked(bytes: &'a [u8]) -> Self {
         Self { repr: Repr::Wire(bytes) }
     }

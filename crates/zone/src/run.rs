@@ -46,12 +46,10 @@ use crate::wall;
 const LOOK_EVERY: u32 = 256;
 const LOOK_EVERY_NS: u64 = 10_000_000;
 
-/// Batches after which a kernel that sleeps is woken, while more records wait. Woken for each it would
-/// do little else than wake up; and of what an app needs no time for, a few together are no later.
-const FEW: u32 = 8;
-
-/// What an app needs no time for, in nanoseconds per batch.
-const QUICK_NS: u64 = 50_000;
+/// How long a kernel that sleeps is left asleep over what an application has said, in nanoseconds, while
+/// the application goes on with more records. Woken for each batch it would do little else than wake up,
+/// and where both share a core, take it from the zone in the middle of its work.
+const ASLEEP_NS: u64 = 100_000;
 
 /// Why a zone ends by itself.
 #[derive(Debug, Error)]
@@ -152,8 +150,8 @@ struct Times {
 struct Ring {
     records: UpReader,
     down_bell: Ringer,
-    /// Batches that the kernel sleeps over and is still to be woken for.
-    unrung: u32,
+    /// Since when the kernel sleeps over what it is still to be woken for, in nanoseconds.
+    unrung_ns: Option<u64>,
     /// What its last turn came to.
     turn: Turn,
 }
@@ -288,16 +286,20 @@ impl Zone {
         }
         let began_ns = now_ns();
         let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
-        let quick = self.times.back_ns - began_ns < QUICK_NS;
+        let back_ns = self.times.back_ns;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
             ring.settle();
             return Ok(Turn::NeedsRoom { had });
         }
-        ring.unrung += u32::from(messages.done(&mut ring.records, handled));
+        if messages.done(&mut ring.records, handled) {
+            ring.unrung_ns.get_or_insert(back_ns);
+        }
         let more = ring.records.is_waiting() && handled == count && self.telling.is_none();
-        if !(quick && more && ring.unrung < FEW) {
+        // The next batch will take as long as this one.
+        let then_ns = back_ns + (back_ns - began_ns);
+        if !more || ring.unrung_ns.is_some_and(|since| then_ns - since > ASLEEP_NS) {
             ring.settle();
         }
         if part_is_over && handled == count {
@@ -395,7 +397,7 @@ impl Zone {
             let ZoneEnd { records, messages } =
                 ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
             let down_bell = Ringer::from_fd(down_bell);
-            rings.push(Ring { records, down_bell, unrung: 0, turn: Turn::Idle });
+            rings.push(Ring { records, down_bell, unrung_ns: None, turn: Turn::Idle });
             writers.push(messages);
         }
         if rings.is_empty() {
@@ -410,7 +412,7 @@ impl Zone {
 impl Ring {
     /// Wakes the kernel, if that is still to be done.
     fn settle(&mut self) {
-        if std::mem::take(&mut self.unrung) > 0 {
+        if self.unrung_ns.take().is_some() {
             self.down_bell.ring();
         }
     }

@@ -120,7 +120,8 @@ impl Hosted {
     }
 
     /// As [`Tracked::push`].
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as in `Gathered::push`")]
+    #[inline(always)]
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let size = size_of_val(head) + body.len().next_multiple_of(8);
         let most = self.capacity as usize - room.keep(self.capacity);

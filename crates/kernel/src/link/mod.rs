@@ -84,7 +84,7 @@ pub(crate) struct Link {
     gone: VecDeque<Record>,
     capacity: u32,
     /// Which instance of the app has the rings, counted from 1.
-    pub(crate) life: u32,
+    pub(crate) life: u16,
     /// What did not reach the app and was not told to be lost.
     lost: u64,
     /// A packet-in of its own flow, with its own cookie.

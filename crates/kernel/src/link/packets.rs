@@ -1,16 +1,45 @@
 //! Packet-ins on their way to an app.
 
+use openflow::PacketIn;
 use sdk::abi::{COOKIE_WORD, Record, Words};
 use sys::ring::Room;
 
-use super::{Link, Phase};
+use super::{Link, Phase, Place};
 use crate::check::OWN_BITS;
-use crate::frame::is_vital;
+use crate::control::AppId;
+use crate::frame::{is_vital, whole_packet_in};
 use crate::held::Ticket;
+use crate::plan::Set;
+use crate::record::packet_in_record;
 use crate::rewrite::{owner, put_cookie};
 use crate::switch::Switch;
 
 impl Link {
+    /// Gives the app the packet-ins that `bytes` begins with, and counts them, until one needs more than to
+    /// be written into its place: it is of the app's own flow, or there is no ordinary room for it, or an
+    /// app in this process is to be called first. Returns how many bytes they are.
+    ///
+    /// It is [`packet_in`](Self::packet_in) for an app that gets all and alone does; what is the same for
+    /// all of them is looked at once.
+    pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
+        if self.phase != Phase::Live || self.is_full() || !self.announce(switch) {
+            return 0;
+        }
+        let (to, room, ticket) = ((self.app, Set::of(self.slot)), Room::Ordinary, Ticket::NONE);
+        let (count, size) = match &mut self.place {
+            Place::Nowhere => return 0,
+            Place::Zone(rings) => write_all(to, switch, bytes, |words, body| {
+                rings.ring.push(words, body, room, ticket)
+            }),
+            Place::Here(hosted) => write_all(to, switch, bytes, |words, body| {
+                !hosted.batch_waits() && hosted.push(words, body, room, ticket)
+            }),
+        };
+        switch.counters.packet_ins += count;
+        self.counts.delivered += count;
+        size
+    }
+
     /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
     /// room.
     ///
@@ -85,4 +114,39 @@ impl Link {
             self.backlog.push(words, body, room, ticket, self.capacity)
         }
     }
+}
+
+/// Writes packet-ins of a switch for an app, as [`Link::packet_ins`] says; how many, and their bytes.
+#[inline]
+fn write_all(
+    (app, links): (AppId, Set),
+    switch: &mut Switch,
+    bytes: &mut [u8],
+    mut push: impl FnMut(&Words, &[u8]) -> bool,
+) -> (u64, usize) {
+    let (mut count, mut size) = (0, 0);
+    while let Some(message) = whole_packet_in(switch.version, &mut bytes[size..]) {
+        let Ok(view) = PacketIn::decode(message) else { break };
+        let Some(record) = packet_in_record(switch, &view, message) else { break };
+        let cookie = record.cookie;
+        if owner(cookie) == app {
+            break;
+        }
+        let mut words = record.words();
+        words[COOKIE_WORD] = PacketIn::NO_COOKIE;
+        if cookie != PacketIn::NO_COOKIE {
+            put_cookie(message, PacketIn::NO_COOKIE);
+        }
+        if !push(&words, message) {
+            if cookie != PacketIn::NO_COOKIE {
+                put_cookie(message, cookie);
+            }
+            break;
+        }
+        if record.buffer_id != u32::MAX {
+            switch.given.kept(record.buffer_id, links);
+        }
+        (count, size) = (count + 1, size + message.len());
+    }
+    (count, size)
 }

@@ -11,8 +11,7 @@ use crate::policy::Quota;
 #[derive(Debug)]
 pub(crate) struct Spent {
     purse: Arc<Purse>,
-    /// When something was last spent, and in which second that was.
-    last: Option<Instant>,
+    /// Which second it is.
     second: u32,
     /// Of each kind.
     left: [u32; KINDS],
@@ -22,18 +21,21 @@ pub(crate) struct Spent {
 
 impl Spent {
     pub(super) fn new(purse: Arc<Purse>) -> Self {
-        Self { purse, last: None, second: 0, left: [0; KINDS], sent: [0; KINDS] }
+        Self { purse, second: 0, left: [0; KINDS], sent: [0; KINDS] }
     }
 
-    /// Counts a message. `false` if it is above the quota.
-    pub(crate) fn spend(&mut self, what: Allowed, quota: Quota, now: Instant) -> bool {
-        if self.last != Some(now) {
-            self.last = Some(now);
-            let second = self.purse.second(now);
-            if second != self.second {
-                (self.second, self.left) = (second, [0; KINDS]);
-            }
+    /// Lets time pass.
+    pub(crate) fn refresh(&mut self, now: Instant) {
+        let second = self.purse.second(now);
+        if second != self.second {
+            (self.second, self.left) = (second, [0; KINDS]);
         }
+    }
+
+    /// Counts a message that is sent in the second of the last [`refresh`](Self::refresh). `false` if it is
+    /// above the quota.
+    #[inline]
+    pub(crate) fn spend(&mut self, what: Allowed, quota: Quota) -> bool {
         let (kind, most) = match what {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
                 (0, quota.flow_mods)
@@ -72,17 +74,19 @@ mod tests {
         let mut spent = Spent::new(Arc::new(Purse::new(1)));
         let now = Instant::now();
         let quota = Quota { flow_mods: 2, packet_outs: 1, requests: 1 };
+        spent.refresh(now);
         let flow_mod = Allowed::FlowMod { sweeps: false };
-        let said: Vec<bool> = (0..3).map(|_| spent.spend(flow_mod, quota, now)).collect();
+        let said: Vec<bool> = (0..3).map(|_| spent.spend(flow_mod, quota)).collect();
         assert_eq!(said, [true, true, false]);
-        assert!(!spent.spend(Allowed::GroupMod, quota, now));
-        assert!(!spent.spend(Allowed::MeterMod, quota, now));
-        assert!(!spent.spend(Allowed::Config, quota, now));
-        assert!(spent.spend(Allowed::PacketOut, quota, now));
-        assert!(spent.spend(Allowed::Experimenter, quota, now));
+        assert!(!spent.spend(Allowed::GroupMod, quota));
+        assert!(!spent.spend(Allowed::MeterMod, quota));
+        assert!(!spent.spend(Allowed::Config, quota));
+        assert!(spent.spend(Allowed::PacketOut, quota));
+        assert!(spent.spend(Allowed::Experimenter, quota));
         let barrier = Allowed::Request(Expects::only(Kind::BarrierReply));
-        assert!(!spent.spend(barrier, quota, now));
-        assert!(spent.spend(flow_mod, quota, now + SECOND));
+        assert!(!spent.spend(barrier, quota));
+        spent.refresh(now + SECOND);
+        assert!(spent.spend(flow_mod, quota));
         assert_eq!(spent.sent(), [3, 1, 1]);
     }
 }

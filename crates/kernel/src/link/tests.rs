@@ -8,6 +8,7 @@ use super::*;
 use crate::crew::idle;
 
 mod answers;
+mod packets;
 
 const CAPACITY: u32 = 4096;
 

@@ -32,6 +32,8 @@ impl Tracked {
     }
 
     /// As [`KernelEnd::push`].
+    #[expect(clippy::inline_always, reason = "as there")]
+    #[inline(always)]
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let pushed = self.ring.push(head, body, room);
         if pushed {

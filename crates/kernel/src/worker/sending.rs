@@ -54,32 +54,33 @@ impl Worker {
         if current == epoch {
             let connection = &mut self.connections[key];
             let link = &mut self.dispatch.links[index];
+            link.spent.refresh(now);
             let before = connection.out.len();
+            let mut sending = Sending { connection, link, index, now, tally: Tally::default() };
             // Passed and not appended yet: from here up to the message in hand.
             let mut from = start;
             for sent in run {
                 let message = &mut bytes[sent.start..sent.end];
-                let waits = sent.start - from;
-                match admit(connection, link, index, waits, message, now) {
+                match sending.admit(sent.start - from, message) {
                     Ok(Behind { table_miss: false, count: false }) => {}
                     Ok(behind) => {
-                        connection.out.extend_from_slice(&bytes[from..sent.end]);
+                        sending.connection.out.extend_from_slice(&bytes[from..sent.end]);
                         from = sent.end;
-                        add(behind, connection, link, index, now);
+                        sending.add(behind);
                     }
                     Err(why) => {
-                        connection.out.extend_from_slice(&bytes[from..sent.start]);
+                        sending.connection.out.extend_from_slice(&bytes[from..sent.start]);
                         from = sent.end;
                         if why == Refusal::Flows {
-                            let count = Behind { count: true, ..Behind::default() };
-                            add(count, connection, link, index, now);
+                            sending.add(Behind { count: true, ..Behind::default() });
                         }
                         refused.push((*sent, why));
                     }
                 }
             }
             let [.., Sent { end, .. }] = *run else { return };
-            connection.out.extend_from_slice(&bytes[from..end]);
+            sending.connection.out.extend_from_slice(&bytes[from..end]);
+            let connection = sending.settle();
             if connection.out.len() > before && !connection.dirty {
                 connection.dirty = true;
                 self.dirty.push(key);
@@ -94,75 +95,119 @@ impl Worker {
     }
 }
 
-/// Checks a message and makes it one that can go out, behind `waits` bytes that are not appended to the
-/// output yet.
-#[inline]
-fn admit(
-    connection: &mut Connection,
-    link: &mut Link,
+/// What is the same for all messages of a run.
+struct Sending<'r> {
+    connection: &'r mut Connection,
+    link: &'r mut Link,
+    /// Where the link is.
     index: usize,
-    waits: usize,
-    message: &mut [u8],
     now: Instant,
-) -> Result<Behind, Refusal> {
-    let full = connection.is_full(waits);
-    let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
-    let version = switch.version;
-    let was_given = |buffer| switch.given.has(buffer, index);
-    let allowed = link.rights.check(version, message, was_given)?;
-    let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
-    let asks = match allowed {
-        Allowed::Request(expects) => Some(expects),
-        _ => None,
-    };
-    let adds = match allowed {
-        Allowed::FlowMod { .. } => occupancy::adds(version, message),
-        _ => None,
-    };
-    let most = link.policy.flows;
-    let counts = adds.is_some() && most != u32::MAX;
-    let why_not = if full {
-        Some(Refusal::Full)
-    } else if counts && !switch.occupancy.has_room(index, most) {
-        Some(Refusal::Flows)
-    } else if asks.is_some() && !connection.asked.has_room(sender) {
-        Some(Refusal::Unanswered)
-    } else if !link.spent.spend(allowed, link.policy.quota, now) {
-        Some(Refusal::Quota)
-    } else {
-        None
-    };
-    if let Some(why_not) = why_not {
-        rewrite::own_words(version, message); // as the app wrote it
-        return Err(why_not);
-    }
-    if let Some(table) = adds {
-        switch.added(index, table);
-    }
-    match allowed {
-        Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
-            switch.counters.flow_mods += 1;
-        }
-        Allowed::PacketOut => switch.counters.packet_outs += 1,
-        Allowed::Request(_) | Allowed::Experimenter => {}
-    }
-    // Transaction ids are the kernel's: two apps may choose the same.
-    let xid = connection.session.xid();
-    rewrite::set_xid(message, xid);
-    connection.asked.sent(xid, sender);
-    if let Some(expects) = asks {
-        connection.asked.asks(xid, sender, expects, now);
-    }
-    Ok(Behind { table_miss: allowed == Allowed::FlowMod { sweeps: true }, count: counts })
+    tally: Tally,
 }
 
-/// Appends what comes behind a message.
-fn add(behind: Behind, connection: &mut Connection, link: &Link, index: usize, now: Instant) {
-    if let (true, Some(switch)) = (behind.table_miss, &connection.switch) {
-        let (version, xid) = (switch.version, connection.session.xid());
-        table_miss(version, xid, &mut connection.out);
+/// What went out and is not counted yet.
+#[derive(Debug, Default)]
+struct Tally {
+    flow_mods: u64,
+    packet_outs: u64,
+    /// How many of these add flows to the table.
+    adds: u32,
+    table: u8,
+}
+
+impl<'r> Sending<'r> {
+    /// Checks a message and makes it one that can go out, behind `waits` bytes that are not appended to the
+    /// output yet.
+    #[inline]
+    fn admit(&mut self, waits: usize, message: &mut [u8]) -> Result<Behind, Refusal> {
+        let Self { connection, link, index, now, .. } = self;
+        let (index, now) = (*index, *now);
+        let full = connection.is_full(waits);
+        let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
+        let version = switch.version;
+        let was_given = |buffer| switch.given.has(buffer, index);
+        let allowed = link.rights.check(version, message, was_given)?;
+        let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
+        let asks = match allowed {
+            Allowed::Request(expects) => Some(expects),
+            _ => None,
+        };
+        let adds = match allowed {
+            Allowed::FlowMod { .. } => occupancy::adds(version, message),
+            _ => None,
+        };
+        let most = link.policy.flows;
+        let counts = adds.is_some() && most != u32::MAX;
+        let why_not = if full {
+            Some(Refusal::Full)
+        } else if counts && !switch.occupancy.has_room(index, most) {
+            Some(Refusal::Flows)
+        } else if asks.is_some() && !connection.asked.has_room(sender) {
+            Some(Refusal::Unanswered)
+        } else if !link.spent.spend(allowed, link.policy.quota) {
+            Some(Refusal::Quota)
+        } else {
+            None
+        };
+        if let Some(why_not) = why_not {
+            rewrite::own_words(version, message); // as the app wrote it
+            return Err(why_not);
+        }
+        // Transaction ids are the kernel's: two apps may choose the same.
+        let xid = connection.session.xid();
+        rewrite::set_xid(message, xid);
+        connection.asked.sent(xid, sender);
+        if let Some(expects) = asks {
+            connection.asked.asks(xid, sender, expects, now);
+        }
+        match allowed {
+            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
+                self.tally.flow_mods += 1;
+            }
+            Allowed::PacketOut => self.tally.packet_outs += 1,
+            Allowed::Request(_) | Allowed::Experimenter => {}
+        }
+        if let Some(table) = adds {
+            self.adds_to(table);
+        }
+        Ok(Behind { table_miss: allowed == Allowed::FlowMod { sweeps: true }, count: counts })
     }
-    if behind.count {
-        count_flows(connection, (index, link.app), link.policy.flows, now);
+
+    #[inline]
+    fn adds_to(&mut self, table: u8) {
+        if table != self.tally.table {
+            self.count();
+            self.tally.table = table;
+        }
+        self.tally.adds += 1;
+    }
+
+    /// Counts what went out.
+    fn count(&mut self) {
+        let Tally { flow_mods, packet_outs, adds, table } = std::mem::take(&mut self.tally);
+        let Some(switch) = &mut self.connection.switch else { return };
+        switch.counters.flow_mods += flow_mods;
+        switch.counters.packet_outs += packet_outs;
+        if adds > 0 {
+            switch.added(self.index, (table, adds));
+        }
+    }
+
+    /// Appends what comes behind a message.
+    fn add(&mut self, behind: Behind) {
+        let Self { connection, link, index, now, .. } = self;
+        if let (true, Some(switch)) = (behind.table_miss, &connection.switch) {
+            let (version, xid) = (switch.version, connection.session.xid());
+            table_miss(version, xid, &mut connection.out);
+        }
+        if behind.count {
+            count_flows(connection, (*index, link.app), link.policy.flows, *now);
+        }
+    }
+
+    /// All of the run is appended.
+    fn settle(mut self) -> &'r mut Connection {
+        self.count();
+        self.connection
     }
 }

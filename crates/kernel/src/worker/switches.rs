@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
-use openflow::{Action, FlowMod, Kind, Match, PacketIn, PortNo, PortStatus, Version};
+use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
+use crate::frame;
 use crate::query::{PAGE, SwitchStatus};
 use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
@@ -58,8 +59,12 @@ impl Worker {
         loop {
             let Some(switch) = &mut self.connections[key].switch else { return at };
             loop {
+                at += self.dispatch.packet_ins(switch, &mut bytes[at..]);
+                if self.dispatch.batch_waits() {
+                    break;
+                }
                 // Any other message, and one that is wrong, is for `message`.
-                let Some(message) = whole_packet_in(switch.version, &mut bytes[at..]) else {
+                let Some(message) = frame::whole_packet_in(switch.version, &mut bytes[at..]) else {
                     return at;
                 };
                 let cookie = rewrite::take_cookie(switch.version, message);
@@ -67,9 +72,6 @@ impl Worker {
                 view.cookie = cookie.unwrap_or(view.cookie);
                 self.dispatch.packet_in(key, switch, &view, message, now);
                 at += message.len();
-                if self.dispatch.batch_waits() {
-                    break;
-                }
             }
             self.call_full(now);
         }
@@ -242,16 +244,6 @@ impl Worker {
         });
         (page.collect(), more)
     }
-}
-
-/// The packet-in that `bytes` begins with; `None` if they begin with something else, or it is not
-/// whole.
-#[inline]
-fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
-    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
-    let is = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
-    let size = usize::from(u16::from_be_bytes([high, low]));
-    if is { bytes.get_mut(..size) } else { None }
 }
 
 /// The table-miss entry, which is the kernel's: what no flow matches comes to us, whole

@@ -38,7 +38,11 @@ impl<T> Gathered<T> {
     ///
     /// # Panics
     /// If the record has more than `u32::MAX` bytes.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a head that was just made is not read from memory anew"
+    )]
+    #[inline(always)]
     pub fn push(&mut self, head: &Words, body: &[u8], with: T) {
         let size = size_of_val(head) + body.len();
         let start = self.words.len();

@@ -187,6 +187,7 @@ pub const RECORD_HEAD: usize = size_of::<Record>();
 
 impl Record {
     /// A head with nothing in it but what every record has; the ring fills in the size.
+    #[inline]
     pub fn new(kind: RecordKind, version: u8, dpid: u64, epoch: u32) -> Self {
         Self {
             size: 0,
@@ -209,6 +210,7 @@ impl Record {
     }
 
     /// The head as the words of a ring.
+    #[inline]
     pub fn words(&self) -> Words {
         let half = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let bytes = |bytes: [u8; 8]| u64::from_le_bytes(bytes);

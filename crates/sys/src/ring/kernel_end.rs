@@ -124,6 +124,11 @@ impl KernelEnd {
     ///
     /// # Panics
     /// If `head` is empty.
+    #[expect(
+        clippy::inline_always,
+        reason = "a head that was just made is not read from memory anew"
+    )]
+    #[inline(always)]
     pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
         let size = head.len() * WORD + body.len();
         let keep = room.keep(self.capacity);
