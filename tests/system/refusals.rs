@@ -76,7 +76,7 @@ fn mistake_in_the_configuration_is_told_with_its_line() {
         assert_eq!(traces.new_since(), [""; 0]);
         let state = fs::read_dir("/var/lib/rosemary")?.map(|entry| Ok(entry?.file_name()));
         let state = state.collect::<anyhow::Result<Vec<_>>>()?;
-        assert_eq!(state, ["rosemary.lock"], "no number was given");
+        assert_eq!(state, ["state.lock"], "no number was given");
         Ok(())
     });
 }
