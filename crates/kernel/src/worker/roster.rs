@@ -24,8 +24,9 @@ pub(super) struct Entry {
 pub(super) struct Roster {
     entries: HashMap<u64, Entry>,
     last: Option<(u64, Entry)>,
-    /// Switches that have gone, and when, the oldest first.
-    gone: VecDeque<(u64, u32, Instant)>,
+    /// When switches have gone, by datapath and epoch, and in which order.
+    gone: HashMap<(u64, u32), Instant>,
+    gone_in_order: VecDeque<(u64, u32)>,
 }
 
 impl Roster {
@@ -54,18 +55,20 @@ impl Roster {
     pub(super) fn remove(&mut self, dpid: u64, now: Instant) {
         self.last = None;
         if let Some(entry) = self.entries.remove(&dpid) {
-            if self.gone.len() == MOST_GONE {
-                self.gone.pop_front();
+            if self.gone_in_order.len() == MOST_GONE
+                && let Some(oldest) = self.gone_in_order.pop_front()
+            {
+                self.gone.remove(&oldest);
             }
-            self.gone.push_back((dpid, entry.epoch, now));
+            self.gone_in_order.push_back((dpid, entry.epoch));
+            self.gone.insert((dpid, entry.epoch), now);
         }
     }
 
     /// Whether the datapath was here with this epoch a moment ago, and is not any more.
     pub(super) fn has_just_gone(&self, dpid: u64, epoch: u32, now: Instant) -> bool {
-        let recent =
-            self.gone.iter().rev().take_while(|gone| now.saturating_duration_since(gone.2) < JUST);
-        recent.into_iter().any(|gone| (gone.0, gone.1) == (dpid, epoch))
+        let gone = self.gone.get(&(dpid, epoch));
+        gone.is_some_and(|gone| now.saturating_duration_since(*gone) < JUST)
     }
 
     /// All of them, in no order.
@@ -103,9 +106,11 @@ mod tests {
         assert!(!roster.has_just_gone(1, 8, now) && !roster.has_just_gone(2, 0, now));
         assert!(!roster.has_just_gone(1, 7, now + JUST));
         for dpid in 0..2 * MOST_GONE as u64 {
-            roster.insert(dpid, 10, 7);
+            roster.insert(dpid, 10, 9);
             roster.remove(dpid, now);
         }
-        assert_eq!(roster.gone.len(), MOST_GONE);
+        assert_eq!((roster.gone.len(), roster.gone_in_order.len()), (MOST_GONE, MOST_GONE));
+        let last = 2 * MOST_GONE as u64 - 1;
+        assert!(roster.has_just_gone(last, 9, now) && !roster.has_just_gone(0, 9, now));
     }
 }

@@ -59,10 +59,12 @@ impl Worker {
         loop {
             let Some(switch) = &mut self.connections[key].switch else { return at };
             loop {
-                at += self.dispatch.packet_ins(switch, &mut bytes[at..]);
-                if self.dispatch.batch_waits() {
+                let run = self.dispatch.packet_ins(switch, &mut bytes[at..]);
+                at += run;
+                if run > 0 && self.dispatch.batch_waits() {
                     break;
                 }
+                // One at least, each time: an app may be called with a batch and leave it all.
                 // Any other message, and one that is wrong, is for `message`.
                 let Some(message) = frame::whole_packet_in(switch.version, &mut bytes[at..]) else {
                     return at;
@@ -72,6 +74,9 @@ impl Worker {
                 view.cookie = cookie.unwrap_or(view.cookie);
                 self.dispatch.packet_in(key, switch, &view, message, now);
                 at += message.len();
+                if self.dispatch.batch_waits() {
+                    break;
+                }
             }
             self.call_full(now);
         }

@@ -21,6 +21,7 @@ use crate::policy::Policy;
 use crate::query::SwitchStatus;
 
 mod claims;
+mod hosted;
 mod peers;
 mod runs;
 
@@ -57,6 +58,11 @@ struct Bench {
 
 impl Bench {
     fn new(workers: usize) -> Self {
+        Self::with(workers, |_| {})
+    }
+
+    /// One whose workers are prepared before they begin.
+    fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (wires, office) = connect(workers).unwrap();
@@ -73,7 +79,9 @@ impl Bench {
             let entrance = Entrance { plain: Plain::Loopback, tls: None };
             let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
             std::thread::spawn(move || {
-                Worker::new(listeners, apps, entrance, wires).and_then(Worker::run)
+                let mut worker = Worker::new(listeners, apps, entrance, wires)?;
+                prepare(&mut worker);
+                worker.run()
             })
         });
         let threads = threads.collect();

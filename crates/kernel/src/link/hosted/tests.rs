@@ -46,6 +46,13 @@ impl App for Echo {
     }
 }
 
+impl Link {
+    /// Makes an instance of an app that is linked into the tests.
+    pub(crate) fn host_linked<A: App>(&mut self) {
+        self.host_by(HostedApp::linked::<A>).unwrap();
+    }
+}
+
 struct Bench {
     link: Link,
     switch: Switch,
@@ -56,7 +63,7 @@ struct Bench {
 impl Bench {
     fn live() -> Self {
         let mut link = Link::new(AppId(1), "echo".into(), 0, 64 * 1024, idle(1).purse(AppId(1)));
-        link.host_by(HostedApp::linked::<Echo>).unwrap();
+        link.host_linked::<Echo>();
         let info = SwitchInfo {
             version: Version::V1_3,
             dpid: Dpid(7),
