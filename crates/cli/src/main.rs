@@ -42,7 +42,8 @@ First steps:
   rosemary status        see what runs and which switches are connected
   rosemary app new NAME  begin an app of your own
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 a mistake in the configuration
+keeps `up` from starting.";
 
 const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.

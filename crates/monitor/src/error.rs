@@ -248,6 +248,29 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether it is the operator's to mend, in the configuration or the command line: the next start would
+    /// fail of the same. What the system refused, or what is not there, may be otherwise then.
+    #[must_use]
+    pub fn is_of_configuration(&self) -> bool {
+        match self {
+            Self::Config { .. }
+            | Self::App { .. }
+            | Self::Unsigned { .. }
+            | Self::UnsignedFromAnywhere
+            | Self::Granted { .. }
+            | Self::TooManyApps { .. }
+            | Self::SameAddress { .. }
+            | Self::TooManyAddresses { .. }
+            | Self::NobodyCouldConnect => true,
+            Self::Package { why, .. } => {
+                !matches!(why, Refused::Unreadable { .. } | Refused::Unknown(_))
+            }
+            _ => false,
+        }
+    }
+}
+
 fn holder(pid: Option<u32>) -> String {
     match pid {
         Some(pid) => format!("by process {pid} (`ps {pid}` says what that is)"),

@@ -13,6 +13,10 @@ use tracing::warn;
 /// How long who reads the log may take for the end of it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// What the exit code of a start is that a mistake in the configuration keeps from succeeding: `EX_CONFIG` of
+/// sysexits(3). `etc/rosemary.service` knows it.
+const MISCONFIGURED: u8 = 78;
+
 /// Starts, watches, restarts and stops Rosemary; `rosemary up` becomes this program.
 #[derive(Debug, Parser)]
 #[command(name = "rosemary-monitor", version)]
@@ -44,7 +48,11 @@ fn run(options: &Options) -> ExitCode {
                 sys::log::pass_on(format!("  because: {error}\n").as_bytes());
                 cause = error.source();
             }
-            ExitCode::FAILURE
+            if error.is_of_configuration() {
+                ExitCode::from(MISCONFIGURED)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

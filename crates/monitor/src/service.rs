@@ -4,10 +4,10 @@
 //! the state directory that is opened and locked here and handed over, and its clients are sockets that
 //! are made here, for an app that is loaded and a service that is ready.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,15 +44,13 @@ pub(crate) struct Service {
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
     quotas: Quotas,
-    /// Why it is held.
-    held: Option<String>,
-    /// The file as it was when the service said that it cannot use it.
-    unusable: Option<Stamp>,
+    /// Why its state could not be opened, if so.
+    not_opened: Option<String>,
+    /// Why it is not started again, if what is in its file is damaged. A file that somebody is just putting in
+    /// its place is not looked at: who does that stops us first.
+    damaged: Option<String>,
     failed: bool,
 }
-
-/// What is another after a file was changed or replaced: device, inode, size, time of the last change.
-type Stamp = [i64; 5];
 
 /// What came of listening to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,14 +92,17 @@ impl Service {
             run_as: users.for_service(kind).filter(|_| wall.is_some()),
             state,
             quotas: what.quotas,
-            held: None,
-            unusable: None,
+            not_opened: None,
+            damaged: None,
             failed: false,
         })
     }
 
     /// Starts its process and gives it its state.
     pub(crate) fn start(&mut self, now: Instant) {
+        if let Some(why) = &self.damaged {
+            return self.program.hold(now, why);
+        }
         let state = self.state.as_deref().map(|path| {
             open(path, self.run_as)
                 .map_err(|error| format!("could not open {}: {error}", path.display()))
@@ -110,12 +111,7 @@ impl Service {
             Ok(state) => state,
             Err(why) => return self.hold(why, now),
         };
-        if let (Some(why), Some(unusable)) = (&self.held, self.unusable)
-            && state.as_ref().is_some_and(|it| it.metadata().is_ok_and(|it| stamp(&it) == unusable))
-        {
-            return self.program.hold(now, why);
-        }
-        (self.held, self.unusable) = (None, None);
+        self.not_opened = None;
         self.failed = false;
         self.refusals.over();
         self.meter.begin();
@@ -128,12 +124,12 @@ impl Service {
 
     /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it, which is said once.
     fn hold(&mut self, why: String, now: Instant) {
-        if self.held.as_ref() != Some(&why) {
+        if self.not_opened.as_ref() != Some(&why) {
             let service = self.kind.name();
             error!(service, why, "service was held until its state can be opened");
         }
         self.program.hold(now, &why);
-        self.held = Some(why);
+        self.not_opened = Some(why);
     }
 
     /// Takes what it said, if it said something.
@@ -156,16 +152,13 @@ impl Service {
             Answer::Unfit { why } => {
                 let path = self.state.as_deref().unwrap_or(Path::new("none"));
                 let why = format!(
-                    "{} cannot be used: {}; if the disk is well, move it away, or put a backup in its place",
+                    "{} cannot be used: {}; if the disk is well: stop Rosemary, move that file away, or \
+                     put a backup in its place, start it again",
                     path.display(),
                     shortened(&why, 400)
                 );
-                error!(
-                    service = self.kind.name(),
-                    why, "service was held until its file is another"
-                );
-                self.unusable = std::fs::metadata(path).ok().as_ref().map(stamp);
-                self.held = Some(why);
+                error!(service = self.kind.name(), why, "service was held: its file is damaged");
+                self.damaged = Some(why);
                 self.failed = true;
                 self.program.unfit(now);
             }
@@ -182,7 +175,7 @@ impl Service {
     /// Its process has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
         self.refusals.over();
-        if let Some(why) = &self.held {
+        if let Some(why) = &self.damaged {
             self.program.hold(now, why);
         }
     }
@@ -226,11 +219,6 @@ impl Service {
             self.program.tell(&Request::Stop, &[]);
         }
     }
-}
-
-fn stamp(file: &Metadata) -> Stamp {
-    let [device, inode, size] = [file.dev(), file.ino(), file.size()].map(u64::cast_signed);
-    [device, inode, size, file.mtime(), file.mtime_nsec()]
 }
 
 /// Opens a service's state, which is nobody else's.

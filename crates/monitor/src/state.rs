@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /var/lib/rosemary/
-//!     rosemary.lock           held with flock(2) as long as an instance runs; the pid as a note
+//!     state.lock              held with flock(2) as long as an instance runs; the pid as a note
 //!     apps.json               the apps' numbers (numbers.rs)
 //!     apps/                   installed packages (packages/store.rs), which the operator's commands write, too
 //!     log.redb, storage.redb  what the services keep (service.rs)
@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
 use crate::lock::{self, NotLocked};
-use crate::options::LOCK_FILE;
+
+/// Another name than that in the runtime directory, which may be the same directory.
+const LOCK_FILE: &str = "state.lock";
 
 const HINT: &str = "let the user that Rosemary runs as read and write there, or name another directory \
                     with --state-dir";
@@ -77,6 +79,17 @@ mod tests {
         }
         drop(first);
         StateDir::claim(&dir).unwrap();
+    }
+
+    #[test]
+    fn directory_may_also_be_the_runtime_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = crate::runtime::RuntimeDir::claim(dir.path()).unwrap();
+        let state = StateDir::claim(dir.path()).unwrap();
+        let file = state.path().join("kept");
+        std::fs::write(&file, "kept").unwrap();
+        drop((state, runtime));
+        assert!(file.exists());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use sys::process::{Apart, main_thread_time};
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
-use self::hold::Unfit;
+use self::hold::{Files, Unfit};
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::{App, Origin};
@@ -52,8 +52,8 @@ pub(crate) struct Zone {
     unfit: Option<Unfit>,
     /// Why its files cannot be read, if so.
     unread: Option<String>,
-    /// How often the system could not load its object, since it could or the files were others.
-    not_loaded: u32,
+    /// How often the system could not load its object, of which files, since it could.
+    not_loaded: (u32, Files),
     run_as: Option<u32>,
     /// What its app may read of the machine's files, and what nobody may.
     read: Vec<PathBuf>,
@@ -123,7 +123,7 @@ impl Zone {
             config: ConfigFile::new(of.config),
             unfit: None,
             unread: None,
-            not_loaded: 0,
+            not_loaded: (0, Files::default()),
             read: of.read,
             never: of.never,
             run_as: users.for_app(app.0).filter(|_| wall.is_some()),
@@ -149,7 +149,7 @@ impl Zone {
             Err(why) => return self.hold_unread(why, now),
         };
         self.unread = None;
-        if self.is_still_unfit(&sha256, now) {
+        if self.is_still_unfit(now) {
             return;
         }
         self.failed = false;
@@ -310,7 +310,7 @@ impl Zone {
                     let (pid, version) = (self.program.pid(), shortened(&version, 40));
                     info!(app = self.name, version, pid, uid = self.uid(), "app was loaded");
                     self.version = Some(harmless(&version, 40));
-                    self.not_loaded = 0;
+                    self.not_loaded = (0, Files::default());
                     self.meter.tell_anew();
                     return Heard::Loaded;
                 }

@@ -113,8 +113,8 @@ pub enum Answer {
     },
     /// It serves.
     Ready,
-    /// Its file cannot be used, and has not been changed; the process exits after this, and is not to be
-    /// started again before the file is another.
+    /// What is in its file is damaged, and has not been changed; the process exits after this, and is not to
+    /// be started again.
     Unfit {
         /// Why, as a phrase.
         why: String,

@@ -31,8 +31,11 @@ pub enum DiskError {
     /// There is no room.
     #[error("the disk is full; make room where Rosemary's state is")]
     Full,
-    /// The disk does not work, or what is on it is damaged.
+    /// What is in the file is damaged, or of something else: it stays so until there is another.
     #[error("{0}")]
+    Damaged(String),
+    /// The disk or the system could not, and may the next time.
+    #[error("{0}; it is tried again; if it lasts, see what the system says of the disk (dmesg)")]
     Failed(String),
 }
 
@@ -42,8 +45,8 @@ impl DiskError {
     pub fn way_out(&self, service: Kind) -> Option<String> {
         let file = service.file()?;
         match self {
-            Self::Full => None,
-            Self::Failed(_) => Some(format!(
+            Self::Full | Self::Failed(_) => None,
+            Self::Damaged(_) => Some(format!(
                 "if the disk is well: stop Rosemary, move {file} away from its state directory, or put a \
                  backup in its place, start it again"
             )),
@@ -52,24 +55,31 @@ impl DiskError {
 
     /// What is on the disk made no sense at all.
     fn damaged() -> Self {
-        Self::Failed("the file is damaged".into())
+        Self::Damaged("the file is damaged".into())
     }
 }
 
 impl<E: Into<redb::Error>> From<E> for DiskError {
     fn from(error: E) -> Self {
         let error: redb::Error = error.into();
-        if let redb::Error::Io(error) = &error {
-            let full = [
-                io::ErrorKind::StorageFull,
-                io::ErrorKind::QuotaExceeded,
-                io::ErrorKind::FileTooLarge,
-            ];
-            if full.contains(&error.kind()) {
-                return Self::Full;
-            }
+        let text = error.to_string();
+        match error {
+            redb::Error::Io(error) => match error.kind() {
+                io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge => Self::Full,
+                // A mark or a place that makes no sense; a file that ends too early.
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged(text),
+                _ => Self::Failed(text),
+            },
+            redb::Error::Corrupted(_)
+            | redb::Error::UpgradeRequired(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TableIsMultimap(_)
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::TableDoesNotExist(_) => Self::Damaged(text),
+            _ => Self::Failed(text),
         }
-        Self::Failed(error.to_string())
     }
 }
 

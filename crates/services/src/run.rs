@@ -23,9 +23,9 @@ use crate::disk::DiskError;
 /// Why a service could not open its state.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// What is in its file cannot be used, and could not be the next time either.
+    /// Its file cannot be used.
     #[error(transparent)]
-    Unusable(DiskError),
+    Disk(#[from] DiskError),
     /// It keeps its state in a file and was given none.
     #[error("it was given no file")]
     NoFile,
@@ -116,7 +116,7 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
     let result = start::<S>(monitor).and_then(|mut service| live(&mut service, monitor));
     if let Err(error) = &result {
         let answer = match error {
-            ServiceError::Open(OpenError::Unusable(error)) => {
+            ServiceError::Open(OpenError::Disk(error @ DiskError::Damaged(_))) => {
                 Answer::Unfit { why: error.to_string() }
             }
             error => Answer::Failed { why: error.to_string() },

@@ -51,6 +51,9 @@ fn play() {
     mount_bind(dir.join("own"), dir.join("also-own")).unwrap();
     mount_bind(dir.join("own/part"), dir.join("part-of-own")).unwrap();
     mount_bind(&dir, dir.join("above-own")).unwrap();
+    mount("none", dir.join("own/mounted"), "tmpfs", MountFlags::empty(), None).unwrap();
+    mount_bind(dir.join("own/mounted"), dir.join("mounted-in-own")).unwrap();
+    mount_bind(dir.join("above"), dir.join("above-what-is-missing")).unwrap();
     if std::env::var_os(CHANGED).is_some() {
         // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
         mount("none", dir.join("proc"), "proc", MountFlags::empty(), None).unwrap();
@@ -63,7 +66,7 @@ fn play() {
     let jail = Jail {
         run_as: Some(1_879_113_726),
         read: &read,
-        never: &[dir.join("own")],
+        never: &[dir.join("own"), dir.join("above/missing")],
         ..Jail::new(Kind::Zone, control.as_fd(), limits)
     };
     let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
@@ -100,6 +103,10 @@ impl Dir {
             "also-own",
             "above-own",
             "part-of-own",
+            "own/mounted",
+            "mounted-in-own",
+            "above",
+            "above-what-is-missing",
         ] {
             fs::create_dir_all(dir.join(sub)).unwrap();
         }
@@ -181,6 +188,8 @@ fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
         ("part-of-own", "which is Rosemary's own; grant what is elsewhere"),
         ("part-of-own/file", "which is Rosemary's own; grant what is elsewhere"),
         ("above-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("mounted-in-own", "which is Rosemary's own; grant what is elsewhere"),
+        ("above-what-is-missing", "which is Rosemary's own; grant what is elsewhere"),
         ("data missing", "put it there, or take it out"),
         ("data data/nested/file", "it is on something mounted below another path that is granted"),
         ("data data/nested/file", "data/nested instead"),

@@ -13,11 +13,17 @@ use crate::program::{harmless, shortened};
 /// How often the system may fail to load an object before its app is held.
 const MOST_LOADS: u32 = 5;
 
-/// An object and a configuration that an app could not be created of.
-#[derive(Debug)]
-pub(super) struct Unfit {
+/// An app's files as they were taken: the object's digest, and the configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Files {
     sha256: String,
     config: Vec<u8>,
+}
+
+/// What an app could not be created of.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    files: Files,
     pub(super) why: String,
 }
 
@@ -37,19 +43,19 @@ impl Zone {
         let object = self.object.path().display();
         let config = self.config.path().map(|path| path.display().to_string());
         error!(app = self.name, %object, config, why, hint, "app was held until one of its files changes");
-        self.unfit = Some(Unfit {
-            sha256: self.sha256.clone().unwrap_or_default(),
-            config: self.config.taken().to_owned(),
-            why: harmless(&why, 400),
-        });
+        self.unfit = Some(Unfit { files: self.files(), why: harmless(&why, 400) });
         self.failed = true;
         self.program.unfit(now);
     }
 
     /// The system could not load its object: a few times that may have been the system's fault.
     pub(super) fn could_not_load(&mut self, why: &str, now: Instant) {
-        self.not_loaded += 1;
-        if self.not_loaded == MOST_LOADS {
+        let files = self.files();
+        if self.not_loaded.1 != files {
+            self.not_loaded = (0, files);
+        }
+        self.not_loaded.0 += 1;
+        if self.not_loaded.0 >= MOST_LOADS {
             let hint =
                 "if it needs a library that is not there: install that, and start Rosemary again";
             self.hold_unfit(why, Some(hint), now);
@@ -58,15 +64,19 @@ impl Zone {
         }
     }
 
-    /// Whether its files, of which the object has this digest, are those that it could not run with. Then it
-    /// stays held.
-    pub(super) fn is_still_unfit(&mut self, sha256: &str, now: Instant) -> bool {
-        let Some(unfit) = &self.unfit else { return false };
-        if (&*unfit.sha256, &*unfit.config) == (sha256, self.config.taken()) {
-            self.program.hold(now, &unfit.why);
-            return true;
-        }
-        (self.unfit, self.not_loaded) = (None, 0);
-        false
+    /// Whether its files are those that it could not run with. Then it stays held.
+    pub(super) fn is_still_unfit(&mut self, now: Instant) -> bool {
+        let files = self.files();
+        let Some(unfit) = self.unfit.take().filter(|unfit| unfit.files == files) else {
+            return false;
+        };
+        self.program.hold(now, &unfit.why);
+        self.unfit = Some(unfit);
+        true
+    }
+
+    fn files(&self) -> Files {
+        let sha256 = self.sha256.clone().unwrap_or_default();
+        Files { sha256, config: self.config.taken().to_owned() }
     }
 }

@@ -99,6 +99,17 @@ fn app_that_the_system_cannot_load_is_tried_five_times_and_held_until_a_file_cha
 }
 
 #[test]
+fn files_that_changed_are_tried_five_times_anew() {
+    let mut house = House::build();
+    house.play("rosemary-zone", "no library");
+    house.start().until_logged("app failed");
+    fs::write(house.path("examples/liblearning_switch.so"), "another").unwrap();
+    house.until_logged("app was held");
+    let log = house.log();
+    assert!(log.matches("started program=\"zone learning-switch\"").count() > 5, "{log}");
+}
+
+#[test]
 fn what_an_app_forks_ends_with_it_and_with_rosemary() {
     if !sys::process::can_set_apart() {
         println!("SKIPPED: making namespaces needs root");

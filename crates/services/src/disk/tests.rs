@@ -1,6 +1,7 @@
 //! Files that were begun, finished and damaged.
 
 use redb::TableDefinition;
+use rustix::io::Errno;
 
 use super::*;
 
@@ -41,8 +42,89 @@ fn file_that_has_lost_its_head_is_an_error_and_stays_as_it_is() {
         file.write_all_at(&vec![0; len], 0).unwrap();
         let before = bytes(&file);
         let error = store(&file).with(|_| Ok(())).unwrap_err();
-        assert!(matches!(error, DiskError::Failed(_)), "{error}");
+        assert!(matches!(error, DiskError::Damaged(_)), "{error}");
         assert!(error.way_out(Kind::Log).unwrap().contains("log.redb"));
         assert_eq!(bytes(&file), before, "nothing is written over it");
     }
+}
+
+#[test]
+fn file_of_another_version_or_cut_short_is_damaged() {
+    let version = |file: &File| {
+        for place in [64, 192] {
+            file.write_all_at(&[9], place).unwrap();
+        }
+    };
+    let cut = |file: &File| file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    for damage in [&version as &dyn Fn(&File), &cut] {
+        let file = tempfile::tempfile().unwrap();
+        store(&file).with(|_| Ok(())).unwrap();
+        damage(&file);
+        let error = store(&file).with(|_| Ok(())).unwrap_err();
+        assert!(matches!(error, DiskError::Damaged(_)), "{error}");
+    }
+}
+
+/// Its file is well; the system gives it out, or reads it, with this error.
+#[derive(Debug)]
+struct Ill {
+    file: File,
+    at_opening: Option<i32>,
+    at_reading: Option<i32>,
+}
+
+#[derive(Debug)]
+struct IllFile(OwnFile, Option<i32>);
+
+fn fail(error: Option<i32>) -> io::Result<()> {
+    error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
+}
+
+impl Disk for &mut Ill {
+    fn backend(&self) -> io::Result<impl StorageBackend> {
+        fail(self.at_opening)?;
+        Ok(IllFile(OwnFile(self.file.try_clone()?), self.at_reading))
+    }
+}
+
+impl StorageBackend for IllFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        fail(self.1)?;
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+}
+
+#[test]
+fn what_the_system_could_not_do_is_no_damage_and_leads_nobody_to_move_the_file() {
+    let [eio, enomem, emfile] = [Errno::IO, Errno::NOMEM, Errno::MFILE].map(Errno::raw_os_error);
+    let file = tempfile::tempfile().unwrap();
+    let form = store(&file).form;
+    store(&file).with(|_| Ok(())).unwrap();
+    let mut ill = Ill { file, at_opening: None, at_reading: None };
+    for (at_opening, at_reading) in
+        [(Some(emfile), None), (Some(enomem), None), (None, Some(eio)), (None, Some(enomem))]
+    {
+        (ill.at_opening, ill.at_reading) = (at_opening, at_reading);
+        let error = Store::new(&mut ill, form).with(|_| Ok(())).unwrap_err();
+        assert!(matches!(error, DiskError::Failed(_)), "{error}");
+        assert_eq!(error.way_out(Kind::Log), None);
+    }
+    (ill.at_opening, ill.at_reading) = (None, None);
+    Store::new(&mut ill, form).with(|_| Ok(())).unwrap();
 }

@@ -73,7 +73,7 @@ impl Service for Storage {
 
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
         let file = file.ok_or(OpenError::NoFile)?;
-        let engine = Redb::open(File::from(file), quotas).map_err(OpenError::Unusable)?;
+        let engine = Redb::open(File::from(file), quotas)?;
         Ok(Self::of(engine))
     }
 
@@ -187,7 +187,7 @@ impl<E: Engine> Storage<E> {
         }
         match error {
             DiskError::Full => Refused::DiskFull,
-            DiskError::Failed(_) => Refused::Failed,
+            DiskError::Damaged(_) | DiskError::Failed(_) => Refused::Failed,
         }
     }
 }

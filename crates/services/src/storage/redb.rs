@@ -41,7 +41,7 @@ impl<D: Disk> Redb<D> {
     /// One that has no room yet is opened when it has.
     ///
     /// # Errors
-    /// [`DiskError::Failed`].
+    /// [`DiskError::Damaged`] or [`DiskError::Failed`].
     pub fn open(disk: D, quotas: Quotas) -> Result<Self, DiskError> {
         let mut store = Store::new(disk, FORM);
         match store.with(|_| Ok(())) {

@@ -62,10 +62,11 @@ fn open_one<'a>(
     }
     let place = mounts.place_of(&opened, proc)?;
     for dir in never {
-        // One that is not there has nothing to show.
-        let Ok(own) = look_at(dir) else { continue };
-        let is_same = match (&place, mounts.place_of(&own, proc)?) {
-            (Some(place), Some(own)) => own.overlaps(place),
+        // One that is not there may be made later.
+        let own = look_at(dir).ok();
+        let own = own.map(|own| mounts.places_in(&own, proc)).transpose()?.flatten();
+        let is_same = match (&place, own) {
+            (Some(place), Some(own)) => own.iter().any(|own| own.overlaps(place)),
             _ => is_on_the_way(&real, dir),
         };
         if is_same {
@@ -111,7 +112,7 @@ fn rosemarys_own(dir: &Path) -> String {
 }
 
 /// Whether one of them is above the other, as far as files are known by their numbers on the way there: what can
-/// be said where mounts are not listed.
+/// be said where mounts are not listed, and of what is not there.
 fn is_on_the_way(real: &Path, dir: &Path) -> bool {
     let id = |path: &Path| rustix::fs::stat(path).map(|it| (it.st_dev, it.st_ino)).ok();
     let is_above = |upper: &Path, lower: &Path| {

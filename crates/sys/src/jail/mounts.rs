@@ -71,6 +71,18 @@ impl Mounts {
             Some(Place { device: mount.device.clone(), path })
         }))
     }
+
+    /// Where the directory that was opened is, and all that is mounted in it; `None` as for
+    /// [`place_of`](Self::place_of).
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub(super) fn places_in(&self, dir: &OwnedFd, proc: &Proc) -> io::Result<Option<Vec<Place>>> {
+        let path = proc.path_of(dir)?;
+        let within = self.0.iter().filter(|mount| mount.point.starts_with(&path));
+        let within = within.map(|it| Place { device: it.device.clone(), path: it.root.clone() });
+        Ok(self.place_of(dir, proc)?.map(|own| within.chain([own]).collect()))
+    }
 }
 
 impl Mount {

@@ -166,7 +166,7 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
 fn file_that_is_something_else_is_an_error_not_an_empty_storage() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&vec![7; 100_000], 0).unwrap();
-    assert!(matches!(Redb::open(file, Quotas::default()), Err(DiskError::Failed(_))));
+    assert!(matches!(Redb::open(file, Quotas::default()), Err(DiskError::Damaged(_))));
 }
 
 #[test]
