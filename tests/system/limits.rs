@@ -264,7 +264,10 @@ fn top_knows_every_program_and_doctor_what_keeps_each_limit() {
         let spin = top(lab, "spin")?;
         let memory = spin.amount("memory").context("it is there")?;
         ensure!(memory.hard == Some(64 << 20) && memory.soft < memory.hard, "{spin:?}");
-        ensure!(spin.above == ["cpu"], "{spin:?}");
+        // It was a moment ago, when it was alerted; on a busy machine it does not get so much at all times.
+        lab.wait_for("it is above its soft limit", PATIENCE, |_| {
+            Ok(top(lab, "spin").ok().filter(|spin| spin.above == ["cpu"]))
+        })?;
         let table = lab.run(&rosemary_binary().display().to_string(), &["top"])?;
         println!("{table}");
         ensure!(table.lines().count() == 6 && table.starts_with("PROGRAM "), "{table}");
