@@ -1,8 +1,8 @@
 //! A service: its process, and the file that it keeps its state in.
 //!
-//! The log always runs; one that apps use is started when an app that runs names it. It opens nothing itself: what it keeps is in a file of
-//! the state directory that is opened and locked here and handed over, and its clients are sockets that
-//! are made here, for an app that is loaded and a service that is ready.
+//! The log always runs; one that apps use is started when an app that runs names it. It opens nothing itself:
+//! what it keeps is in a file of the state directory that is opened and locked here and handed over, and its
+//! clients are sockets that are made here, for an app that is loaded and a service that is ready.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use services::control::{Answer, Client, Quotas, Request, Wall};
+use services::disk::DiskError;
 use services::kind::Kind;
 use sys::process::Apart;
 use tracing::error;
@@ -122,7 +123,8 @@ impl Service {
         self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
     }
 
-    /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it, which is said once.
+    /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it,
+    /// which is said once.
     fn hold(&mut self, why: String, now: Instant) {
         if self.not_opened.as_ref() != Some(&why) {
             let service = self.kind.name();
@@ -150,13 +152,10 @@ impl Service {
                 }
             }
             Answer::Unfit { why } => {
-                let path = self.state.as_deref().unwrap_or(Path::new("none"));
-                let why = format!(
-                    "{} cannot be used: {}; if the disk is well: stop Rosemary, move that file away, or \
-                     put a backup in its place, start it again",
-                    path.display(),
-                    shortened(&why, 400)
-                );
+                let path = self.state.as_deref().unwrap_or(Path::new("none")).display();
+                let error = DiskError::Damaged(shortened(&why, 400));
+                let way_out = error.way_out(self.kind).unwrap_or_default();
+                let why = format!("{path} cannot be used: {error}; {way_out}");
                 error!(service = self.kind.name(), why, "service was held: its file is damaged");
                 self.damaged = Some(why);
                 self.failed = true;
