@@ -126,7 +126,7 @@ impl<'a> PacketIn<'a> {
     }
 
     /// A packet-in as nearly all are, by the places where things stand in it: the in-port is all that its match
-    /// says. `None` is no error.
+    /// says. `None` is no error: `decode_any` says what it is.
     #[expect(clippy::inline_always, reason = "as in `decode`")]
     #[inline(always)]
     fn usual(message: &'a [u8]) -> Option<Self> {
@@ -135,37 +135,36 @@ impl<'a> PacketIn<'a> {
         match head {
             [1, 10, ..] if size == message.len() => {
                 let (head, data) = message.split_first_chunk::<18>()?;
-                let [.., b0, b1, b2, b3, t0, t1, p0, p1, reason, _] = *head;
-                let buffer_id = u32::from_be_bytes([b0, b1, b2, b3]);
-                Some(Self {
-                    buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
+                let [.., b0, b1, b2, b3, t0, t1, p0, p1, reason, pad] = *head;
+                Some(Self::from_v1_0(&v1_0::PacketIn {
+                    buffer_id: u32::from_be_bytes([b0, b1, b2, b3]),
                     total_len: u16::from_be_bytes([t0, t1]),
-                    reason: PacketInReason::from_wire(reason),
-                    table_id: 0,
-                    cookie: Self::NO_COOKIE,
-                    in_port: v1_0::port_from_wire(u16::from_be_bytes([p0, p1])),
-                    match_: PacketInMatch::default(),
+                    in_port: u16::from_be_bytes([p0, p1]),
+                    reason,
+                    pad: Pad([pad]),
                     data,
-                })
+                }))
             }
             [4, 10, ..] if size == message.len() => {
                 let (head, rest) = message.split_first_chunk::<24>()?;
                 let [.., b0, b1, b2, b3, t0, t1, reason, table_id] = *head.first_chunk::<16>()?;
-                let buffer_id = u32::from_be_bytes([b0, b1, b2, b3]);
-                let cookie = u64::from_be_bytes(*head.last_chunk()?);
                 // OFPMT_OXM of 12 bytes, OpenFlow 1.3.5 §7.2.3.1, and OXM_OF_IN_PORT, §7.2.3.7.
                 let (fields, data) = rest.split_first_chunk::<18>()?;
                 let [0, 1, 0, 12, 0x80, 0, 0, 4, i0, i1, i2, i3, ..] = *fields else { return None };
-                Some(Self {
-                    buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
+                let wire = v1_3::PacketIn {
+                    buffer_id: u32::from_be_bytes([b0, b1, b2, b3]),
                     total_len: u16::from_be_bytes([t0, t1]),
-                    reason: PacketInReason::from_wire(reason),
+                    reason,
                     table_id,
-                    cookie,
-                    in_port: PortNo(u32::from_be_bytes([i0, i1, i2, i3])),
-                    match_: PacketInMatch { fields: List::checked(&fields[4..12]) },
+                    cookie: u64::from_be_bytes(*head.last_chunk()?),
+                    match_: v1_3::Match {
+                        fields: List::checked(&fields[4..12]),
+                        ..v1_3::Match::default()
+                    },
+                    pad: Pad::default(),
                     data,
-                })
+                };
+                Some(Self::of_v1_3(&wire, PortNo(u32::from_be_bytes([i0, i1, i2, i3]))))
             }
             _ => None,
         }
@@ -200,13 +199,19 @@ impl<'a> PacketIn<'a> {
 
     #[inline]
     pub(crate) fn from_v1_3(wire: &v1_3::PacketIn<'a>) -> Self {
+        Self::of_v1_3(wire, in_port(wire.match_.fields))
+    }
+
+    /// `in_port` is among the fields of its match.
+    #[inline]
+    fn of_v1_3(wire: &v1_3::PacketIn<'a>, in_port: PortNo) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             total_len: wire.total_len,
             reason: PacketInReason::from_wire(wire.reason),
             table_id: wire.table_id,
             cookie: wire.cookie,
-            in_port: in_port(wire.match_.fields),
+            in_port,
             match_: PacketInMatch { fields: wire.match_.fields },
             data: wire.data,
         }
