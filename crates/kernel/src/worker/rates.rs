@@ -52,6 +52,7 @@ impl Worker {
         let rates = &mut self.rates;
         let warnings = [
             (&mut rates.accepted, "connection refused"),
+            (&mut rates.not_accepted, "could not accept a connection"),
             (&mut rates.closed, "connection closed before it was a switch"),
             (&mut rates.errors, "switch sent an error"),
             (&mut rates.malformed, "left out a message of a switch"),
