@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The file is replaced as a whole (written beside it, synchronised, renamed), by the one instance that
-//! holds the [state directory](crate::state). A file that does not make sense stops the start: numbering anew would give one app's
-//! flows to another.
+//! holds the [state directory](crate::state). A file that does not make sense stops the start: numbering
+//! anew would give one app's flows to another.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};

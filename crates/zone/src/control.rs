@@ -23,8 +23,8 @@ pub struct Numbers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// The first message: confine yourself, load the app. Descriptors: the shared object, and its
-    /// configuration, which may be empty, each in a sealed memfd. Answered by [`Answer::Confined`] and then [`Answer::Loaded`], or by
-    /// [`Answer::Unfit`], [`Answer::NotLoaded`] or [`Answer::Failed`].
+    /// configuration, which may be empty, each in a sealed memfd. Answered by [`Answer::Confined`] and then
+    /// [`Answer::Loaded`], or by [`Answer::Unfit`], [`Answer::NotLoaded`] or [`Answer::Failed`].
     Load {
         /// The app's name, for messages.
         name: String,
