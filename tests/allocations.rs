@@ -4,13 +4,9 @@
 //! monitor, the switch at the end of its socket, and the zone at the end of its rings. What is counted is
 //! what the child allocates, in memory that both see.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(
-    unsafe_code,
-    reason = "an allocator that counts, and a child, can only be had with `unsafe`"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
@@ -33,6 +29,7 @@ use sys::doorbell::{Doorbell, Ringer};
 use sys::flight::Reading;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use sys::shm::Shared;
+use sys::testing::{Counting, in_a_child};
 
 const OF: Version = Version::V1_3;
 
@@ -59,8 +56,6 @@ static IS_KERNEL: AtomicBool = AtomicBool::new(false);
 /// Of whoever counts.
 static ALONE: Mutex<()> = Mutex::new(());
 
-struct Counting;
-
 fn count(size: usize) {
     if let (true, Some(counted)) = (IS_KERNEL.load(Ordering::Relaxed), COUNTED_BY_BOTH.get()) {
         let words = counted.words();
@@ -72,26 +67,8 @@ fn count(size: usize) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(count);
 
 /// How many allocations were counted.
 fn counted() -> u64 {
@@ -209,16 +186,12 @@ impl Rig {
 
 /// A kernel in a process of its own: it has one thread, as who confines itself must.
 fn fork(monitor: Channel) -> Pid {
-    // SAFETY: the child runs the kernel and ends. What it uses of the C library is made for that, and of
-    // the locks in this program none is taken by it that another thread may have held.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
+    // Of the locks in this program it takes none that another thread may have.
+    let kernel = in_a_child(|| {
         IS_KERNEL.store(true, Ordering::Relaxed);
-        let failed = kernel::server::run(monitor).is_err();
-        // SAFETY: nothing of the test's is to be cleaned up here.
-        unsafe { libc::_exit(failed.into()) };
-    }
-    Pid::from_raw(pid).expect("the system has room for a process")
+        kernel::server::run(monitor).is_err().into()
+    });
+    kernel.expect("the system has room for a process")
 }
 
 /// The kernel's next answer.

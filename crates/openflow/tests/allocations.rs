@@ -1,37 +1,23 @@
 //! The packet path allocates nothing: shown by an allocator that counts.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator that counts can only be installed with `unsafe`")]
+
+use std::cell::Cell;
 
 use rosemary_openflow::{
     Action, Echo, Field, FlowMod, Header, MacAddr, Match, PacketIn, PacketOut, PortNo, Version,
     echo_reply,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
+use sys::testing::Counting;
 
 thread_local! {
     // Of this thread only: the test harness allocates in others.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(|_| ALLOCATIONS.with(|count| count.set(count.get() + 1)));
 
 /// How often `run` allocates.
 fn allocations(run: impl FnOnce()) -> usize {

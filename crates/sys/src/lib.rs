@@ -20,6 +20,7 @@
 //! | [`rate`] | how often something is logged that others can repeat |
 //! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loading an application's shared object from a descriptor |
+//! | `testing` | an allocator that counts and the like, for tests, behind the feature of that name |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
 //! What it will never do: speak OpenFlow, know what an application is for, decide a policy, or
@@ -41,3 +42,5 @@ pub mod program;
 pub mod rate;
 pub mod ring;
 pub mod shm;
+#[cfg(feature = "testing")]
+pub mod testing;
