@@ -11,6 +11,9 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+/// How often `/proc/locks` is read for a lock that is held and does not stand in it.
+const LOOKS: usize = 8;
+
 /// Why there is no lock.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
@@ -52,10 +55,10 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
             }
             let mut text = String::new();
             let _ = (&mut file).take(1_000).read_to_string(&mut text);
-            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
             let metadata = file.metadata()?;
             let note = text.lines().next().and_then(|line| line.parse().ok());
-            let pid = holder(&locks, (metadata.dev(), metadata.ino()), note);
+            let pid =
+                (0..LOOKS).find_map(|_| holder(&locks(), (metadata.dev(), metadata.ino()), note));
             // No note: it is just starting.
             let ours = pid.is_some() && (text.is_empty() || note == pid);
             return Err(NotLocked::Held { pid, ours });
@@ -69,6 +72,16 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
             return Ok(file);
         }
     }
+}
+
+/// The text of `/proc/locks`, which is empty if it cannot be read.
+///
+/// The kernel writes it anew for each read(2) and goes on by number: if a lock that stands before is given
+/// up between two reads, one that is held is left out. So few large reads, and a second look.
+fn locks() -> String {
+    let mut text = String::with_capacity(65_536);
+    let _ = File::open("/proc/locks").and_then(|mut file| file.read_to_string(&mut text));
+    text
 }
 
 /// Who holds the flock(2) lock of the file (device, inode), by the text of `/proc/locks`:
