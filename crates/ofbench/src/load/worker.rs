@@ -25,6 +25,10 @@ const EVENTS: usize = 256;
 /// How often the phase is looked at where nothing happens.
 const TICK: Duration = Duration::from_millis(20);
 
+/// How long it is looked for more without sleeping, where as much as the controller takes is asked: who wakes a
+/// sleeper pays for it, and no switch at the other end of a wire has its controller pay for that.
+const AWAKE: Duration = Duration::from_millis(5);
+
 /// How often it is looked whether something is to be given up.
 const CHECK: Duration = Duration::from_millis(100);
 
@@ -55,6 +59,8 @@ pub(super) struct Worker<'p> {
     /// Questions a second, by the clock.
     rate: f64,
     next_check: Instant,
+    /// When epoll last told of something.
+    last_told: Instant,
     drained: bool,
     times: Times,
     told: Told,
@@ -95,6 +101,7 @@ impl<'p> Worker<'p> {
             clock: (now, 0),
             rate,
             next_check: now,
+            last_told: now,
             drained: false,
             times: Times { latency: times(), barrier: times() },
             told: Told::default(),
@@ -140,6 +147,9 @@ impl<'p> Worker<'p> {
                 }
                 Ok((ready, _)) => ready,
             };
+            if !ready.is_empty() {
+                self.last_told = Instant::now();
+            }
             let phase = self.shared.phase();
             if phase != self.phase {
                 self.enter(phase)?;
@@ -161,6 +171,11 @@ impl<'p> Worker<'p> {
     /// How long epoll may wait.
     fn timeout(&self) -> Timespec {
         let mut wait = TICK;
+        let Plan { pace, timed, keep_flows, .. } = self.plan;
+        let asks_most = !pace.is_rate() && !timed && !keep_flows;
+        if asks_most && self.phase >= Phase::Warm && self.last_told.elapsed() < AWAKE {
+            wait = Duration::ZERO;
+        }
         if self.plan.pace.is_rate() && matches!(self.phase, Phase::Measure(_)) {
             let next = self.clock.0 + time_of(self.clock.1, self.rate);
             wait = next.saturating_duration_since(Instant::now()).min(TICK);
