@@ -3,13 +3,14 @@
 //! Every message goes out with a transaction id of the kernel's, because two apps may choose the
 //! same. Two tables of each connection lead back:
 //!
-//! * the last messages of apps, for errors: a place for each of the last 1024 transaction ids, made
-//!   when an app first sends something, so that idle switches stay small;
+//! * the last messages of apps, for errors: what one sent without a gap between, in the kernel's
+//!   numbers and in its own, is one entry of at most 1024, which is nearly always so;
 //! * the requests that are not answered yet. None is dropped for another one: who asks too much is
 //!   refused. One that the switch does not answer for a minute is given up, and its app told.
 //!
 //! Answers go to the instance that asked: an app that was started anew did not ask.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use openflow::Kind;
@@ -17,8 +18,12 @@ use openflow::Kind;
 use crate::check::Expects;
 use crate::control::AppId;
 
-/// Messages of which errors are led back, per connection; a power of two.
+/// Entries by which errors are led back, per connection.
 const RECENT: usize = 1024;
+
+/// Transaction ids in one of them, at most, and in all: numbers that begin anew must not mean an older one.
+const LONGEST: u32 = 1 << 29;
+const OLDEST: u32 = 1 << 31;
 
 /// Requests without an answer, per app and switch.
 const PER_APP: usize = 64;
@@ -66,10 +71,41 @@ pub(crate) enum By {
 /// The tables of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// By the transaction id's low bits; empty before the first. Twelve bytes each, as every message
-    /// writes one.
-    recent: Vec<(u32, Sender)>,
+    /// The oldest first.
+    recent: VecDeque<Recent>,
     open: Vec<Open>,
+}
+
+/// Messages that one instance of an app sent, one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    /// The transaction id of the first.
+    xid: u32,
+    count: u32,
+    /// Who sent the first.
+    sender: Sender,
+}
+
+impl Recent {
+    /// Who sent the message with this transaction id, if it is one of these.
+    #[inline]
+    fn sender_of(&self, xid: u32) -> Option<Sender> {
+        let number = xid.wrapping_sub(self.xid);
+        let xid = self.sender.xid.wrapping_add(number);
+        (number < self.count).then_some(Sender { xid, ..self.sender })
+    }
+
+    /// Takes in the next message; `false` if it is no next one.
+    #[inline]
+    fn go_on(&mut self, xid: u32, sender: Sender) -> bool {
+        let next = Self { count: self.count + 1, ..*self };
+        let is = next.count <= LONGEST && next.sender_of(xid) == Some(sender);
+        let is = is && xid.wrapping_sub(self.xid) == self.count;
+        if is {
+            *self = next;
+        }
+        is
+    }
 }
 
 /// A request without an answer.
@@ -116,10 +152,18 @@ impl Asked {
     /// Notes a message that an app sends, by the transaction id that it goes out with.
     #[inline]
     pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
-        if self.recent.is_empty() {
-            self.recent = nobodys();
+        if !self.recent.back_mut().is_some_and(|last| last.go_on(xid, sender)) {
+            self.begin(xid, sender);
         }
-        self.recent[xid as usize % RECENT] = (xid, sender);
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, xid: u32, sender: Sender) {
+        let is_over = |first: &Recent| xid.wrapping_sub(first.xid) >= OLDEST;
+        while self.recent.len() == RECENT || self.recent.front().is_some_and(is_over) {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent { xid, count: 1, sender });
     }
 
     /// Notes a request of an app, for which there [`has_room`](Self::has_room).
@@ -200,8 +244,10 @@ impl Asked {
     }
 
     fn sender(&self, xid: u32) -> Option<Sender> {
-        let (is, sender) = self.recent.get(xid as usize % RECENT)?;
-        (*is == xid).then_some(*sender)
+        let first = self.recent.front()?.xid;
+        let behind = |recent: &Recent| recent.xid.wrapping_sub(first) <= xid.wrapping_sub(first);
+        let place = self.recent.partition_point(behind).checked_sub(1)?;
+        self.recent.get(place)?.sender_of(xid)
     }
 
     /// Gives up what the switch has not answered for too long.
@@ -231,14 +277,6 @@ impl Asked {
     }
 }
 
-/// Places that nobody took: in each a transaction id that belongs into another.
-#[inline(never)]
-fn nobodys() -> Vec<(u32, Sender)> {
-    let mut places = vec![(0, Sender { link: 0, life: 0, xid: 0 }); RECENT];
-    places[0].0 = 1;
-    places
-}
-
 /// Whether more parts follow a multipart reply: bit 0 of its flags, in every version.
 fn more(message: &[u8]) -> bool {
     message.get(11).is_some_and(|flags| flags & 1 != 0)
@@ -264,13 +302,33 @@ mod tests {
     fn error_finds_the_sender_among_the_last_messages_and_no_other() {
         let (mut asked, now) = (Asked::default(), Instant::now());
         assert_eq!(asked.error(0), None);
-        asked.sent(5, sender(1, 77));
-        assert_eq!(asked.error(5), Some(By::App(sender(1, 77))));
-        assert_eq!(asked.error(5 + 1024), None, "another message of the same place");
-        assert_eq!(asked.error(0), None, "a place that nobody took");
-        asked.sent(5 + 1024, sender(2, 78));
-        assert_eq!(asked.error(5), None, "too long ago");
-        assert_eq!(asked.reply(5 + 1024, Kind::BarrierReply, &[], now), None, "was no request");
+        // The kernel's own have numbers between; so have messages of other apps, and of other instances.
+        let sent = [(1, 77), (1, 78), (1, 79), (1, 81), (2, 82), (1, 83), (1, 84), (1, 5)];
+        let sent = || sent.into_iter().zip([u32::MAX, 0, 1, 2, 3, 4, 6, 7]);
+        sent().for_each(|((link, own), xid)| asked.sent(xid, sender(link, own)));
+        for ((link, own), xid) in sent() {
+            assert_eq!(asked.error(xid), Some(By::App(sender(link, own))), "{xid}");
+        }
+        assert_eq!([5, 8, u32::MAX - 1].map(|xid| asked.error(xid)), [None; 3]);
+        assert_eq!(asked.recent.len(), 6);
+        assert_eq!(asked.reply(7, Kind::BarrierReply, &[], now), None, "was no request");
+    }
+
+    #[test]
+    fn messages_of_long_ago_are_forgotten() {
+        let mut asked = Asked::default();
+        for number in 0..=u32::try_from(RECENT).unwrap() {
+            asked.sent(2 * number, sender(1, number));
+        }
+        assert_eq!(asked.recent.len(), RECENT);
+        assert_eq!((asked.error(0), asked.error(2)), (None, Some(By::App(sender(1, 1)))));
+        asked.sent(1 << 31, sender(1, 0));
+        assert_eq!(asked.error(4), Some(By::App(sender(1, 2))));
+        asked.sent((1 << 31) + 4, sender(1, 0));
+        assert_eq!((asked.error(4), asked.error(6)), (None, Some(By::App(sender(1, 3)))));
+        asked.recent.back_mut().unwrap().count = LONGEST;
+        asked.sent((1 << 31) + 4 + LONGEST, sender(1, LONGEST));
+        assert_eq!(asked.recent.back().unwrap().count, 1);
     }
 
     #[test]
