@@ -49,12 +49,12 @@ fn dispatch(criterion: &mut Criterion<ThreadTime>) {
     for version in [Version::V1_0, Version::V1_3] {
         let mut group = criterion.benchmark_group(format!("dispatch/OpenFlow {version}"));
         group.throughput(Throughput::Elements(BATCH as u64));
-        let message = packet_in(version);
+        let mut messages = packet_in(version).repeat(BATCH);
         for (name, stages) in stages {
             let mut path = Stages::new(version, stages).expect("memory");
             group.bench_function(name, |bencher| {
                 bencher.iter(|| {
-                    (0..BATCH).for_each(|_| path.packet_in(&message));
+                    path.packet_ins(&mut messages);
                     // A turn for each app that must wait for the one before.
                     for _ in stages {
                         assert_eq!(path.turn(&[]), 0);
@@ -67,7 +67,7 @@ fn dispatch(criterion: &mut Criterion<ThreadTime>) {
         let mut path = Stages::new(version, &[Control]).expect("memory");
         group.bench_function("one control app, answered by checked flow-mods", |bencher| {
             bencher.iter(|| {
-                (0..BATCH).for_each(|_| path.packet_in(&message));
+                path.packet_ins(&mut messages);
                 assert_eq!(path.turn(&answer), BATCH);
             });
         });

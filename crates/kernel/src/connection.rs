@@ -407,7 +407,13 @@ impl Connection {
 
     /// Whether messages of apps are to be refused, when so many bytes are about to be appended.
     pub(crate) fn is_full(&self, waits: usize) -> bool {
-        self.out.len() + waits > FULL
+        Self::would_be_full(self.out.len() + waits)
+    }
+
+    /// The same with so many bytes that are to be written.
+    #[inline]
+    pub(crate) fn would_be_full(out: usize) -> bool {
+        out > FULL
     }
 
     /// Whether the switch has not read for so long that it is to be dropped.

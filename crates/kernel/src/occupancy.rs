@@ -172,11 +172,11 @@ impl Occupancy {
         full.map(|(table, filling)| (*table, filling.most()))
     }
 
-    /// The app in this slot, which may have `most` flows, adds one now, or is kept from it. Says whether its
-    /// flows are to be counted now; then they are taken to be.
-    pub(crate) fn is_count_due(&mut self, slot: usize, most: u32, now: Instant) -> bool {
+    /// The app in this slot, which may have `most` flows, adds so many now, or is kept from it. Says whether
+    /// its flows are to be counted now; then they are taken to be.
+    pub(crate) fn is_count_due(&mut self, slot: usize, most: u32, adds: u32, now: Instant) -> bool {
         let holding = self.apps.entry(slot).or_default();
-        holding.since = holding.since.saturating_add(1);
+        holding.since = holding.since.saturating_add(adds);
         let estimate = holding.counted.map(|it| it.saturating_add(holding.since));
         let since = holding.asked.map(|at| now.saturating_duration_since(at));
         let may_ask =
@@ -341,20 +341,23 @@ mod tests {
     fn app_is_refused_only_when_the_switch_has_said_that_it_has_as_many_flows_as_it_may() {
         let (mut occupancy, start) = (Occupancy::default(), Instant::now());
         assert!(occupancy.has_room(1, 10));
-        assert!(occupancy.is_count_due(1, 10, start), "nothing is known yet");
+        assert!(occupancy.is_count_due(1, 10, 1, start), "nothing is known yet");
         for _ in 0..20 {
             assert!(occupancy.has_room(1, 10), "an estimate refuses nobody");
-            assert!(!occupancy.is_count_due(1, 10, start + COUNT_EVERY), "the answer is not there");
+            assert!(
+                !occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY),
+                "the answer is not there"
+            );
         }
         occupancy.counted(1, AppId(7), &aggregate(3));
         assert!(occupancy.has_room(1, 10) && occupancy.has_room(2, 10));
-        assert!(occupancy.is_count_due(1, 10, start + COUNT_EVERY), "20 more went since");
+        assert!(occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY), "20 more went since");
         occupancy.counted(1, AppId(7), &aggregate(10));
         assert!(!occupancy.has_room(1, 10));
-        assert!(!occupancy.is_count_due(1, 10, start + COUNT_EVERY));
-        assert!(occupancy.is_count_due(1, 10, start + 2 * COUNT_EVERY));
-        assert!(!occupancy.is_count_due(1, 10, start + 3 * COUNT_EVERY));
-        assert!(occupancy.is_count_due(1, 10, start + 2 * COUNT_EVERY + PATIENCE), "no answer");
+        assert!(!occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY));
+        assert!(occupancy.is_count_due(1, 10, 1, start + 2 * COUNT_EVERY));
+        assert!(!occupancy.is_count_due(1, 10, 1, start + 3 * COUNT_EVERY));
+        assert!(occupancy.is_count_due(1, 10, 1, start + 2 * COUNT_EVERY + PATIENCE), "no answer");
         occupancy.counted(1, AppId(7), &aggregate(9));
         assert!(occupancy.has_room(1, 10));
     }
@@ -362,11 +365,18 @@ mod tests {
     #[test]
     fn app_far_below_its_quota_is_not_counted() {
         let (mut occupancy, start) = (Occupancy::default(), Instant::now());
-        assert!(occupancy.is_count_due(0, 100, start));
+        assert!(occupancy.is_count_due(0, 100, 1, start));
         occupancy.counted(0, AppId(7), &aggregate(0));
         let later = start + PATIENCE;
-        let counts = (0..101).filter(|_| occupancy.is_count_due(0, 100, later)).count();
+        let counts = (0..101).filter(|_| occupancy.is_count_due(0, 100, 1, later)).count();
         assert_eq!(counts, 1, "when there may be a hundred");
+        occupancy.counted(0, AppId(7), &aggregate(0));
+        let later = later + PATIENCE;
+        assert!(!occupancy.is_count_due(0, 100, 64, later));
+        assert!(
+            occupancy.is_count_due(0, 100, 64, later),
+            "each of those that come together counts"
+        );
     }
 
     #[test]
@@ -413,7 +423,7 @@ mod tests {
             instructions: openflow::Instructions::default(),
         };
         let mut occupancy = Occupancy::default();
-        occupancy.is_count_due(1, 3, Instant::now());
+        occupancy.is_count_due(1, 3, 1, Instant::now());
         for more in [true, false] {
             let flows = vec![flow(7 << 48 | 1), flow(8 << 48), flow(7 << 48)];
             let body = openflow::ReplyBody::Flow(flows);

@@ -14,6 +14,7 @@ use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
 use crate::control::AppId;
 use crate::crew::idle;
 use crate::dispatch::Dispatch;
+use crate::frame::whole_packet_in;
 use crate::link::{Link, Verdict, part};
 use crate::policy::Stage;
 use crate::switch::Switch;
@@ -67,13 +68,25 @@ impl Stages {
         Ok(made)
     }
 
-    /// Takes in a packet-in of the switch: decodes it, and gives it to the apps whose turn it is.
+    /// Takes in packet-ins of the switch, as a worker does what it has read: decodes them, and gives them to the
+    /// apps whose turn it is.
     ///
     /// # Panics
-    /// If it is none.
-    pub fn packet_in(&mut self, message: &[u8]) {
-        let packet_in = PacketIn::decode(message).expect("a packet-in");
-        self.dispatch.packet_in(0, &mut self.switch, &packet_in, message, self.now);
+    /// If `bytes` is anything else.
+    pub fn packet_ins(&mut self, mut bytes: &mut [u8]) {
+        let version = self.switch.version;
+        loop {
+            let run = self.dispatch.packet_ins(&mut self.switch, bytes);
+            bytes = &mut bytes[run..];
+            if bytes.is_empty() {
+                return;
+            }
+            let message = whole_packet_in(version, bytes).expect("a packet-in");
+            let packet_in = PacketIn::decode(message).expect("a whole one");
+            self.dispatch.packet_in(0, &mut self.switch, &packet_in, message, self.now);
+            let size = message.len();
+            bytes = &mut bytes[size..];
+        }
     }
 
     /// Has the zones handle what was published, a control app by answering each record with `answer`

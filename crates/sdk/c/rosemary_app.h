@@ -253,6 +253,28 @@ struct rosemary_host {
     /* The descriptor that came with the answer to a request, which is in the batch in hand: it is the
      * app's from now on. -1 if there is none. One that is not taken when the answer is handled is closed. */
     int32_t  (*take)(const struct rosemary_host *host, uint64_t request);
+    /* As `commit`, for a series of `count` flow-mods, at most ROSEMARY_MAX_SERIES, that differ in a pair of hosts
+     * and their ports alone. The first `size` bytes of the room are one flow-mod that adds a flow whose match is
+     * in-port, destination and source, in this order in OpenFlow 1.3, without masks, and whose only action is
+     * to output, in 1.3 applied: 80 bytes in 1.0, 104 in 1.3. Behind it stand the blanks of each: for each
+     * it is sent with those in place of its own ports, addresses and buffer. Its transaction id is that of the
+     * first; those of the others count up. It takes the kernel a fraction of the time of as many messages. What is
+     * none is refused once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` is not what `count` makes it, or the
+     * flow-mod is another one. In 1.0 its wildcards are 0x003820f2, all of them but those three. */
+    int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
+                              uint32_t count);
+};
+
+/* Most flow-mods in a series. */
+#define ROSEMARY_MAX_SERIES 64
+
+/* What is filled into a flow-mod of a series. 24 bytes. */
+struct rosemary_blanks {
+    uint32_t in_port;     /* of the match; ports in 32-bit numbering in every version */
+    uint32_t output;      /* of the action */
+    uint32_t buffer_id;   /* or ROSEMARY_NO_BUFFER */
+    uint8_t  eth_dst[6];
+    uint8_t  eth_src[6];
 };
 
 /* Why a service was not asked. */

@@ -1,5 +1,7 @@
 //! A flow-mod of which many alike are sent.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use openflow::{EncodeError, FlowMod, FlowModTemplate, Version};
 
 use crate::network::SendError;
@@ -9,6 +11,8 @@ use crate::own::Own;
 /// [`Network::template`](crate::Network::template).
 #[derive(Debug, Clone)]
 pub struct Template {
+    /// No other's, but those that were made of this one.
+    id: u64,
     v1_0: Result<FlowModTemplate, EncodeError>,
     v1_3: Result<FlowModTemplate, EncodeError>,
 }
@@ -19,12 +23,20 @@ impl Template {
 
     /// Of a flow-mod whose priority and group are the application's own.
     pub(crate) fn new(flow_mod: &FlowMod<'_>, own: Own) -> Result<Self, SendError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut flow_mod = flow_mod.clone().priority(own.priority(flow_mod.priority)?);
         flow_mod.out_group = own.group(flow_mod.out_group)?;
         Ok(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             v1_0: FlowModTemplate::new(&flow_mod, Version::V1_0),
             v1_3: FlowModTemplate::new(&flow_mod, Version::V1_3),
         })
+    }
+
+    /// By which it is told from others.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// For a switch of this version.

@@ -3,6 +3,7 @@
 use openflow::{Dpid, MacAddr, PortNo, Version};
 
 use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError};
+use crate::abi::series::Series;
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
 use crate::services::{AskError, Outcome, RequestId, Service};
 use crate::{App, Switch};
@@ -41,6 +42,7 @@ pub struct Recorder {
     /// Bytes of messages for which there is room.
     left: usize,
     config: String,
+    most_in_a_series: usize,
 }
 
 impl Recorder {
@@ -56,10 +58,18 @@ impl Host for Recorder {
         (size <= self.left).then_some(&mut self.room)
     }
 
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        let Some(message) = self.room.get(..size) else { return false };
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
+        let Some(said) = self.room.get(..size) else { return false };
         self.left -= size;
-        self.sent.push(Sent { dpid: Dpid(dpid), epoch, message: message.to_vec() });
+        let sent = |message| Sent { dpid: Dpid(dpid), epoch, message };
+        match Series::read(said, series) {
+            Some(series) => {
+                self.most_in_a_series = self.most_in_a_series.max(series.len());
+                self.sent.extend(series.messages().map(sent));
+            }
+            None if series == 0 => self.sent.push(sent(said.to_vec())),
+            None => self.log.push("Warn: what it said to be a series is refused".into()),
+        }
         true
     }
 
@@ -128,6 +138,11 @@ impl Bench {
     /// Takes an application that was loaded from an object.
     pub fn of(app: HostedApp<Recorder>) -> Self {
         Self { app, now_ns: 0, room: 1 << 20 }
+    }
+
+    /// How many messages the longest series had that it has sent so far.
+    pub fn most_in_a_series(&mut self) -> usize {
+        self.app.host().most_in_a_series
     }
 
     /// A switch for events.

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use openflow::{Action, PacketOut, PortNo, Version};
+use openflow::{Action, FlowMod, FlowModTemplate, MacAddr, Match, PacketOut, PortNo, Version};
 use rosemary_sdk::abi::HostTable;
 use rosemary_sdk::abi::host::{HostedApp, LoadError};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
@@ -94,6 +94,7 @@ fn structures_have_the_same_layout_in_c() {
         ("config_size", offset_of!(HostTable, config_size)),
         ("ask", offset_of!(HostTable, ask)),
         ("take", offset_of!(HostTable, take)),
+        ("commit_series", offset_of!(HostTable, commit_series)),
     ] {
         text += &check("rosemary_host", field, offset);
     }
@@ -101,8 +102,66 @@ fn structures_have_the_same_layout_in_c() {
     writeln!(text, "_Static_assert(sizeof(struct rosemary_host) == {size}, \"host\");").unwrap();
     text += "_Static_assert(sizeof(struct rosemary_record) == 48, \"record\");\n";
     text += "_Static_assert(sizeof(struct rosemary_port) == 48, \"port\");\n";
+    for (field, offset) in [("output", 4), ("buffer_id", 8), ("eth_dst", 12), ("eth_src", 18)] {
+        text += &check("rosemary_blanks", field, offset);
+    }
+    text += "_Static_assert(sizeof(struct rosemary_blanks) == 24, \"blanks\");\n";
     text += "int unused;\n";
     compile("layout", &source("layout", &text));
+}
+
+#[test]
+fn app_in_c_sends_a_series() {
+    for version in [Version::V1_0, Version::V1_3] {
+        let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+        let (flow_mod, size) = (template.message(), template.message().len());
+        let text = format!(
+            "#include \"rosemary_app.h\"\n\
+             static const uint8_t flow_mod[{size}] = {{ {flow_mod:?} }};\n\
+             static void *create(const struct rosemary_host *host) {{ return (void *)host; }}\n\
+             static int32_t on_batch(void *app, const struct rosemary_batch *batch,\n\
+                                     struct rosemary_answer *answer) {{\n\
+                 const struct rosemary_host *host = app;\n\
+                 const struct rosemary_record *record = batch->records[0];\n\
+                 struct rosemary_blanks blanks[2] = {{\n\
+                     {{1, 2, 3, {{4, 5, 6, 7, 8, 9}}, {{10, 11, 12, 13, 14, 15}}}},\n\
+                     {{record->in_port, 0xfffffffbu, ROSEMARY_NO_BUFFER, {{0}}, {{0}}}}}};\n\
+                 uint8_t *room = host->reserve(host, sizeof flow_mod + sizeof blanks);\n\
+                 memcpy(room, flow_mod, sizeof flow_mod);\n\
+                 memcpy(room + sizeof flow_mod, blanks, sizeof blanks);\n\
+                 (void)answer;\n\
+                 if (host->commit_series(host, record->dpid, record->epoch, 1000, 0) != -1)\n\
+                     return ROSEMARY_FAILED;\n\
+                 return host->commit_series(host, record->dpid, record->epoch,\n\
+                                            sizeof flow_mod + sizeof blanks, 2);\n\
+             }}\n\
+             static void destroy(void *app) {{ (void)app; }}\n\
+             const struct rosemary_app rosemary_app = {{\n\
+                 .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app), .name = \"pairs\",\n\
+                 .version = \"1\", .create = create, .on_batch = on_batch, .destroy = destroy}};"
+        )
+        .replace("{ [", "{ ")
+        .replace("] }", " }");
+        let name = format!("pairs-{size}");
+        let object = compile(&name, &source(&name, &text));
+        let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
+        let at = Bench::switch(7, version);
+        let sent = bench.event(AlignedRecord::packet_in(at, PortNo(5), &[0; 60]));
+        let said = |in_port, dst, src, buffer_id, output| {
+            let pair = Match::new().in_port(in_port).eth_dst(MacAddr(dst)).eth_src(MacAddr(src));
+            let out = [Action::output(output)];
+            let (mut message, xid) = (vec![0; size], 0);
+            let add = FlowMod::add(pair).buffer_id(buffer_id).apply(&out);
+            add.encode(version, xid, &mut message).unwrap();
+            message
+        };
+        let first =
+            said(PortNo(1), [4, 5, 6, 7, 8, 9], [10, 11, 12, 13, 14, 15], Some(3), PortNo(2));
+        let mut second = said(PortNo(5), [0; 6], [0; 6], None, PortNo(0xffff_fffb));
+        second[4..8].copy_from_slice(&1_u32.to_be_bytes());
+        let sent: Vec<_> = sent.into_iter().map(|sent| sent.message).collect();
+        assert_eq!(sent, [first, second]);
+    }
 }
 
 #[test]

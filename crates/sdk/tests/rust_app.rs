@@ -9,7 +9,10 @@ use openflow::{
 use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
 use rosemary_sdk::abi::{MAX_CONFIG, RecordKind};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
-use rosemary_sdk::{Action, App, Batch, Event, Network, SendError, Switch, Xid};
+use rosemary_sdk::{
+    Action, App, Batch, Blanks, Event, FlowMod, MacAddr, Match, Network, SendError, Switch,
+    Template, Xid,
+};
 
 fn packets<const N: usize>() -> [AlignedRecord; N] {
     let at = Bench::switch(7, Version::V1_3);
@@ -44,6 +47,101 @@ fn app_and_host_share_the_state_over_many_calls_and_moves() {
         assert_eq!(bench.stopped(), [0, 1]);
         assert_eq!(bench.log(), ["Info: flooded", "Info: flooded"]);
         bench = std::hint::black_box(bench); // moves it
+    }
+}
+
+/// Answers each packet with a flow for its pair, and some with more; by a template or without.
+struct Pairs<const BY_TEMPLATE: bool> {
+    template: Option<Template>,
+    answered: u32,
+}
+
+impl<const BY_TEMPLATE: bool> App for Pairs<BY_TEMPLATE> {
+    fn create() -> Self {
+        Self { template: None, answered: 0 }
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        let Event::PacketIn(packet_in) = event else { return };
+        let add = FlowMod::add(Match::new()).priority(3).idle_timeout(9);
+        let (eth_dst, eth_src) = packet_in.addresses().expect("it is long enough");
+        let (to, in_port, buffer_id) = (packet_in.switch, packet_in.in_port, packet_in.buffer_id);
+        let output = PortNo(5);
+        if BY_TEMPLATE {
+            let template = match &mut self.template {
+                Some(template) => template,
+                none => none.insert(network.template(&add).expect("it can be said")),
+            };
+            let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
+            network.flow_mod_from(to, template, &blanks).expect("there is room");
+        } else {
+            let pair = Match::new().in_port(in_port).eth_dst(eth_dst).eth_src(eth_src);
+            let out = [Action::output(output)];
+            let add = FlowMod { match_: pair, ..add }.buffer_id(buffer_id).apply(&out);
+            network.flow_mod(to, &add).expect("there is room");
+        }
+        self.answered += 1;
+        if self.answered.is_multiple_of(7) {
+            network.barrier(to).expect("there is room");
+        }
+        if self.answered.is_multiple_of(11) {
+            self.template = None; // another of the same
+        }
+    }
+}
+
+#[test]
+fn flow_mods_of_a_template_go_out_as_any_others_do_in_their_place() {
+    let [mut one, mut other] = [Bench::new::<Pairs<true>>(), Bench::new::<Pairs<false>>()];
+    for batch in [1_usize, 64, 2, 64, 3] {
+        let packet = |number: usize| {
+            let number = u8::try_from(number).unwrap();
+            let version = if number & 8 == 0 { Version::V1_0 } else { Version::V1_3 };
+            let at = Bench::switch(u64::from(number >> 3), version);
+            let frame = [&[2, 0, 0, 0, 0, number][..], &[2, 0, 0, 0, 1, number], &[8, 0]].concat();
+            let packet = AlignedRecord::packet_in(at, PortNo(number.into()), &frame);
+            if number % 5 == 0 { packet } else { packet.with_buffer(number.into()) }
+        };
+        let packets: Vec<_> = (0..batch).map(packet).collect();
+        let (answer, sent) = one.batch(&packets).unwrap();
+        let (expected, expected_sent) = other.batch(&packets).unwrap();
+        assert_eq!((answer.handled, sent.len()), (expected.handled, expected_sent.len()));
+        assert!(sent.iter().eq(&expected_sent));
+    }
+    assert_eq!(one.most_in_a_series(), 4, "those with a buffer between two without");
+    assert_eq!(other.most_in_a_series(), 0);
+}
+
+/// Sends flow-mods until there is no room.
+struct Filler;
+
+impl App for Filler {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        let template =
+            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
+        let (eth_dst, eth_src) = (MacAddr([2; 6]), MacAddr([4; 6]));
+        let (in_port, output, buffer_id) = (PortNo(1), PortNo(2), Some(3));
+        let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
+        let to = Bench::switch(7, Version::V1_3);
+        while network.flow_mod_from(to, &template, &blanks).is_ok() {}
+        batch.len()
+    }
+}
+
+#[test]
+fn without_room_for_a_series_flow_mods_go_out_one_by_one() {
+    let mut bench = Bench::new::<Filler>();
+    // A series takes room for all that it may have: 104 bytes, and 64 times 24.
+    for (room, sent, in_a_series) in [(400, 3, 0), (1639, 15, 0), (1640, 64, 64)] {
+        bench.room = room;
+        let (_, messages) = bench.batch(&[]).unwrap();
+        assert_eq!((messages.len(), bench.most_in_a_series()), (sent, in_a_series), "{room}");
     }
 }
 

@@ -48,8 +48,8 @@ impl Host for ZoneHost {
         self.messages()?.reserve(size)
     }
 
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        self.messages().is_some_and(|messages| messages.commit(dpid, epoch, size))
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
+        self.messages().is_some_and(|messages| messages.commit_with(dpid, epoch, size, series))
     }
 
     fn room(&self) -> usize {

@@ -42,8 +42,8 @@ impl Host for KernelHost {
         self.messages.reserve(size)
     }
 
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        self.messages.commit(dpid, epoch, size)
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
+        self.messages.commit(dpid, epoch, size, series)
     }
 
     fn room(&self) -> usize {

@@ -1,5 +1,6 @@
 //! What an app sent, until it is checked: messages one behind the other.
 
+use sdk::abi::series::{BLANKS_SIZE, Series};
 use sys::ring::{Down, PeerFault};
 
 use super::Link;
@@ -19,13 +20,32 @@ pub(crate) struct Messages {
     sent: Vec<Sent>,
 }
 
-/// One message: where it goes, and where it is among the bytes.
+/// One message, or a series of them: where it goes, and where it is among the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) dpid: u64,
     pub(crate) epoch: u32,
     pub(crate) start: usize,
     pub(crate) end: usize,
+    /// Of how many flow-mods it says to be a series; 0 if it is one message.
+    pub(crate) series: u32,
+}
+
+impl Sent {
+    /// It, or each message of it; and whether it can be said, which what claims to be a series and is none
+    /// cannot.
+    pub(crate) fn each_message(&self, bytes: &[u8], mut each: impl FnMut(&[u8], bool)) {
+        let said = &bytes[self.start..self.end];
+        let Some(series) = Series::read(said, self.series) else {
+            return each(said, self.series == 0);
+        };
+        for number in 0..series.len() {
+            match series.message(number) {
+                Some(message) => each(&message, true),
+                None => each(&series.quote(number).unwrap_or_default(), false),
+            }
+        }
+    }
 }
 
 impl Messages {
@@ -50,14 +70,15 @@ impl Messages {
         self.bytes.get_mut(self.used..)?.get_mut(..size)
     }
 
-    /// Makes the first `size` bytes of that room a message. `false` if there was no such room.
+    /// Makes the first `size` bytes of that room a message, or a series of so many if `series` is not 0.
+    /// `false` if there was no such room.
     #[inline]
-    pub(super) fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+    pub(super) fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
         let (start, end) = (self.used, self.used.saturating_add(size));
         if end > self.bytes.len() {
             return false;
         }
-        self.sent.push(Sent { dpid, epoch, start, end });
+        self.sent.push(Sent { dpid, epoch, start, end, series });
         self.used = end;
         true
     }
@@ -87,19 +108,20 @@ impl Link {
     ) -> Result<usize, PeerFault> {
         messages.clear();
         messages.bytes.clear();
-        for taken in 0..TOGETHER {
+        let mut taken = 0;
+        while taken < TOGETHER && messages.used <= TOGETHER_BYTES {
             match self.take(&mut messages.bytes, verdicts)? {
-                Some(Down::Send { epoch, dpid, message }) => {
+                Some(Down::Send { epoch, dpid, number, message }) => {
                     let size = message.len();
-                    messages.commit(dpid, epoch, size);
+                    messages.commit(dpid, epoch, size, number);
+                    // A series is as much work as what it stands for, and no more than its bytes say.
+                    taken += (number as usize).min(size / BLANKS_SIZE);
                 }
                 Some(Down::Stop(_) | Down::Done(_)) => {}
                 None => return Ok(taken),
             }
-            if messages.used > TOGETHER_BYTES {
-                return Ok(taken + 1);
-            }
+            taken += 1;
         }
-        Ok(TOGETHER)
+        Ok(taken)
     }
 }

@@ -157,7 +157,7 @@ impl Worker {
                 // Every worker knows the same apps, by the time that one of them can speak.
                 let links = &self.dispatch.links;
                 let Some(index) = links.iter().position(|link| link.app == app) else { continue };
-                let sent = Sent { dpid, epoch, start: 0, end: message.len() };
+                let sent = Sent { dpid, epoch, start: 0, end: message.len(), series: 0 };
                 self.send_run(index, &[sent], message, now);
             }
             mail.clear();

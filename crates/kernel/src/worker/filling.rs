@@ -59,15 +59,15 @@ impl Worker {
     }
 }
 
-/// An app with a quota adds a flow, or is kept from it: asks the switch for its number if that is due.
+/// An app with a quota adds so many flows, or is kept from it: asks the switch for its number if that is due.
 pub(super) fn count_flows(
     connection: &mut Connection,
     (slot, app): (usize, AppId),
-    most: u32,
+    (most, adds): (u32, u32),
     now: Instant,
 ) {
     let Some(switch) = &mut connection.switch else { return };
-    if most == u32::MAX || !switch.occupancy.is_count_due(slot, most, now) {
+    if most == u32::MAX || !switch.occupancy.is_count_due(slot, most, adds, now) {
         return;
     }
     let (version, xid, at) = (switch.version, connection.session.xid(), connection.out.len());

@@ -31,7 +31,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use sdk::Refusal;
 use slab::Slab;
 use sys::flight::Seat;
 use tracing::{info, warn};
@@ -41,13 +40,14 @@ use crate::control::App;
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
-use crate::link::{Messages, Sent, Verdict};
+use crate::link::{Messages, Verdict};
 use crate::tls::Entrance;
 
 use self::adopt::most_connections;
 use self::rates::Rates;
 use self::reading::Ready;
 use self::roster::Roster;
+use self::sending::Refused;
 
 pub use crate::flows::Part;
 pub use hosted::Loaded;
@@ -129,7 +129,7 @@ pub struct Worker {
     /// Those of the zone that was heard last.
     heard: Messages,
     /// Those of one switch that must not go out.
-    refused: Vec<(Sent, Refusal)>,
+    refused: Vec<Refused>,
     /// Where turns are noted, and which app in this process is being called.
     seat: Option<Seat>,
     next_tick: Instant,
@@ -386,23 +386,23 @@ impl Worker {
     /// Writes what was gathered, once per switch.
     fn flush(&mut self, now: Instant) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        for key in dirty.drain(..) {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            connection.dirty = false;
-            match connection.flush() {
-                Ok(all) => {
-                    if connection.is_hopeless() {
-                        self.close(key, DOES_NOT_READ, now);
-                    } else {
-                        connection.note_blocked(!all, now);
-                    }
-                }
-                Err(error) => self.close(key, &error.to_string(), now),
-            }
-        }
+        dirty.drain(..).for_each(|key| self.write(key, now));
         // Closing may have made others dirty; they are written in the next turn.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
+    }
+
+    /// Writes what was gathered for a switch.
+    fn write(&mut self, key: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.dirty = false;
+        match connection.flush() {
+            Ok(_) if connection.is_hopeless() => self.close(key, DOES_NOT_READ, now),
+            Ok(all) => {
+                connection.note_blocked(!all, now);
+            }
+            Err(error) => self.close(key, &error.to_string(), now),
+        }
     }
 
     /// Lets time pass for every session.

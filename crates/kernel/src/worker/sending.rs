@@ -1,11 +1,13 @@
 //! What apps sent goes out: checked one by one, gathered per switch.
 //!
 //! Apps answer a batch of one switch's records at a time, so messages come in runs for one switch. What is
-//! the same for all of a run is looked at once.
+//! the same for all of a run is looked at once. And so is a series (`sdk::abi::series`), of which the flow-mod
+//! is checked once and written out for each of its blanks.
 
 use std::time::Instant;
 
 use sdk::Refusal;
+use sdk::abi::series::Series;
 
 use super::Worker;
 use super::filling::count_flows;
@@ -23,8 +25,17 @@ use crate::rewrite;
 struct Behind {
     /// The table-miss entry, which the message may have changed.
     table_miss: bool,
-    /// The question how many flows the app has, if it is time to ask.
-    count: bool,
+    /// The question how many flows the app has, if it is time to ask: it adds so many, or would.
+    adds: u32,
+}
+
+/// What must not go out, and why.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused {
+    sent: Sent,
+    /// Which of a series; `None` for all that was sent.
+    number: Option<usize>,
+    why: Refusal,
 }
 
 impl Worker {
@@ -43,53 +54,71 @@ impl Worker {
         let [Sent { dpid, epoch, start, .. }, ..] = *run else { return };
         let Some(Entry { key, epoch: current }) = self.roster.find(dpid) else {
             for sent in run {
-                let message = &bytes[sent.start..sent.end];
-                if let Err(why) = self.forward(index, dpid, epoch, message) {
-                    self.refuse(index, dpid, epoch, why, message, now);
-                }
+                sent.each_message(bytes, |message, can_be_said| {
+                    let forwarded = if can_be_said {
+                        self.forward(index, dpid, epoch, message)
+                    } else {
+                        Err(Refusal::Shape)
+                    };
+                    if let Err(why) = forwarded {
+                        self.refuse(index, dpid, epoch, why, message, now);
+                    }
+                });
             }
             return;
         };
-        let mut refused = std::mem::take(&mut self.refused);
-        if current == epoch {
-            let connection = &mut self.connections[key];
-            let link = &mut self.dispatch.links[index];
-            link.spent.refresh(now);
-            let before = connection.out.len();
-            let mut sending = Sending { connection, link, index, now, tally: Tally::default() };
-            // Passed and not appended yet: from here up to the message in hand.
-            let mut from = start;
+        if current != epoch {
             for sent in run {
-                let message = &mut bytes[sent.start..sent.end];
-                match sending.admit(sent.start - from, message) {
-                    Ok(Behind { table_miss: false, count: false }) => {}
-                    Ok(behind) => {
-                        sending.connection.out.extend_from_slice(&bytes[from..sent.end]);
-                        from = sent.end;
-                        sending.add(behind);
+                sent.each_message(bytes, |message, _| {
+                    self.refuse(index, dpid, epoch, Refusal::Epoch, message, now);
+                });
+            }
+            return;
+        }
+        let mut refused = std::mem::take(&mut self.refused);
+        let connection = &mut self.connections[key];
+        let link = &mut self.dispatch.links[index];
+        link.spent.refresh(now);
+        let before = connection.out.len();
+        let mut sending = Sending { connection, link, index, now, tally: Tally::default() };
+        // Passed and not appended yet: from here up to the message in hand.
+        let mut from = start;
+        for sent in run {
+            let message = &mut bytes[sent.start..sent.end];
+            if sent.series > 0 {
+                sending.connection.out.extend_from_slice(&bytes[from..sent.start]);
+                from = sent.end;
+                sending.series(sent, &mut bytes[sent.start..sent.end], &mut refused);
+                continue;
+            }
+            match sending.admit(sent.start - from, message) {
+                Ok(Behind { table_miss: false, adds: 0 }) => {}
+                Ok(behind) => {
+                    sending.connection.out.extend_from_slice(&bytes[from..sent.end]);
+                    from = sent.end;
+                    sending.add(behind);
+                }
+                Err(why) => {
+                    sending.connection.out.extend_from_slice(&bytes[from..sent.start]);
+                    from = sent.end;
+                    if why == Refusal::Flows {
+                        sending.add(Behind { adds: 1, ..Behind::default() });
                     }
-                    Err(why) => {
-                        sending.connection.out.extend_from_slice(&bytes[from..sent.start]);
-                        from = sent.end;
-                        if why == Refusal::Flows {
-                            sending.add(Behind { count: true, ..Behind::default() });
-                        }
-                        refused.push((*sent, why));
-                    }
+                    refused.push(Refused { sent: *sent, number: None, why });
                 }
             }
-            let [.., Sent { end, .. }] = *run else { return };
-            sending.connection.out.extend_from_slice(&bytes[from..end]);
-            let connection = sending.settle();
-            if connection.out.len() > before && !connection.dirty {
-                connection.dirty = true;
-                self.dirty.push(key);
-            }
-        } else {
-            refused.extend(run.iter().map(|sent| (*sent, Refusal::Epoch)));
         }
-        for (Sent { start, end, .. }, why) in refused.drain(..) {
-            self.refuse(index, dpid, epoch, why, &bytes[start..end], now);
+        let [.., Sent { end, .. }] = *run else { return };
+        sending.connection.out.extend_from_slice(&bytes[from..end]);
+        let connection = sending.settle();
+        if connection.out.len() > before && !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+        for Refused { sent: Sent { start, end, series, .. }, number, why } in refused.drain(..) {
+            let said = &bytes[start..end];
+            let of_series = number.and_then(|number| Series::read(said, series)?.quote(number));
+            self.refuse(index, dpid, epoch, why, of_series.as_deref().unwrap_or(said), now);
         }
         self.refused = refused;
     }
@@ -168,18 +197,97 @@ impl<'r> Sending<'r> {
             Allowed::Request(_) | Allowed::Experimenter => {}
         }
         if let Some(table) = adds {
-            self.adds_to(table);
+            self.adds_to(table, 1);
         }
-        Ok(Behind { table_miss: allowed == Allowed::FlowMod { sweeps: true }, count: counts })
+        let table_miss = allowed == Allowed::FlowMod { sweeps: true };
+        Ok(Behind { table_miss, adds: u32::from(counts) })
+    }
+
+    /// Checks a series, and appends of it what may go out.
+    fn series(&mut self, sent: &Sent, said: &mut [u8], refused: &mut Vec<Refused>) {
+        let read = Series::read(said, sent.series).map(|series| series.size_of_each());
+        let switch = self.connection.switch.as_ref();
+        let (flow_mod, version) = match (read, switch) {
+            (Some(flow_mod), Some(switch)) => (flow_mod, switch.version),
+            (None, _) => {
+                return refused.push(Refused { sent: *sent, number: None, why: Refusal::Shape });
+            }
+            (_, None) => {
+                return refused.push(Refused { sent: *sent, number: None, why: Refusal::NoSwitch });
+            }
+        };
+        // Which buffer it uses is said by its blanks.
+        let checked = self.link.rights.check(version, &mut said[..flow_mod], |_| true);
+        let mut refuse =
+            |number, why| refused.push(Refused { sent: *sent, number: Some(number), why });
+        match (checked, Series::read(said, sent.series)) {
+            (Ok(allowed), Some(series)) => {
+                let table = occupancy::adds(version, said).unwrap_or_default();
+                self.append(&series, allowed, table, refuse);
+                // Those that are refused are told as the app wrote them.
+                rewrite::own_words(version, &mut said[..flow_mod]);
+            }
+            (checked, _) => {
+                let why = checked.err().unwrap_or(Refusal::Shape);
+                (0..sent.series as usize).for_each(|number| refuse(number, why));
+            }
+        }
+    }
+
+    /// Appends those of a series that may go out, of which the flow-mod may.
+    fn append(
+        &mut self,
+        series: &Series<'_>,
+        allowed: Allowed,
+        table: u8,
+        mut refuse: impl FnMut(usize, Refusal),
+    ) {
+        let Self { connection, link, index, .. } = self;
+        let Connection { switch: Some(switch), session, asked, out, .. } = &mut **connection else {
+            return;
+        };
+        let (most, quota, each) = (link.policy.flows, link.policy.quota, series.size_of_each());
+        // How many go out, and how many the quota of flows keeps from it.
+        let (mut end, mut sent, mut kept) = (out.len(), 0, 0);
+        out.resize(end + series.len() * each, 0);
+        for (number, (blanks, xid)) in series.each().enumerate() {
+            let why_not = if !blanks.buffer_id.is_none_or(|buffer| switch.given.has(buffer, *index))
+            {
+                Some(Refusal::Buffer)
+            } else if series.fill(&blanks, session.next_xid(), &mut out[end..end + each]).is_err() {
+                Some(Refusal::Shape)
+            } else if Connection::would_be_full(end) {
+                Some(Refusal::Full)
+            } else if most != u32::MAX && !switch.occupancy.has_room(*index, most) {
+                Some(Refusal::Flows)
+            } else if !link.spent.spend(allowed, quota) {
+                Some(Refusal::Quota)
+            } else {
+                None
+            };
+            if let Some(why_not) = why_not {
+                kept += u32::from(why_not == Refusal::Flows);
+                refuse(number, why_not);
+                continue;
+            }
+            asked.sent(session.xid(), Sender { link: link.slot(), life: link.life, xid });
+            (end, sent) = (end + each, sent + 1);
+        }
+        out.truncate(end);
+        self.tally.flow_mods += u64::from(sent);
+        self.adds_to(table, sent);
+        if most != u32::MAX {
+            self.add(Behind { adds: sent + kept, ..Behind::default() });
+        }
     }
 
     #[inline]
-    fn adds_to(&mut self, table: u8) {
+    fn adds_to(&mut self, table: u8, adds: u32) {
         if table != self.tally.table {
             self.count();
             self.tally.table = table;
         }
-        self.tally.adds += 1;
+        self.tally.adds += adds;
     }
 
     /// Counts what went out.
@@ -200,8 +308,9 @@ impl<'r> Sending<'r> {
             let (version, xid) = (switch.version, connection.session.xid());
             table_miss(version, xid, &mut connection.out);
         }
-        if behind.count {
-            count_flows(connection, (*index, link.app), link.policy.flows, *now);
+        if behind.adds > 0 {
+            let counted = (link.policy.flows, behind.adds);
+            count_flows(connection, (*index, link.app), counted, *now);
         }
     }
 

@@ -4,6 +4,7 @@ use super::{FlowMod, NO_BUFFER};
 use crate::action::Action;
 use crate::instruction::Instructions;
 use crate::matching::Match;
+use crate::v1_0::matching::wildcard;
 use crate::write::put;
 use crate::{EncodeError, MacAddr, PortNo, Version, v1_0};
 
@@ -74,6 +75,66 @@ impl FlowModTemplate {
         Ok(Self(message))
     }
 
+    /// The template of which `message` is a flow-mod, whatever is in its blanks; `None` if it says anything
+    /// else in another place, is no flow-mod that adds, or none at all. What stands in the places that a
+    /// template leaves to who made it (priority, timeouts, cookie, flags) is not looked at.
+    pub fn of_message(message: &[u8]) -> Option<Self> {
+        let has = |at: usize, expected: &[u8]| {
+            message.get(at..).is_some_and(|rest| rest.starts_with(expected))
+        };
+        match message.first_chunk::<4>()? {
+            // OpenFlow 1.0.2 §5.2.3, §5.3.3: all wildcards but in-port, source and destination; OFPFC_ADD.
+            [1, 14, 0, 80] => {
+                let whole = message.try_into().ok()?;
+                let is = has(8, &V1_0_WILDCARDS) && has(56, &[0, 0]) && has(72, &[0, 0, 0, 8]);
+                is.then_some(Self(Message::V1_0(whole)))
+            }
+            // OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1: OFPFC_ADD; a match of three fields; the action applied.
+            [4, 14, 0, 104] => {
+                let whole = message.try_into().ok()?;
+                let is = has(25, &[0])
+                    && has(48, &[0, 1, 0, 32, 0x80, 0, 0, 4])
+                    && has(60, &[0x80, 0, 6, 6])
+                    && has(70, &[0x80, 0, 8, 6])
+                    && has(80, &[0, 4, 0, 24])
+                    && has(88, &[0, 0, 0, 16]);
+                is.then_some(Self(Message::V1_3(whole)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The flow-mod with empty blanks: the in-port and the output are port 1.
+    #[inline]
+    pub fn message(&self) -> &[u8] {
+        match &self.0 {
+            Message::V1_0(message) => message,
+            Message::V1_3(message) => message,
+        }
+    }
+
+    /// Whether it adds flows.
+    #[inline]
+    pub fn adds(&self) -> bool {
+        match &self.0 {
+            Message::V1_0(message) => message.get(56..58) == Some(&[0, 0]),
+            Message::V1_3(message) => message.get(25) == Some(&0),
+        }
+    }
+
+    /// Whether [`fill`](Self::fill) can fill these in, given room.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port.
+    #[inline]
+    pub fn can_say(&self, blanks: &Blanks) -> Result<(), EncodeError> {
+        if let Message::V1_0(_) = &self.0 {
+            v1_0::convert::port(blanks.in_port, "match.in_port")?;
+            v1_0::convert::port(blanks.output, "action.output.port")?;
+        }
+        Ok(())
+    }
+
     /// Encodes it with the blanks filled in; returns its size.
     ///
     /// # Errors
@@ -113,6 +174,10 @@ impl FlowModTemplate {
 
 /// Where every message has its transaction id.
 const XID: usize = 4;
+
+/// The wildcards of OpenFlow 1.0 (§5.2.3) but those of in-port, source and destination.
+const V1_0_WILDCARDS: [u8; 4] =
+    (wildcard::ALL & !(wildcard::IN_PORT | wildcard::DL_SRC | wildcard::DL_DST)).to_be_bytes();
 
 fn encode<const N: usize>(
     flow_mod: &FlowMod<'_>,
@@ -168,6 +233,60 @@ mod tests {
                 let no_room = EncodeError::NoRoom { need: size, size: size - 1 };
                 assert_eq!(template.fill(&blanks, 5, &mut filled[..size - 1]), Err(no_room));
             }
+        }
+    }
+
+    #[test]
+    fn template_is_known_by_its_message_and_by_no_other() {
+        let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
+        let add = add.flags(crate::FlowModFlags::SEND_FLOW_REM);
+        for version in [Version::V1_0, Version::V1_3] {
+            let template = FlowModTemplate::new(&add, version).unwrap();
+            let message = template.message();
+            let known = FlowModTemplate::of_message(message).expect("a template");
+            assert_eq!(known.message(), message);
+            let said = FlowMod::decode(message).unwrap();
+            // Whatever bit is changed: if it is still a template's, all that differs is not in the match's or
+            // the actions' kinds; and if it is one of the blanks', it is well-formed whatever they are.
+            let mut filled = [0; 128];
+            let all = Blanks {
+                in_port: PortNo(!1),
+                eth_dst: MacAddr([0xff; 6]),
+                eth_src: MacAddr([0xff; 6]),
+                buffer_id: Some(0),
+                output: PortNo(!1),
+            };
+            template.fill(&all, u32::MAX, &mut filled).unwrap();
+            let is_blank = |place: usize| filled[place] != message[place];
+            for place in 0..message.len() {
+                for bit in 0..8 {
+                    let mut other = message.to_vec();
+                    other[place] ^= 1 << bit;
+                    if FlowModTemplate::of_message(&other).is_none() {
+                        continue;
+                    }
+                    let decoded = FlowMod::decode(&other);
+                    assert!(decoded.is_ok() || !is_blank(place), "{place}");
+                    let Ok(decoded) = decoded else { continue };
+                    assert_eq!(decoded.command, said.command, "{place}");
+                    let fields = |flow_mod: &FlowMod<'_>| -> Vec<_> {
+                        flow_mod
+                            .match_
+                            .fields()
+                            .map(|field| std::mem::discriminant(&field))
+                            .collect()
+                    };
+                    assert_eq!(fields(&decoded), fields(&said), "{place}");
+                    assert_eq!(decoded.instructions.apply.iter().count(), 1, "{place}");
+                    assert!(decoded.instructions.apply.only_output(), "{place}");
+                }
+                assert!(FlowModTemplate::of_message(&message[..place]).is_none());
+            }
+            let longer = [message, &[0; 8]].concat();
+            assert!(FlowModTemplate::of_message(&longer).is_none());
+            let modify = FlowMod { command: crate::FlowModCommand::Modify, ..add.clone() };
+            let modify = FlowModTemplate::new(&modify, version).unwrap();
+            assert!(FlowModTemplate::of_message(modify.message()).is_none());
         }
     }
 

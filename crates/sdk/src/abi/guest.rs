@@ -8,11 +8,15 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use openflow::Blanks;
+
+use super::series::{BLANKS_SIZE, MAX_SERIES, Written};
 use super::{
     ABI, AnswerTable, AppTable, BatchTable, FAILED, HostTable, Level, MAX_BATCH, RECORD_HEAD,
     Record,
 };
 use crate::app::{App, Batch};
+use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
 use crate::services::{AskError, RequestId, Service};
@@ -49,16 +53,34 @@ struct Instance<A> {
 }
 
 /// The host's table, as an application sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Host {
     table: *const HostTable,
     /// The transaction id of the last message.
     xid: u32,
+    /// What is being written in the room that was reserved last, if that is a series.
+    series: Option<OpenSeries>,
+}
+
+/// Bytes that a message takes beyond its own, as `rosemary_app.h` says.
+const HEAD: usize = 24;
+
+/// A series of which more may come.
+#[derive(Debug)]
+struct OpenSeries {
+    /// Which template's, and to whom.
+    of: (u64, Switch),
+    /// Where the blanks of the next go: there is room for `left` more.
+    next: *mut Written,
+    left: usize,
+    count: u32,
+    /// Bytes of the flow-mod before the blanks.
+    flow_mod: usize,
 }
 
 impl Host {
     fn new(table: *const HostTable) -> Self {
-        Self { table, xid: 0 }
+        Self { table, xid: 0, series: None }
     }
 
     fn table(&self) -> &HostTable {
@@ -69,7 +91,7 @@ impl Host {
 
     /// The numbers on switches that are the application's.
     #[inline]
-    pub(crate) fn own(self) -> Own {
+    pub(crate) fn own(&self) -> Own {
         let table = self.table();
         Own {
             priorities: (table.lowest_priority, table.highest_priority),
@@ -97,7 +119,7 @@ impl Host {
 
     /// The transaction id of the last message sent; 0 before the first.
     #[inline]
-    pub(crate) fn last_xid(self) -> u32 {
+    pub(crate) fn last_xid(&self) -> u32 {
         self.xid
     }
 
@@ -110,6 +132,7 @@ impl Host {
     /// Room for a message, inside the ring; `None` if there is none now.
     #[inline]
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        self.end_series();
         let size = u32::try_from(size).ok()?;
         // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
         // thread: a `Network` exists no longer.
@@ -130,10 +153,68 @@ impl Host {
         unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
     }
 
+    /// Puts one more flow-mod into the series that is being written. `false` if that is another one's, or
+    /// full, or none is.
+    #[inline]
+    pub(crate) fn go_on(&mut self, of: (u64, Switch), blanks: &Blanks) -> bool {
+        let Some(series) = self.series.as_mut().filter(|series| series.left > 0 && series.of == of)
+        else {
+            return false;
+        };
+        // SAFETY: as `next` says; the room is ours until `end_series`, which every `reserve` and the
+        // batch's end begin with.
+        unsafe { series.next.write_unaligned(blanks.into()) };
+        series.next = series.next.wrapping_add(1);
+        series.left -= 1;
+        series.count += 1;
+        self.xid = self.xid.wrapping_add(1);
+        true
+    }
+
+    /// Begins a series with its flow-mod, in which the next transaction id is put. `false` if there is no room
+    /// for a long one now.
+    pub(crate) fn begin_series(&mut self, of: (u64, Switch), flow_mod: &[u8]) -> bool {
+        let xid = self.xid.wrapping_add(1);
+        let Some(room) = self.reserve(flow_mod.len() + MAX_SERIES * BLANKS_SIZE) else {
+            return false;
+        };
+        let (to, blanks) = room.split_at_mut(flow_mod.len());
+        to.copy_from_slice(flow_mod);
+        to[4..8].copy_from_slice(&xid.to_be_bytes());
+        let next = blanks.as_mut_ptr().cast();
+        let (left, flow_mod) = (MAX_SERIES, flow_mod.len());
+        self.series = Some(OpenSeries { of, next, left, count: 0, flow_mod });
+        true
+    }
+
+    /// Sends the series that is being written, if one is.
+    #[inline]
+    pub(crate) fn end_series(&mut self) {
+        if let Some(series) = self.series.take() {
+            self.commit_series(&series);
+        }
+    }
+
+    #[inline(never)]
+    fn commit_series(&mut self, series: &OpenSeries) {
+        let OpenSeries { of: (_, to), count, flow_mod, .. } = *series;
+        if count == 0 {
+            return;
+        }
+        let size = flow_mod + count as usize * BLANKS_SIZE;
+        let size = u32::try_from(size).expect("a series is short");
+        // SAFETY: as in `reserve`.
+        let sent =
+            unsafe { (self.table().commit_series)(self.table, to.dpid.0, to.epoch, size, count) };
+        assert!(sent == 0, "a host takes what it has made room for");
+    }
+
     /// Bytes of messages for which there is room.
     pub(crate) fn room(&self) -> usize {
         // SAFETY: as in `reserve`.
-        unsafe { (self.table().room)(self.table) as usize }
+        let room = unsafe { (self.table().room)(self.table) as usize };
+        let taken = |series: &OpenSeries| HEAD + series.flow_mod + MAX_SERIES * BLANKS_SIZE;
+        room.saturating_sub(self.series.as_ref().map_or(0, taken))
     }
 
     /// Keeps a record of the batch from the applications behind.
@@ -216,7 +297,7 @@ impl<'a> Records<'a> {
 }
 
 /// Tells the operator why the application ends.
-fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
+fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
     let why = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -227,6 +308,11 @@ fn report(host: Host, what: &str, panic: &(dyn Any + Send)) {
 
 unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
     let host = Host::new(host);
+    let (abi, size) = (host.table().abi, host.table().size);
+    if abi != ABI || (size as usize) < size_of::<HostTable>() {
+        host.log(Level::Error, "it is built for a newer Rosemary; build it with this one's SDK");
+        return std::ptr::null_mut();
+    }
     let created = catch_unwind(|| {
         let mut app = A::create();
         let configured = host.config().and_then(|config| app.configure(config));
@@ -235,7 +321,7 @@ unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
     match created {
         Ok(Ok(app)) => return Box::into_raw(Box::new(Instance { app, host })).cast(),
         Ok(Err(why)) => host.log(Level::Error, &format!("its configuration: {why}")),
-        Err(panic) => report(host, "create", &*panic),
+        Err(panic) => report(&host, "create", &*panic),
     }
     std::ptr::null_mut()
 }
@@ -254,10 +340,13 @@ unsafe extern "C" fn on_batch<A: App>(
     // SAFETY: the ABI's contract: the batch is as it says during this call.
     let records = unsafe { Records::of(batch) };
     let Instance { app, host } = instance;
-    let mut network = Network::new(host, batch.now_ns);
+    host.series = None; // a call that panicked may have left one, whose room is no longer
     let called = catch_unwind(AssertUnwindSafe(|| {
+        let mut network = Network::new(host, batch.now_ns);
         let handled = app.on_batch(&Batch::new(records), &mut network);
-        (handled, network.wake_at_ns())
+        let wake_at_ns = network.wake_at_ns();
+        host.end_series();
+        (handled, wake_at_ns)
     }));
     match called {
         Ok((handled, wake_at_ns)) => {
@@ -266,7 +355,7 @@ unsafe extern "C" fn on_batch<A: App>(
             0
         }
         Err(panic) => {
-            report(*host, "on_batch", &*panic);
+            report(host, "on_batch", &*panic);
             FAILED
         }
     }
@@ -275,8 +364,8 @@ unsafe extern "C" fn on_batch<A: App>(
 unsafe extern "C" fn destroy<A: App>(app: *mut c_void) {
     // SAFETY: the ABI's contract: called once, with what `create` returned.
     let instance = unsafe { Box::from_raw(app.cast::<Instance<A>>()) };
-    let host = instance.host;
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(instance))) {
-        report(host, "destroy", &*panic);
+    let Instance { app, host } = *instance;
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(app))) {
+        report(&host, "destroy", &*panic);
     }
 }

@@ -25,8 +25,9 @@ pub use super::gathered::Gathered;
 pub trait Host: 'static {
     /// Room for a message of up to `size` bytes; `None` if there is none now.
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]>;
-    /// Makes the first `size` bytes of that room a message. `false` if there was no such room.
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool;
+    /// Makes the first `size` bytes of that room a message, or a [`Series`](super::series::Series) of so many
+    /// if `series` is not 0. `false` if there was no such room.
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool;
     /// Bytes of messages for which there is room.
     fn room(&self) -> usize;
     /// The priorities, on the switch, that flows of the application may have.
@@ -211,6 +212,7 @@ impl<H: Host> HostedApp<H> {
                 reserved2: 0,
                 ask: ask::<H>,
                 take: take::<H>,
+                commit_series: commit_series::<H>,
             },
             config,
             inner: UnsafeCell::new(Inner {
@@ -390,7 +392,21 @@ unsafe extern "C" fn commit<H: Host>(
 ) -> i32 {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
-    if inner.host.commit(dpid, epoch, size as usize) { 0 } else { -1 }
+    if inner.host.commit(dpid, epoch, size as usize, 0) { 0 } else { -1 }
+}
+
+unsafe extern "C" fn commit_series<H: Host>(
+    host: *const HostTable,
+    dpid: u64,
+    epoch: u32,
+    size: u32,
+    count: u32,
+) -> i32 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    // None of a series is no message either.
+    let sent = count > 0 && inner.host.commit(dpid, epoch, size as usize, count);
+    if sent { 0 } else { -1 }
 }
 
 unsafe extern "C" fn room<H: Host>(host: *const HostTable) -> u32 {

@@ -26,6 +26,7 @@ mod gathered;
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
+pub mod series;
 
 use std::ffi::{c_char, c_void};
 
@@ -313,6 +314,13 @@ pub struct HostTable {
         size: u32,
     ) -> i64,
     pub take: unsafe extern "C" fn(host: *const HostTable, request: u64) -> i32,
+    pub commit_series: unsafe extern "C" fn(
+        host: *const HostTable,
+        dpid: u64,
+        epoch: u32,
+        size: u32,
+        count: u32,
+    ) -> i32,
 }
 
 /// What an application is called with.

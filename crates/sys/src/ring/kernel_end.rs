@@ -49,7 +49,9 @@ pub enum Down<'o> {
         epoch: u32,
         /// Which datapath.
         dpid: u64,
-        /// Raw OpenFlow, not looked at yet.
+        /// What goes with the message, of which the ring knows nothing; 0 with most.
+        number: u32,
+        /// What is to be sent, not looked at yet.
         message: &'o [u8],
     },
     /// Do not show the record with this number, counted from the oldest not done, to apps behind.
@@ -209,11 +211,13 @@ impl KernelEnd {
                 SEND => {
                     check(SEND_HEAD, most.min(self.capacity / 2))?;
                     self.next += u64::from(first.size.next_multiple_of(8));
-                    let epoch = low_half(self.down.load(start + 1));
+                    let word = self.down.load(start + 1);
+                    let (epoch, number) = (low_half(word), low_half(word >> 32));
                     let dpid = self.down.load(start + 2);
                     let before = out.len();
                     self.copy_down(start + 3, first.size as usize - SEND_HEAD, out);
-                    return Ok(Some(Down::Send { epoch, dpid, message: &out[before..] }));
+                    let message = &out[before..];
+                    return Ok(Some(Down::Send { epoch, dpid, number, message }));
                 }
                 STOP | DONE => {
                     check(VERDICT, to_u32(VERDICT).min(most))?;

@@ -47,7 +47,8 @@ pub const DEFAULT_CAPACITY: u32 = 256 * 1024;
 /// Most records in a batch, so that the verdicts on a batch always find room.
 pub const MAX_BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Bytes before the message in a `Send` record: the first word, epoch, four spare bytes, dpid.
+/// Bytes before the message in a `Send` record: the first word, epoch, the number that goes with the
+/// message, dpid.
 pub const SEND_HEAD: usize = 24;
 
 /// Kind of a record that only fills the ring's end.

@@ -105,8 +105,8 @@ impl Kernel {
     /// Takes one thing that the zone said; whether there was one.
     fn take(&mut self) -> bool {
         match self.end.take(&mut self.out).expect("an honest zone") {
-            Some(Down::Send { epoch, dpid, message }) => {
-                assert_eq!((epoch, message), (7, &(!dpid).to_ne_bytes()[..]));
+            Some(Down::Send { epoch, dpid, number, message }) => {
+                assert_eq!((epoch, number, message), (7, 0, &(!dpid).to_ne_bytes()[..]));
                 self.sent.push(dpid);
             }
             Some(Down::Stop(_)) => self.stops += 1,

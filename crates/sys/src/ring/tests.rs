@@ -80,7 +80,7 @@ fn messages_verdicts_and_consumption_become_visible_in_one_store() {
     assert_eq!(kernel.take(&mut out), Ok(None), "nothing of a batch that is not closed");
 
     zone.messages.done(&mut zone.records, 2);
-    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"flow-mod" };
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, number: 0, message: b"flow-mod" };
     assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
     assert_eq!(kernel.take(&mut out), Ok(Some(Down::Stop(1))));
     assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(2))));
@@ -98,7 +98,7 @@ fn batch_that_is_rolled_back_leaves_nothing() {
     assert!(send(&mut zone, b"meant"));
     zone.messages.done(&mut zone.records, 0);
     let mut out = Vec::new();
-    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"meant" };
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, number: 0, message: b"meant" };
     assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
     assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(0))));
     assert_eq!(kernel.take(&mut out), Ok(None));
@@ -210,7 +210,7 @@ fn verdict_between_reserve_and_commit_is_lost_as_little_as_the_message() {
     assert!(!zone.messages.commit(0xd1d, 3, 8), "room of a batch that is closed");
 
     let mut out = Vec::new();
-    let sent = Down::Send { epoch: 3, dpid: 0xd1d, message: b"flow-mod" };
+    let sent = Down::Send { epoch: 3, dpid: 0xd1d, number: 0, message: b"flow-mod" };
     assert_eq!(kernel.take(&mut out), Ok(Some(sent)));
     assert_eq!(kernel.take(&mut out), Ok(Some(Down::Stop(2))));
     assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(3))));

@@ -187,12 +187,17 @@ impl DownWriter {
     /// Makes the first `size` bytes of the room into a message for a switch; it goes out with
     /// the next [`done`](Self::done). `false` if no such room was handed out.
     pub fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
+        self.commit_with(dpid, epoch, size, 0)
+    }
+
+    /// The same with a number that goes with the message; see [`Down::Send`](super::Down::Send).
+    pub fn commit_with(&mut self, dpid: u64, epoch: u32, size: usize, number: u32) -> bool {
         let Some((at, _)) = self.reserved.take().filter(|(_, room)| size <= *room) else {
             return false;
         };
         let record = SEND_HEAD + size;
         self.store(at, First { size: to_u32(record), kind: SEND }.word());
-        self.store(at + 8, u64::from(epoch));
+        self.store(at + 8, u64::from(epoch) | u64::from(number) << 32);
         self.store(at + 16, dpid);
         self.written = at + record.next_multiple_of(WORD) as u64;
         true

@@ -178,10 +178,17 @@ impl Session {
     }
 
     /// A transaction id that this session has not used for a while.
+    #[inline]
     pub fn xid(&mut self) -> u32 {
         let xid = self.next_xid;
         self.next_xid = self.next_xid.wrapping_add(1);
         xid
+    }
+
+    /// That of the next message, which it is only with a call of [`xid`](Self::xid).
+    #[inline]
+    pub fn next_xid(&self) -> u32 {
+        self.next_xid
     }
 
     /// Takes in one whole message; what we have to say is appended to `out`.

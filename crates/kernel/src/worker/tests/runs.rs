@@ -1,6 +1,10 @@
 //! Messages that an app sends together, some of which must not go out.
 
-use openflow::{FlowMod, GroupKind, GroupMod, GroupModCommand, Match};
+use openflow::{
+    Blanks, FlowMod, FlowModTemplate, GroupKind, GroupMod, GroupModCommand, MacAddr, Match,
+};
+use sdk::Refusal;
+use sdk::abi::series::{BLANKS_SIZE, MAX_SERIES};
 
 use super::*;
 
@@ -56,26 +60,201 @@ fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
     if room.done(records, 1) {
         bell.ring();
     }
-    for (mut sent, _) in messages().into_iter().filter(|(_, passes)| *passes) {
-        let mut told = fakes[0].told.recv_timeout(PATIENCE).unwrap();
-        told[4..8].copy_from_slice(&sent[4..8]); // transaction ids are the kernel's
-        if sent[1] == 14 {
-            sent[8..10].copy_from_slice(&APP.0.to_be_bytes()); // and so is the cookie's top
-        }
-        assert_eq!(told, sent);
+    for (sent, _) in messages().into_iter().filter(|(_, passes)| *passes) {
+        is_told(&fakes[0], sent);
     }
-    let mut refused = Vec::new();
-    wait_for("all refusals came", || {
-        let ends = &mut zone.ends[0].0;
-        let batch = ends.records.batch(MAX_BATCH).unwrap();
-        let count = batch.len();
-        refused.extend(batch.iter().map(|record| record[RECORD_HEAD..].to_vec()));
-        ends.messages.done(&mut ends.records, count);
-        (refused.len() == 5).then_some(())
-    });
     let expected = messages().into_iter().filter(|(_, passes)| !passes);
     let expected: Vec<_> =
         expected.map(|(message, _)| message[..message.len().min(64)].to_vec()).collect();
+    let refused: Vec<_> = refusals(&mut zone, 5).into_iter().map(|(_, message)| message).collect();
     assert_eq!(refused, expected, "as the app wrote them");
+    bench.stop();
+}
+
+/// Checks that the next thing that a switch is told is what an app sent; the transaction id that it got.
+fn is_told(fake: &Fake, mut sent: Vec<u8>) -> u32 {
+    let told = fake.told.recv_timeout(PATIENCE).unwrap();
+    sent[4..8].copy_from_slice(&told[4..8]); // transaction ids are the kernel's
+    if sent[1] == 14 {
+        sent[8..10].copy_from_slice(&APP.0.to_be_bytes()); // and so is the cookie's top
+    }
+    assert_eq!(told, sent);
+    u32::from_be_bytes(*told[4..].first_chunk().unwrap())
+}
+
+/// The next refusal that an app is told of by a ring, if there is one: why, and the message's beginning.
+fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
+    let ends = &mut zone.ends[ring].0;
+    loop {
+        let batch = ends.records.batch(1).unwrap();
+        let record = batch.iter().next()?;
+        let kind = u16::from_le_bytes([record[4], record[5]]);
+        let told = (record[40], record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, 1);
+        if kind == RecordKind::Refused as u16 {
+            return Some(told);
+        }
+    }
+}
+
+/// The next so many.
+fn refusals(zone: &mut Zone, count: usize) -> Vec<(u8, Vec<u8>)> {
+    (0..count).map(|_| wait_for("a refusal came", || refused(zone, 0))).collect()
+}
+
+fn blanks(number: u8, buffer_id: Option<u32>) -> Blanks {
+    Blanks {
+        in_port: PortNo(number.into()),
+        eth_dst: MacAddr([2, 0, 0, 0, 0, number]),
+        eth_src: MacAddr([2, 0, 0, 0, 1, number]),
+        buffer_id,
+        output: PortNo(9),
+    }
+}
+
+/// As an app writes them.
+fn written(blanks: &Blanks) -> [u8; BLANKS_SIZE] {
+    let numbers = [blanks.in_port.0, blanks.output.0, blanks.buffer_id.unwrap_or(u32::MAX)];
+    let mut bytes = numbers.map(u32::to_le_bytes).concat();
+    bytes.extend(blanks.eth_dst.0.iter().chain(&blanks.eth_src.0));
+    bytes.try_into().unwrap()
+}
+
+/// A series whose first transaction id is 50.
+fn series(add: &FlowMod<'_>, all: &[Blanks]) -> Vec<u8> {
+    let template = FlowModTemplate::new(add, OF).unwrap();
+    let mut said = template.message().to_vec();
+    said[4..8].copy_from_slice(&50_u32.to_be_bytes());
+    said.extend(all.iter().flat_map(written));
+    said
+}
+
+/// What the flow-mod of a series is alone.
+fn alone(add: &FlowMod<'_>, blanks: &Blanks, xid: u32) -> Vec<u8> {
+    let mut message = vec![0; 128];
+    let template = FlowModTemplate::new(add, OF).unwrap();
+    let size = template.fill(blanks, xid, &mut message).unwrap();
+    message.truncate(size);
+    message
+}
+
+#[test]
+fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
+    let mut bench = Bench::new(1);
+    let mut fakes = bench.connect([1]);
+    let mut zone = bench.attach();
+    zone.snapshot();
+    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    fakes[0].packet(9);
+    let at = wait_for("the packet came", || zone.peek(0).first().copied());
+    let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
+    let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
+    let packet_out = |xid| {
+        let mut message = Vec::new();
+        let out = PacketOut::new(PortNo(1), &[], &[]);
+        append(&mut message, |room| out.encode(OF, xid, room)).unwrap();
+        message
+    };
+    let whole = series(&add, &all);
+    let many = series(&add, &[blanks(1, None); MAX_SERIES + 1]);
+    let (now, past) = (at.epoch, at.epoch + 1);
+    let said = [
+        (packet_out(1), 0),
+        (whole.clone(), 3),
+        (packet_out(2), 0),
+        (series(&foreign, &all[..2]), 2),
+        (whole.clone(), 2),
+        (whole.clone(), u32::MAX),
+        (many.clone(), u32::try_from(MAX_SERIES).unwrap() + 1),
+        (packet_out(3), 7),
+        (whole[..8].to_vec(), 1),
+        (series(&add, &all[2..]), 1),
+    ];
+    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
+    for (message, count) in &said {
+        room.reserve(message.len()).unwrap().copy_from_slice(message);
+        assert!(room.commit_with(1, now, message.len(), *count));
+    }
+    room.reserve(whole.len()).unwrap().copy_from_slice(&whole);
+    assert!(room.commit_with(1, past, whole.len(), 3));
+    if room.done(records, 1) {
+        bell.ring();
+    }
+    let expected = [
+        packet_out(1),
+        alone(&add, &all[0], 0),
+        alone(&add, &all[2], 0),
+        packet_out(2),
+        alone(&add, &all[2], 0),
+    ];
+    let mut xids = Vec::new();
+    for sent in expected {
+        xids.push(is_told(&fakes[0], sent));
+    }
+    assert!(xids.is_sorted_by(|a, b| a < b), "{xids:?}");
+    let beginning = |message: Vec<u8>| message[..message.len().min(64)].to_vec();
+    let shape = Refusal::Shape as u8;
+    let expected = [
+        (Refusal::Buffer as u8, beginning(alone(&add, &all[1], 51))),
+        (Refusal::Cookie as u8, beginning(alone(&foreign, &all[0], 50))),
+        (Refusal::Cookie as u8, beginning(alone(&foreign, &all[1], 51))),
+        (shape, beginning(whole.clone())),
+        (shape, beginning(whole.clone())),
+        (shape, beginning(many)),
+        (shape, packet_out(3)),
+        (shape, whole[..8].to_vec()),
+        (Refusal::Epoch as u8, beginning(alone(&add, &all[0], 50))),
+        (Refusal::Epoch as u8, beginning(alone(&add, &all[1], 51))),
+        (Refusal::Epoch as u8, beginning(alone(&add, &all[2], 52))),
+    ];
+    assert_eq!(refusals(&mut zone, expected.len()), expected, "as the app wrote them");
+    // An error about one of them finds it.
+    let quote = [&[4, 14, 0, 104][..], &xids[2].to_be_bytes()].concat();
+    let error = [&[4, 1, 0, 20][..], &xids[2].to_be_bytes(), &[0, 5, 0, 1], &quote].concat();
+    fakes[0].socket.write_all(&error).unwrap();
+    let told = wait_for("the error came", || {
+        let ends = &mut zone.ends[0].0;
+        let batch = ends.records.batch(MAX_BATCH).unwrap();
+        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
+        told
+    });
+    assert_eq!(told[4..8], 52_u32.to_be_bytes(), "the app's own transaction id");
+    bench.stop();
+}
+
+#[test]
+fn series_for_a_switch_of_another_worker_goes_there() {
+    let mut bench = Bench::new(2);
+    let mut fakes = bench.connect([1, 2]);
+    let mut zone = bench.attach();
+    zone.snapshot();
+    fakes[0].packet(9);
+    fakes[1].packet(9);
+    let seen = [0, 1].map(|ring| wait_for("each came", || zone.peek(ring).first().copied()));
+    assert_ne!(seen[0].dpid, seen[1].dpid, "each worker has one");
+    let other = fakes.iter().find(|fake| fake.dpid == seen[1].dpid).unwrap();
+    while other.told.try_recv().is_ok() {} // the handshake
+    let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
+    let whole = series(&add, &all);
+    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
+    for count in [3, 2] {
+        room.reserve(whole.len()).unwrap().copy_from_slice(&whole);
+        assert!(room.commit_with(seen[1].dpid, seen[1].epoch, whole.len(), count));
+    }
+    if room.done(records, 1) {
+        bell.ring();
+    }
+    for blanks in [&all[0], &all[2]] {
+        is_told(other, alone(&add, blanks, 0));
+    }
+    let beginning = |message: &[u8]| message[..64].to_vec();
+    // Each of the two workers tells what it refuses.
+    let shape = wait_for("it is none", || refused(&mut zone, 0));
+    assert_eq!(shape, (Refusal::Shape as u8, beginning(&whole)));
+    let buffer = wait_for("it was not given", || refused(&mut zone, 1));
+    assert_eq!(buffer, (Refusal::Buffer as u8, beginning(&alone(&add, &all[1], 51))));
     bench.stop();
 }
