@@ -38,15 +38,16 @@ const ROOM: usize = 256 * 1024;
 struct Messages {
     bytes: Vec<u8>,
     used: usize,
-    sent: Vec<(u64, u32, usize)>,
+    /// To whom, where in `bytes`, and how many.
+    sent: Vec<(u64, u32, usize, u32)>,
 }
 
 impl Host for Messages {
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + size)
     }
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
-        self.sent.push((dpid, epoch, self.used));
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
+        self.sent.push((dpid, epoch, self.used, series.max(1)));
         self.used += size;
         self.used <= self.bytes.len()
     }
@@ -184,14 +185,12 @@ fn learned(object: &Path, packets: &mut Packets) -> HostedApp<Messages> {
 }
 
 /// Calls the app with a batch; how many messages it sent.
-fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> usize {
+fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> u32 {
     let answer = app.on_batch(1, &packets.records()).expect("it goes on");
     assert_eq!(answer.handled, MAX_BATCH);
     let host = app.host();
     host.used = 0;
-    let sent = host.sent.len();
-    host.sent.clear();
-    sent
+    host.sent.drain(..).map(|(.., messages)| messages).sum()
 }
 
 /// The time of `count` packet-ins, measured in whole batches.
@@ -219,7 +218,8 @@ fn packet_ins(c: &mut Criterion<ThreadTime>) {
                     group.bench_function(object.display().to_string(), |bencher| {
                         let mut packets = Packets::new(version, is_buffered, switches, macs);
                         let mut app = learned(&object, &mut packets);
-                        let expected = if is_buffered { MAX_BATCH } else { 2 * MAX_BATCH };
+                        let batch = u32::try_from(MAX_BATCH).expect("a small number");
+                        let expected = if is_buffered { batch } else { 2 * batch };
                         bencher.iter_custom(|count| {
                             time(count, || {
                                 packets.make_random();

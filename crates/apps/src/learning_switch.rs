@@ -12,14 +12,12 @@ mod hosts;
 #[path = "learning_switch/switches.rs"]
 mod switches;
 
-use std::rc::Rc;
-
 use rosemary_sdk::{
     Action, App, Batch, Blanks, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port,
     PortChange, PortNo, SendError, Switch, Template, export_app,
 };
 
-use self::hosts::{Hash, Hosts, Secret};
+use self::hosts::{Host, Hosts, Secret};
 use self::switches::Switches;
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
@@ -32,7 +30,7 @@ const PRIORITY: u16 = 1;
 #[derive(Debug)]
 struct LearningSwitch {
     switches: Switches,
-    secret: Rc<Secret>,
+    secret: Secret,
     /// The flow for a pair; made with the first.
     pair: Option<Template>,
     /// Of each event of the batch in hand.
@@ -43,9 +41,8 @@ struct LearningSwitch {
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
     dpid: Dpid,
-    /// The hashes of its destination and source.
-    dst: Hash,
-    src: Hash,
+    dst: Host,
+    src: Host,
 }
 
 impl App for LearningSwitch {
@@ -60,7 +57,7 @@ impl App for LearningSwitch {
             let addresses = packet_in.and_then(|packet_in| packet_in.addresses());
             let dpid = packet_in.map_or(Dpid(0), |packet_in| packet_in.switch.dpid);
             let [dst, src] = addresses.map_or_else(Default::default, |(dst, src)| {
-                [dst, src].map(|address| self.secret.hash(address))
+                [dst, src].map(|address| self.secret.host(address))
             });
             self.ahead.push(Ahead { dpid, dst, src });
         }
@@ -88,13 +85,44 @@ impl App for LearningSwitch {
                 Ok(())
             }
             Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
-            Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
+            Event::PacketIn(packet_in) => return self.on_packet_in(packet_in, network),
             _ => Ok(()),
         };
-        if let Err(error) = result {
-            network.warn(&format!("could not answer: {error}"));
-        }
+        result.unwrap_or_else(|error| tell(&error, network));
     }
+
+    #[inline]
+    fn on_packet_in(&mut self, packet_in: PacketIn<'_>, network: &mut Network<'_>) {
+        self.on_packet(&packet_in, network).unwrap_or_else(|error| tell(&error, network));
+    }
+}
+
+// What is seldom is apart, so that the rest needs few registers.
+
+/// Deletes the flows towards a host that moved: they lead to where it was.
+#[cold]
+fn forget(eth_dst: MacAddr, switch: Switch, network: &mut Network<'_>) -> Result<(), SendError> {
+    network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_dst)))
+}
+
+#[cold]
+fn flow_for_a_pair(network: &Network<'_>) -> Result<Template, SendError> {
+    let flow = FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT);
+    network.template(&flow)
+}
+
+#[inline(never)]
+fn send_on(
+    packet_in: &PacketIn<'_>,
+    output: PortNo,
+    network: &mut Network<'_>,
+) -> Result<(), SendError> {
+    network.packet_out_for(packet_in, &[Action::output(output)])
+}
+
+#[cold]
+fn tell(error: &SendError, network: &Network<'_>) {
+    network.warn(&format!("could not answer: {error}"));
 }
 
 impl LearningSwitch {
@@ -104,37 +132,33 @@ impl LearningSwitch {
         network: &mut Network<'_>,
     ) -> Result<(), SendError> {
         let Some((eth_dst, eth_src)) = packet_in.addresses() else { return Ok(()) };
-        if stays_on_its_link(eth_dst) {
+        let Ahead { dst, src, .. } = self.ahead[network.handling()];
+        if dst.stays_on_its_link() {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-        let Ahead { dst, src, .. } = self.ahead[network.handling()];
-        debug_assert_eq!(src, self.secret.hash(eth_src), "it was looked ahead");
-        let new = || Hosts::new(Rc::clone(&self.secret));
-        let hosts = self.switches.get_or_insert(switch.dpid, new);
-        if !is_group(eth_src) && hosts.learn(eth_src, src, in_port).is_some() {
-            // It moved: flows towards it lead to where it was.
-            network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
+        debug_assert_eq!(src, self.secret.host(eth_src), "it was looked ahead");
+        let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
+        if !src.is_group() && hosts.learn(src, in_port).is_some() {
+            forget(eth_src, switch, network)?;
         }
-        let known = if is_group(eth_dst) { None } else { hosts.port_of(eth_dst, dst) };
+        let known = if dst.is_group() { None } else { hosts.port_of(dst) };
         match known {
             Some(port) if port == in_port => Ok(()), // it has heard it already
-            Some(port) => {
+            Some(output) => {
                 let pair = match &mut self.pair {
                     Some(pair) => pair,
-                    none => none.insert(network.template(
-                        &FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT),
-                    )?),
+                    none => none.insert(flow_for_a_pair(network)?),
                 };
                 let buffer_id = packet_in.buffer_id;
-                let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output: port };
+                let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
                 network.flow_mod_from(switch, pair, &blanks)?;
-                if packet_in.buffer_id.is_some() {
+                if buffer_id.is_some() {
                     return Ok(()); // the switch sends its copy through the new flow
                 }
-                network.packet_out_for(packet_in, &[Action::output(port)])
+                send_on(packet_in, output, network)
             }
-            None => network.packet_out_for(packet_in, &[Action::output(PortNo::FLOOD)]),
+            None => send_on(packet_in, PortNo::FLOOD, network),
         }
     }
 
@@ -152,17 +176,6 @@ impl LearningSwitch {
         hosts.forget(port.port_no);
         network.flow_mod(switch, &FlowMod::delete(Match::new()).out_port(port.port_no))
     }
-}
-
-/// Whether an address names many hosts (IEEE 802-2014 §8.2.2): never a source.
-fn is_group(address: MacAddr) -> bool {
-    address.0[0] & 1 == 1
-}
-
-/// Whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning
-/// tree, pause frames.
-fn stays_on_its_link(address: MacAddr) -> bool {
-    matches!(address.0, [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f])
 }
 
 export_app!(LearningSwitch, name = "learning-switch");

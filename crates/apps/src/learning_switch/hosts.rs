@@ -19,12 +19,11 @@
 //! The lines double until there are [`MOST_LINES`]. Then a host that is new takes the place of
 //! one that has not spoken since its line was last searched for such (CLOCK).
 //!
-//! The hash is simple tabulation ([`Secret`]; Pătraşcu and Thorup, "The power of simple tabulation
-//! hashing", STOC 2011): whatever addresses are chosen by who does not know the secret, the lines fill
-//! as with random ones.
+//! The hash is two folded multiplications by secret numbers ([`Secret`]). No way is known to choose addresses that
+//! crowd a few lines without knowing the numbers; if somebody finds one, a host is looked for in [`NEAR`]
+//! lines, no more.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::rc::Rc;
 
 use rosemary_sdk::{MacAddr, PortNo};
 
@@ -58,13 +57,13 @@ const EACH: u64 = 0x0101_0101_0101_0101;
 impl Line {
     /// Where in it a host is.
     #[inline]
-    fn way_of(&self, host: MacAddr, hash: Hash) -> Option<usize> {
-        let differs = self.tags ^ (EACH * u64::from(hash.tag()));
+    fn way_of(&self, host: Host) -> Option<usize> {
+        let differs = self.tags ^ (EACH * u64::from(host.tag()));
         // The highest bit of each byte that is zero, and of some above one that is (Hacker's Delight §6-1).
         let mut found = differs.wrapping_sub(EACH) & !differs & EACH << 7;
         while found != 0 {
             let way = found.trailing_zeros() as usize / 8;
-            if self.entries.get(way).is_some_and(|entry| entry >> ADDRESS_SHIFT == bits(host)) {
+            if self.entries.get(way).is_some_and(|entry| entry >> ADDRESS_SHIFT == host.address) {
                 return Some(way);
             }
             found &= found - 1;
@@ -88,39 +87,71 @@ impl Line {
     }
 }
 
-/// The hash of an address, by which it is found.
+/// A host, and by what it is found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Hash(u32);
+pub(crate) struct Host {
+    /// Its address, 48 bits.
+    address: u64,
+    hash: u32,
+}
 
-impl Hash {
+impl Host {
+    /// Whether the address names many hosts (IEEE 802-2014 §8.2.2): never a source.
+    #[inline]
+    pub(crate) fn is_group(self) -> bool {
+        self.address >> 40 & 1 == 1
+    }
+
+    /// Whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning
+    /// tree, pause frames.
+    #[inline]
+    pub(crate) fn stays_on_its_link(self) -> bool {
+        self.address >> 4 == 0x0180_c200_0000 >> 4
+    }
+
     #[inline]
     fn tag(self) -> u8 {
-        let [highest, ..] = self.0.to_be_bytes();
+        let [highest, ..] = self.hash.to_be_bytes();
         highest | 0x80
     }
 }
 
-/// A random number for each value of each byte of an address: 6 KiB, for all switches.
-#[derive(Debug)]
-pub(crate) struct Secret([[u32; 256]; 6]);
+/// Random numbers that nobody outside knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Secret([u64; 3]);
 
 impl Secret {
     /// One that nobody knows.
-    pub(crate) fn new() -> Rc<Self> {
+    pub(crate) fn new() -> Self {
         let random = RandomState::new();
-        let number = |byte, value| {
-            let [a, b, c, d, ..] = random.hash_one((byte, value)).to_ne_bytes();
-            u32::from_ne_bytes([a, b, c, d])
-        };
-        Rc::new(Self(std::array::from_fn(|byte| std::array::from_fn(|value| number(byte, value)))))
+        let [before, first, second] = std::array::from_fn(|place| random.hash_one(place));
+        Self([before, first | 1, second | 1])
     }
 
-    /// The hash of an address.
+    /// The host with an address.
     #[inline]
-    pub(crate) fn hash(&self, host: MacAddr) -> Hash {
-        let numbers = self.0.iter().zip(host.0).map(|(numbers, byte)| numbers[usize::from(byte)]);
-        Hash(numbers.fold(0, |hash, number| hash ^ number))
+    pub(crate) fn host(self, address: MacAddr) -> Host {
+        let [a, b, rest @ ..] = address.0;
+        let address =
+            u64::from(u16::from_be_bytes([a, b])) << 32 | u64::from(u32::from_be_bytes(rest));
+        self.host_at(address)
     }
+
+    #[inline]
+    fn host_at(self, address: u64) -> Host {
+        let Self([before, first, second]) = self;
+        #[expect(clippy::cast_possible_truncation, reason = "any of its bits will do")]
+        let hash = fold(fold(address ^ before, first), second) as u32;
+        Host { address, hash }
+    }
+}
+
+/// The halves of a product, one upon the other: each bit of it depends on nearly all of both.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half")]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
 }
 
 /// See the module's description.
@@ -128,24 +159,24 @@ impl Secret {
 pub(crate) struct Hosts {
     /// A power of two of them, and those behind the last.
     lines: Vec<Line>,
-    secret: Rc<Secret>,
+    secret: Secret,
     /// An entry's place counts from 1.
     ports: Vec<PortNo>,
 }
 
 impl Hosts {
     /// An empty table.
-    pub(crate) fn new(secret: Rc<Secret>) -> Self {
+    pub(crate) fn new(secret: Secret) -> Self {
         Self { lines: vec![Line::default(); LEAST_LINES + NEAR - 1], secret, ports: Vec::new() }
     }
 
     /// Remembers a host; the port that it was behind before, if that was another.
     #[inline]
-    pub(crate) fn learn(&mut self, host: MacAddr, hash: Hash, port: PortNo) -> Option<PortNo> {
+    pub(crate) fn learn(&mut self, host: Host, port: PortNo) -> Option<PortNo> {
         let place = self.place_of(port)?;
-        let entry = bits(host) << ADDRESS_SHIFT | RECENT | place;
-        let Some((line, way)) = self.find(host, hash) else {
-            self.insert(hash, entry);
+        let entry = host.address << ADDRESS_SHIFT | RECENT | place;
+        let Some((line, way)) = self.find(host) else {
+            self.insert(host, entry);
             return None;
         };
         let known = &mut self.lines[line].entries[way];
@@ -158,33 +189,33 @@ impl Hosts {
 
     /// The port that a host is behind.
     #[inline]
-    pub(crate) fn port_of(&self, host: MacAddr, hash: Hash) -> Option<PortNo> {
-        let (line, way) = self.find(host, hash)?;
+    pub(crate) fn port_of(&self, host: Host) -> Option<PortNo> {
+        let (line, way) = self.find(host)?;
         Some(self.port(self.lines[line].entries[way]))
     }
 
     /// In which line a host is, and where in it.
     #[inline]
-    fn find(&self, host: MacAddr, hash: Hash) -> Option<(usize, usize)> {
-        let first = self.line_of(hash);
+    fn find(&self, host: Host) -> Option<(usize, usize)> {
+        let first = self.line_of(host);
         // Nearly all are in their own.
-        match self.lines[first].way_of(host, hash) {
+        match self.lines[first].way_of(host) {
             Some(way) => Some((first, way)),
-            None => self.find_near(first, host, hash),
+            None => self.find_near(first, host),
         }
     }
 
     #[inline(never)]
-    fn find_near(&self, first: usize, host: MacAddr, hash: Hash) -> Option<(usize, usize)> {
-        let in_line = |line: usize| self.lines[line].way_of(host, hash).map(|way| (line, way));
+    fn find_near(&self, first: usize, host: Host) -> Option<(usize, usize)> {
+        let in_line = |line: usize| self.lines[line].way_of(host).map(|way| (line, way));
         (first + 1..first + NEAR).find_map(in_line)
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look
     /// at, so that it is in the cache by then. What it returns means nothing.
     #[inline]
-    pub(crate) fn touch(&self, hash: Hash) -> u64 {
-        self.lines[self.line_of(hash)].tags
+    pub(crate) fn touch(&self, host: Host) -> u64 {
+        self.lines[self.line_of(host)].tags
     }
 
     /// Forgets the hosts behind a port.
@@ -199,12 +230,13 @@ impl Hosts {
         }
     }
 
-    fn insert(&mut self, hash: Hash, entry: u64) {
+    #[inline(never)]
+    fn insert(&mut self, host: Host, entry: u64) {
         loop {
-            let first = self.line_of(hash);
+            let first = self.line_of(host);
             for line in &mut self.lines[first..first + NEAR] {
                 if let Some(empty) = line.empty() {
-                    line.put(empty, hash.tag(), entry);
+                    line.put(empty, host.tag(), entry);
                     return;
                 }
             }
@@ -214,7 +246,7 @@ impl Hosts {
                 for entry in &mut line.entries {
                     *entry &= !RECENT;
                 }
-                line.put(silent.unwrap_or(0), hash.tag(), entry);
+                line.put(silent.unwrap_or(0), host.tag(), entry);
                 return;
             }
             self.double();
@@ -227,13 +259,13 @@ impl Hosts {
         for line in before {
             for way in (0..WAYS).filter(|way| line.tag(*way) != 0) {
                 let entry = line.entries[way];
-                self.insert(self.secret.hash(address(entry)), entry);
+                self.insert(self.secret.host_at(entry >> ADDRESS_SHIFT), entry);
             }
         }
     }
 
-    fn line_of(&self, hash: Hash) -> usize {
-        hash.0 as usize & (self.lines.len() - NEAR)
+    fn line_of(&self, host: Host) -> usize {
+        host.hash as usize & (self.lines.len() - NEAR)
     }
 
     /// The place of a port, which gets one; `None` if there are too many ports.
@@ -262,17 +294,6 @@ impl Hosts {
     }
 }
 
-#[inline]
-fn bits(host: MacAddr) -> u64 {
-    let [a, b, rest @ ..] = host.0;
-    u64::from(u16::from_be_bytes([a, b])) << 32 | u64::from(u32::from_be_bytes(rest))
-}
-
-fn address(entry: u64) -> MacAddr {
-    let [host @ .., _, _] = entry.to_be_bytes();
-    MacAddr(host)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -289,26 +310,40 @@ mod tests {
     }
 
     fn learn(hosts: &mut Hosts, host: MacAddr, port: PortNo) -> Option<PortNo> {
-        hosts.learn(host, hosts.secret.hash(host), port)
+        hosts.learn(hosts.secret.host(host), port)
     }
 
     fn port_of(hosts: &Hosts, host: MacAddr) -> Option<PortNo> {
-        hosts.port_of(host, hosts.secret.hash(host))
+        hosts.port_of(hosts.secret.host(host))
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "safe code, and takes many minutes there")]
     fn hundred_thousand_hosts_are_all_known_however_their_addresses_are_chosen() {
-        for step in [1, 2, 0x100, 0x1_0000, 0x100_0001, 0x9e37_79b9_7f4b] {
+        // In steps; turned round, so that the highest bits differ; in pairs that are each other's inverse; with few
+        // bits that are 1, far apart.
+        let in_steps = |step: u64| move |number: u64| number.wrapping_mul(step);
+        let shapes: [Box<dyn Fn(u64) -> u64>; 9] = [
+            Box::new(in_steps(1)),
+            Box::new(in_steps(2)),
+            Box::new(in_steps(0x100)),
+            Box::new(in_steps(0x1_0000)),
+            Box::new(in_steps(0x100_0001)),
+            Box::new(in_steps(0x9e37_79b9_7f4b)),
+            Box::new(|number| number.reverse_bits() >> 16),
+            Box::new(|number| if number & 1 == 0 { number } else { !number }),
+            Box::new(|number| (0..17).map(|bit| (number >> bit & 1) << (bit * 14 % 47)).sum()),
+        ];
+        for (step, shape) in shapes.iter().enumerate() {
             let (mut hosts, mut model) = (Hosts::new(Secret::new()), HashMap::new());
             for number in 0..100_000_u64 {
-                let host = host(number.wrapping_mul(step) & 0xffff_ffff_ffff);
+                let host = host(shape(number) & 0xffff_ffff_ffff);
                 let before = model.insert(host, port(number));
                 let moved_from = before.filter(|before| *before != port(number));
-                assert_eq!(learn(&mut hosts, host, port(number)), moved_from, "step {step:#x}");
+                assert_eq!(learn(&mut hosts, host, port(number)), moved_from, "shape {step}");
             }
             let lost = model.iter().filter(|(host, port)| port_of(&hosts, **host) != Some(**port));
-            assert_eq!(lost.count(), 0, "step {step:#x}");
+            assert_eq!(lost.count(), 0, "shape {step}");
         }
     }
 

@@ -39,10 +39,15 @@ impl Switches {
     #[inline]
     pub(crate) fn get_or_insert(&mut self, dpid: Dpid, new: impl FnOnce() -> Hosts) -> &mut Hosts {
         if self.get(dpid).is_none() {
-            self.last = self.place(dpid).unwrap_or_else(|place| place);
-            self.tables.insert(self.last, (dpid, new()));
+            self.insert(dpid, new());
         }
         &mut self.tables[self.last].1
+    }
+
+    #[cold]
+    fn insert(&mut self, dpid: Dpid, hosts: Hosts) {
+        self.last = self.place(dpid).unwrap_or_else(|place| place);
+        self.tables.insert(self.last, (dpid, hosts));
     }
 
     /// Where a switch is, or would be.
@@ -62,7 +67,7 @@ mod tests {
     fn each_switch_keeps_its_own_table_whatever_comes_and_goes() {
         const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
         let (mut switches, secret) = (Switches::default(), Secret::new());
-        let hash = secret.hash(HOST);
+        let host = secret.host(HOST);
         let mut known = std::collections::BTreeMap::new();
         for step in 0..2000_u32 {
             let dpid = Dpid(u64::from(step) * 7919 % 31);
@@ -70,12 +75,12 @@ mod tests {
                 switches.remove(dpid);
                 known.remove(&dpid);
             } else {
-                let hosts = switches.get_or_insert(dpid, || Hosts::new(secret.clone()));
-                assert_eq!(hosts.port_of(HOST, hash), known.insert(dpid, PortNo(step)));
-                hosts.learn(HOST, hash, PortNo(step));
+                let hosts = switches.get_or_insert(dpid, || Hosts::new(secret));
+                assert_eq!(hosts.port_of(host), known.insert(dpid, PortNo(step)));
+                hosts.learn(host, PortNo(step));
             }
             let asked = Dpid(u64::from(step) * 104_729 % 37);
-            let port = switches.get(asked).and_then(|hosts| hosts.port_of(HOST, hash));
+            let port = switches.get(asked).and_then(|hosts| hosts.port_of(host));
             assert_eq!(port, known.get(&asked).copied());
         }
         switches.clear();
