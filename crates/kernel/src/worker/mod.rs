@@ -21,6 +21,7 @@ mod roster;
 mod sending;
 mod switches;
 mod wires;
+mod writing;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -48,6 +49,7 @@ use self::rates::Rates;
 use self::reading::Ready;
 use self::roster::Roster;
 use self::sending::Refused;
+use self::writing::Spare;
 
 pub use crate::flows::Part;
 pub use hosted::Loaded;
@@ -122,6 +124,7 @@ pub struct Worker {
     mail: Mail,
     ready: Ready,
     dirty: Vec<usize>,
+    spare: Spare,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
     /// Those of the app in this process that was called last.
@@ -173,6 +176,7 @@ impl Worker {
             mail: Mail::default(),
             ready: Ready::default(),
             dirty: Vec::new(),
+            spare: Spare::default(),
             scratch: Vec::new(),
             verdicts: Vec::new(),
             messages: Messages::default(),
@@ -337,6 +341,7 @@ impl Worker {
                 } else if let Some(home) = self.leads_away(key) {
                     self.hand_over(key, home);
                 } else {
+                    self.write_much(key, now);
                     return more;
                 }
             }
@@ -345,16 +350,6 @@ impl Worker {
             Err(error) => self.close(key, &error.to_string(), now),
         }
         false
-    }
-
-    /// Notes that there may be something to write to a connection.
-    fn note_dirty(&mut self, key: usize) {
-        if let Some(connection) = self.connections.get_mut(key)
-            && !connection.dirty
-        {
-            connection.dirty = true;
-            self.dirty.push(key);
-        }
     }
 
     /// Ends a connection; apps hear of it if it was a switch.
@@ -380,28 +375,6 @@ impl Worker {
         self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.rates.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
-        }
-    }
-
-    /// Writes what was gathered, once per switch.
-    fn flush(&mut self, now: Instant) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.drain(..).for_each(|key| self.write(key, now));
-        // Closing may have made others dirty; they are written in the next turn.
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
-    }
-
-    /// Writes what was gathered for a switch.
-    fn write(&mut self, key: usize, now: Instant) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.dirty = false;
-        match connection.flush() {
-            Ok(_) if connection.is_hopeless() => self.close(key, DOES_NOT_READ, now),
-            Ok(all) => {
-                connection.note_blocked(!all, now);
-            }
-            Err(error) => self.close(key, &error.to_string(), now),
         }
     }
 

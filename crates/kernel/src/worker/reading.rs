@@ -29,9 +29,9 @@ use crate::pause::Full;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What is read of one switch at once, in bytes: some hundred packet-ins, which are still in the
-/// core's first cache when apps look at them. The whole buffer is for what was cut before, and for TLS.
-const READ: usize = 32 * 1024;
+/// What is read of one switch at once, in bytes: more than a thousand packet-ins, which with what is written
+/// for them stay in the core's second cache. The whole buffer is for what was cut before, and for TLS.
+const READ: usize = 128 * 1024;
 
 /// Connections that are read in a turn, so that apps are heard soon.
 const READS: usize = 256;

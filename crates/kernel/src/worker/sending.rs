@@ -80,6 +80,7 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         link.spent.refresh(now);
         let before = connection.out.len();
+        self.spare.lend(&mut connection.out);
         let mut sending = Sending { connection, link, index, now, tally: Tally::default() };
         // Passed and not appended yet: from here up to the message in hand.
         let mut from = start;

@@ -1,0 +1,88 @@
+//! To switches: what was gathered for them is written.
+
+use std::time::Instant;
+
+use super::Worker;
+use crate::connection::DOES_NOT_READ;
+
+/// What is written to a switch before the next is read, in bytes.
+const MUCH: usize = 32 * 1024;
+
+/// What a connection keeps of the room for its output, in bytes.
+const OWN: usize = 4096;
+
+/// Most rooms that wait for connections that need one.
+const SPARE: usize = 64;
+
+/// Room for output that connections have no more need of. The last that was given back is the first that is
+/// taken: it is in the core's cache.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    /// Gives room to output that has none.
+    #[inline]
+    pub(super) fn lend(&mut self, out: &mut Vec<u8>) {
+        if out.capacity() == 0
+            && let Some(room) = self.0.pop()
+        {
+            *out = room;
+        }
+    }
+
+    /// Takes the room of output that is written, if that is much: thousands of idle switches need not keep
+    /// theirs.
+    fn take_back(&mut self, out: &mut Vec<u8>) {
+        if out.is_empty() && out.capacity() > OWN {
+            let room = std::mem::take(out);
+            if self.0.len() < SPARE {
+                self.0.push(room);
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Notes that there may be something to write to a connection.
+    pub(super) fn note_dirty(&mut self, key: usize) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Writes to a switch before the next is read, if that is much: what apps here say to what it sent is still
+    /// in the core's cache.
+    pub(super) fn write_much(&mut self, key: usize, now: Instant) {
+        let connection = self.connections.get(key);
+        if connection.is_some_and(|it| it.out.len() >= MUCH && !it.is_blocked()) {
+            self.call_apps(now); // with the rest of what it sent
+            self.write(key, now);
+        }
+    }
+
+    /// Writes what was gathered, once per switch.
+    pub(super) fn flush(&mut self, now: Instant) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.drain(..).for_each(|key| self.write(key, now));
+        // Closing may have made others dirty; they are written in the next turn.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Writes what was gathered for a switch.
+    fn write(&mut self, key: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.dirty = false;
+        match connection.flush() {
+            Ok(_) if connection.is_hopeless() => self.close(key, DOES_NOT_READ, now),
+            Ok(all) => {
+                connection.note_blocked(!all, now);
+                self.spare.take_back(&mut connection.out);
+            }
+            Err(error) => self.close(key, &error.to_string(), now),
+        }
+    }
+}
