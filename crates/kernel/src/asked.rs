@@ -95,10 +95,10 @@ impl Recent {
         (number < self.count).then_some(Sender { xid, ..self.sender })
     }
 
-    /// Takes in the next message; `false` if it is no next one.
+    /// Takes in the next `count` messages; `false` if they are no next ones.
     #[inline]
-    fn go_on(&mut self, xid: u32, sender: Sender) -> bool {
-        let next = Self { count: self.count + 1, ..*self };
+    fn go_on(&mut self, xid: u32, count: u32, sender: Sender) -> bool {
+        let next = Self { count: self.count + count, ..*self };
         let is = next.count <= LONGEST && next.sender_of(xid) == Some(sender);
         let is = is && xid.wrapping_sub(self.xid) == self.count;
         if is {
@@ -152,18 +152,25 @@ impl Asked {
     /// Notes a message that an app sends, by the transaction id that it goes out with.
     #[inline]
     pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
-        if !self.recent.back_mut().is_some_and(|last| last.go_on(xid, sender)) {
-            self.begin(xid, sender);
+        self.sent_all(xid, 1, sender);
+    }
+
+    /// Notes `count` messages, of which this is the first; the transaction ids of the others count up, for the
+    /// app and for the switch.
+    #[inline]
+    pub(crate) fn sent_all(&mut self, xid: u32, count: u32, sender: Sender) {
+        if !self.recent.back_mut().is_some_and(|last| last.go_on(xid, count, sender)) {
+            self.begin(xid, count, sender);
         }
     }
 
     #[inline(never)]
-    fn begin(&mut self, xid: u32, sender: Sender) {
+    fn begin(&mut self, xid: u32, count: u32, sender: Sender) {
         let is_over = |first: &Recent| xid.wrapping_sub(first.xid) >= OLDEST;
         while self.recent.len() == RECENT || self.recent.front().is_some_and(is_over) {
             self.recent.pop_front();
         }
-        self.recent.push_back(Recent { xid, count: 1, sender });
+        self.recent.push_back(Recent { xid, count, sender });
     }
 
     /// Notes a request of an app, for which there [`has_room`](Self::has_room).

@@ -36,6 +36,12 @@ impl Spent {
     /// above the quota.
     #[inline]
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota) -> bool {
+        self.account(what, quota).spend()
+    }
+
+    /// Where messages like this one are counted.
+    #[inline]
+    pub(crate) fn account(&mut self, what: Allowed, quota: Quota) -> Account<'_> {
         let (kind, most) = match what {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
                 (0, quota.flow_mods)
@@ -43,18 +49,39 @@ impl Spent {
             Allowed::PacketOut => (1, quota.packet_outs),
             Allowed::Request(_) | Allowed::Experimenter => (2, quota.requests),
         };
-        if self.left[kind] == 0 {
-            self.left[kind] = self.purse.take(kind, most, self.second);
-        }
-        let Some(left) = self.left[kind].checked_sub(1) else { return false };
-        self.left[kind] = left;
-        self.sent[kind] += 1;
-        true
+        let Self { purse, second, left, sent } = self;
+        Account { purse, second: *second, kind, most, left: &mut left[kind], sent: &mut sent[kind] }
     }
 
     /// How many it has sent: what changes switches, packet-outs, requests.
     pub(crate) fn sent(&self) -> [u64; KINDS] {
         self.sent
+    }
+}
+
+/// One kind of messages.
+#[derive(Debug)]
+pub(crate) struct Account<'s> {
+    purse: &'s Purse,
+    second: u32,
+    kind: usize,
+    /// The quota.
+    most: u32,
+    left: &'s mut u32,
+    sent: &'s mut u64,
+}
+
+impl Account<'_> {
+    /// As [`Spent::spend`].
+    #[inline]
+    pub(crate) fn spend(&mut self) -> bool {
+        if *self.left == 0 {
+            *self.left = self.purse.take(self.kind, self.most, self.second);
+        }
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        *self.left = left;
+        *self.sent += 1;
+        true
     }
 }
 

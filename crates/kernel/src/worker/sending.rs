@@ -247,34 +247,36 @@ impl<'r> Sending<'r> {
         let Connection { switch: Some(switch), session, asked, out, .. } = &mut **connection else {
             return;
         };
-        let (most, quota, each) = (link.policy.flows, link.policy.quota, series.size_of_each());
+        let (most, count) = (link.policy.flows, u32::try_from(series.len()).unwrap_or(u32::MAX));
+        let sender = Sender { link: link.slot(), life: link.life, xid: series.first_xid() };
+        let mut account = link.spent.account(allowed, link.policy.quota);
+        let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
+        // Each has a transaction id, also if it does not go out.
+        let first = session.xids(count);
+        asked.sent_all(first, count, sender);
         // How many go out, and how many the quota of flows keeps from it.
-        let (mut end, mut sent, mut kept) = (out.len(), 0, 0);
-        out.resize(end + series.len() * each, 0);
-        for (number, (blanks, xid)) in series.each().enumerate() {
+        let (mut sent, mut kept) = (0, 0);
+        for (number, blanks) in (0_u32..).zip(series.each()) {
+            let (before, xid) = (out.len(), first.wrapping_add(number));
             let why_not = if !blanks.buffer_id.is_none_or(|buffer| switch.given.has(buffer, *index))
             {
-                Some(Refusal::Buffer)
-            } else if series.fill(&blanks, session.next_xid(), &mut out[end..end + each]).is_err() {
-                Some(Refusal::Shape)
-            } else if Connection::would_be_full(end) {
-                Some(Refusal::Full)
-            } else if most != u32::MAX && !switch.occupancy.has_room(*index, most) {
-                Some(Refusal::Flows)
-            } else if !link.spent.spend(allowed, quota) {
-                Some(Refusal::Quota)
+                Refusal::Buffer
+            } else if series.append(&blanks, xid, out).is_err() {
+                Refusal::Shape
+            } else if Connection::would_be_full(before) {
+                Refusal::Full
+            } else if !has_flows {
+                Refusal::Flows
+            } else if !account.spend() {
+                Refusal::Quota
             } else {
-                None
-            };
-            if let Some(why_not) = why_not {
-                kept += u32::from(why_not == Refusal::Flows);
-                refuse(number, why_not);
+                sent += 1;
                 continue;
-            }
-            asked.sent(session.xid(), Sender { link: link.slot(), life: link.life, xid });
-            (end, sent) = (end + each, sent + 1);
+            };
+            out.truncate(before);
+            kept += u32::from(why_not == Refusal::Flows);
+            refuse(number as usize, why_not);
         }
-        out.truncate(end);
         self.tally.flow_mods += u64::from(sent);
         self.adds_to(table, sent);
         if most != u32::MAX {

@@ -122,17 +122,12 @@ impl FlowModTemplate {
         }
     }
 
-    /// Whether [`fill`](Self::fill) can fill these in, given room.
-    ///
-    /// # Errors
-    /// [`EncodeError::Unsupported`] if the version has no such port.
-    #[inline]
-    pub fn can_say(&self, blanks: &Blanks) -> Result<(), EncodeError> {
-        if let Message::V1_0(_) = &self.0 {
-            v1_0::convert::port(blanks.in_port, "match.in_port")?;
-            v1_0::convert::port(blanks.output, "action.output.port")?;
+    /// The last of the ports that its version can say, from 0 on: there may be others behind, with gaps between.
+    pub fn last_port(&self) -> PortNo {
+        match &self.0 {
+            Message::V1_0(_) => PortNo(u32::from(v1_0::RESERVED_16) - 1),
+            Message::V1_3(_) => PortNo(u32::MAX),
         }
-        Ok(())
     }
 
     /// Encodes it with the blanks filled in; returns its size.
@@ -142,34 +137,60 @@ impl FlowModTemplate {
     /// too small.
     #[inline]
     pub fn fill(&self, blanks: &Blanks, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let buffer_id = blanks.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes();
         match &self.0 {
-            // OpenFlow 1.0.2 §5.2.3, §5.3.3.
-            Message::V1_0(message) => {
-                let in_port = v1_0::convert::port(blanks.in_port, "match.in_port")?;
-                let output = v1_0::convert::port(blanks.output, "action.output.port")?;
-                let room = copy(message, out)?;
-                put(room, XID, xid.to_be_bytes());
-                put(room, 12, in_port.to_be_bytes());
-                put(room, 14, blanks.eth_src.0);
-                put(room, 20, blanks.eth_dst.0);
-                put(room, 64, buffer_id);
-                put(room, 76, output.to_be_bytes());
-                Ok(room.len())
-            }
-            // OpenFlow 1.3.5 §7.2.3, §7.3.4.1: the three fields in the order of their numbers.
-            Message::V1_3(message) => {
-                let room = copy(message, out)?;
-                put(room, XID, xid.to_be_bytes());
-                put(room, 32, buffer_id);
-                put(room, 56, blanks.in_port.0.to_be_bytes());
-                put(room, 64, blanks.eth_dst.0);
-                put(room, 74, blanks.eth_src.0);
-                put(room, 92, blanks.output.0.to_be_bytes());
-                Ok(room.len())
-            }
+            Message::V1_0(message) => fill_v1_0(blanks, xid, || copy(message, out)),
+            Message::V1_3(message) => fill_v1_3(blanks, xid, || copy(message, out)),
         }
     }
+
+    /// Appends it with the blanks filled in.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port; nothing is appended.
+    #[inline]
+    pub fn append(&self, blanks: &Blanks, xid: u32, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match &self.0 {
+            Message::V1_0(message) => fill_v1_0(blanks, xid, || extend(message, out)),
+            Message::V1_3(message) => fill_v1_3(blanks, xid, || extend(message, out)),
+        }?;
+        Ok(())
+    }
+}
+
+/// OpenFlow 1.0.2 §5.2.3, §5.3.3.
+#[inline]
+fn fill_v1_0<'o>(
+    blanks: &Blanks,
+    xid: u32,
+    copy: impl FnOnce() -> Result<&'o mut [u8; 80], EncodeError>,
+) -> Result<usize, EncodeError> {
+    let in_port = v1_0::convert::port(blanks.in_port, "match.in_port")?;
+    let output = v1_0::convert::port(blanks.output, "action.output.port")?;
+    let room = copy()?;
+    put(room, XID, xid.to_be_bytes());
+    put(room, 12, in_port.to_be_bytes());
+    put(room, 14, blanks.eth_src.0);
+    put(room, 20, blanks.eth_dst.0);
+    put(room, 64, blanks.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
+    put(room, 76, output.to_be_bytes());
+    Ok(room.len())
+}
+
+/// OpenFlow 1.3.5 §7.2.3, §7.3.4.1: the three fields in the order of their numbers.
+#[inline]
+fn fill_v1_3<'o>(
+    blanks: &Blanks,
+    xid: u32,
+    copy: impl FnOnce() -> Result<&'o mut [u8; 104], EncodeError>,
+) -> Result<usize, EncodeError> {
+    let room = copy()?;
+    put(room, XID, xid.to_be_bytes());
+    put(room, 32, blanks.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
+    put(room, 56, blanks.in_port.0.to_be_bytes());
+    put(room, 64, blanks.eth_dst.0);
+    put(room, 74, blanks.eth_src.0);
+    put(room, 92, blanks.output.0.to_be_bytes());
+    Ok(room.len())
 }
 
 /// Where every message has its transaction id.
@@ -202,6 +223,16 @@ fn copy<'o, const N: usize>(
     Ok(room)
 }
 
+#[inline]
+fn extend<'o, const N: usize>(
+    message: &[u8; N],
+    out: &'o mut Vec<u8>,
+) -> Result<&'o mut [u8; N], EncodeError> {
+    out.extend_from_slice(message);
+    let size = out.len();
+    out.last_chunk_mut().ok_or(EncodeError::NoRoom { need: N, size })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +261,9 @@ mod tests {
                 let size = plain.encode(version, 5, &mut encoded).unwrap();
                 assert_eq!(template.fill(&blanks, 5, &mut filled), Ok(size));
                 assert_eq!(filled, encoded);
+                let mut appended = vec![7];
+                assert_eq!(template.append(&blanks, 5, &mut appended), Ok(()));
+                assert_eq!(appended[1..], encoded[..size]);
                 let no_room = EncodeError::NoRoom { need: size, size: size - 1 };
                 assert_eq!(template.fill(&blanks, 5, &mut filled[..size - 1]), Err(no_room));
             }

@@ -29,7 +29,7 @@ pub use symmetric::{ErrorMsg, Vendor};
 use crate::PortNo;
 
 /// The first of the reserved port numbers of OpenFlow 1.0 (`OFPP_MAX`, OpenFlow 1.0.2 §5.2.1).
-const RESERVED_16: u16 = 0xff00;
+pub(crate) const RESERVED_16: u16 = 0xff00;
 /// What widening adds to a reserved port number.
 const WIDENING: u32 = 0xffff_0000;
 

@@ -1,8 +1,6 @@
 //! Records for an application in the caller's own process, from when they are written until the
 //! application has handled them.
 
-use sys::ring::last_word;
-
 use super::{MAX_BATCH, Record, Words};
 
 const WORD: usize = size_of::<u64>();
@@ -47,8 +45,7 @@ impl<T> Gathered<T> {
         let size = size_of_val(head) + body.len();
         let start = self.words.len();
         let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
-        let (words, tail) = body.as_chunks::<WORD>();
-        let count = head.len() + words.len() + usize::from(!tail.is_empty());
+        let count = head.len() + body.len().div_ceil(WORD);
         // Room is looked for once, and not for each word.
         self.words.reserve(count);
         let room = &mut self.words.spare_capacity_mut()[..count];
@@ -57,14 +54,16 @@ impl<T> Gathered<T> {
             to.write(*word);
         }
         to_head[0].write(head[0] >> 32 << 32 | size_in_head);
-        for (to, word) in to_body.iter_mut().zip(words) {
-            to.write(u64::from_ne_bytes(*word));
+        if let Some(last) = to_body.last_mut() {
+            last.write(0); // what the body leaves of it
         }
-        if let (Some(last), Some(to)) = (last_word(body), to_body.last_mut()) {
-            to.write(last);
-        }
-        // SAFETY: there is capacity for `count` more, and each was written above: the head's, one for
-        // each whole word of the body, and one for what is left of it, which is when `last_word` has some.
+        // SAFETY: `to_body` has as many words as the body begins, so at least its bytes, which are no part of
+        // it: that was borrowed from elsewhere.
+        unsafe {
+            to_body.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(body.as_ptr(), body.len());
+        };
+        // SAFETY: there is capacity for `count` more, and each was written above: the head's, the body's last,
+        // and with the body's bytes all before that.
         unsafe { self.words.set_len(start + count) };
         self.places.push(Place { start, size, with });
     }

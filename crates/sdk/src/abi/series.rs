@@ -109,21 +109,25 @@ impl<'a> Series<'a> {
         self.template.message().len()
     }
 
-    /// The blanks of each, and the transaction id that the application gave it.
+    /// The transaction id that the application gave to the first; those of the others count up.
     #[inline]
-    pub fn each(&self) -> impl Iterator<Item = (Blanks, u32)> {
-        let number = 0..=u32::MAX;
-        let xids = number.map(|number| self.first.wrapping_add(number));
-        self.blanks.iter().map(read).zip(xids)
+    pub fn first_xid(&self) -> u32 {
+        self.first
     }
 
-    /// Encodes one of them.
+    /// The blanks of each.
+    #[inline]
+    pub fn each(&self) -> impl Iterator<Item = Blanks> {
+        self.blanks.iter().map(read)
+    }
+
+    /// Appends one of them to `out`.
     ///
     /// # Errors
-    /// As [`FlowModTemplate::fill`].
+    /// As [`FlowModTemplate::append`].
     #[inline]
-    pub fn fill(&self, blanks: &Blanks, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        self.template.fill(blanks, xid, out)
+    pub fn append(&self, blanks: &Blanks, xid: u32, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.template.append(blanks, xid, out)
     }
 
     /// One of them as if it had been sent alone; `None` if its version has not such a port, or there are not as
@@ -143,8 +147,8 @@ impl<'a> Series<'a> {
     }
 
     fn encode(&self, blanks: &Blanks, xid: u32) -> Option<Vec<u8>> {
-        let mut message = vec![0; self.size_of_each()];
-        self.fill(blanks, xid, &mut message).ok()?;
+        let mut message = Vec::with_capacity(self.size_of_each());
+        self.append(blanks, xid, &mut message).ok()?;
         Some(message)
     }
 

@@ -185,10 +185,12 @@ impl Session {
         xid
     }
 
-    /// That of the next message, which it is only with a call of [`xid`](Self::xid).
+    /// So many transaction ids, one behind the other; the first.
     #[inline]
-    pub fn next_xid(&self) -> u32 {
-        self.next_xid
+    pub fn xids(&mut self, count: u32) -> u32 {
+        let xid = self.next_xid;
+        self.next_xid = self.next_xid.wrapping_add(count);
+        xid
     }
 
     /// Takes in one whole message; what we have to say is appended to `out`.
