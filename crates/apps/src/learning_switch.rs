@@ -12,9 +12,10 @@ mod hosts;
 #[path = "learning_switch/switches.rs"]
 mod switches;
 
+use rosemary_sdk::abi::MAX_BATCH;
 use rosemary_sdk::{
-    Action, App, Batch, Blanks, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port,
-    PortChange, PortNo, SendError, Switch, Template, export_app,
+    Action, App, Batch, Blanks, Dpid, Event, FlowMod, Match, Network, PacketIn, Port, PortChange,
+    PortNo, SendError, Switch, Template, Version, export_app,
 };
 
 use self::hosts::{Host, Hosts, Secret};
@@ -34,42 +35,94 @@ struct LearningSwitch {
     /// The flow for a pair; made with the first.
     pair: Option<Template>,
     /// Of each event of the batch in hand.
-    ahead: Vec<Ahead>,
+    ahead: Box<[Ahead; MAX_BATCH]>,
 }
 
-/// What is known of a packet-in before it is handled; of another event it means nothing.
+/// What is known of an event before it is handled.
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
-    dpid: Dpid,
+    /// Whether it is a packet-in that has addresses; the rest means nothing if not.
+    is_frame: bool,
+    switch: Switch,
+    in_port: PortNo,
+    buffer_id: Option<u32>,
     dst: Host,
     src: Host,
 }
 
+impl Ahead {
+    const NOTHING: Self = Self {
+        is_frame: false,
+        switch: Switch { dpid: Dpid(0), epoch: 0, version: Version::V1_0 },
+        in_port: PortNo(0),
+        buffer_id: None,
+        dst: Host::NONE,
+        src: Host::NONE,
+    };
+
+    /// What is known of a packet-in.
+    #[inline]
+    fn of(packet_in: &PacketIn<'_>, secret: Secret) -> Option<Self> {
+        let (dst, src) = packet_in.addresses()?;
+        let PacketIn { switch, in_port, buffer_id, .. } = *packet_in;
+        let [dst, src] = [dst, src].map(|address| secret.host(address));
+        Some(Self { is_frame: true, switch, in_port, buffer_id, dst, src })
+    }
+}
+
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self { switches: Switches::default(), secret: Secret::new(), pair: None, ahead: Vec::new() }
+        Self {
+            switches: Switches::default(),
+            secret: Secret::new(),
+            pair: None,
+            ahead: Box::new([Ahead::NOTHING; MAX_BATCH]),
+        }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
-        self.ahead.clear();
-        for number in 0..batch.len() {
+        let ahead = self.ahead.iter_mut().take(batch.len());
+        for (number, ahead) in ahead.enumerate() {
             let packet_in = batch.packet_in(number);
-            let addresses = packet_in.and_then(|packet_in| packet_in.addresses());
-            let dpid = packet_in.map_or(Dpid(0), |packet_in| packet_in.switch.dpid);
-            let [dst, src] = addresses.map_or_else(Default::default, |(dst, src)| {
-                [dst, src].map(|address| self.secret.host(address))
-            });
-            self.ahead.push(Ahead { dpid, dst, src });
+            let known = packet_in.and_then(|packet_in| Ahead::of(&packet_in, self.secret));
+            match known {
+                Some(known) => *ahead = known,
+                None => ahead.is_frame = false,
+            }
         }
         // One batch's look-ups wait for memory together, not one after the other. In a loop of its own: the
         // less a core has to do between two of them, the more of them it begins.
         let mut touched = 0;
-        for Ahead { dpid, dst, src } in &self.ahead {
-            if let Some(hosts) = self.switches.get(*dpid) {
+        for Ahead { is_frame, switch, dst, src, .. } in self.ahead.iter().take(batch.len()) {
+            if *is_frame && let Some(hosts) = self.switches.get(switch.dpid) {
                 touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
             }
         }
         std::hint::black_box(touched);
+    }
+
+    /// Most packets that a switch keeps are between hosts that are where they were.
+    #[inline]
+    fn go_ahead(&mut self, number: usize, network: &mut Network<'_>) -> bool {
+        let Ahead { is_frame: true, switch, in_port, buffer_id: Some(buffer_id), dst, src } =
+            self.ahead[number]
+        else {
+            return false;
+        };
+        let (Some(hosts), Some(pair)) = (self.switches.get(switch.dpid), &self.pair) else {
+            return false;
+        };
+        let Some(output) = hosts.port_of(dst) else { return false };
+        if output == in_port || !hosts.is_known(src, in_port) {
+            return false;
+        }
+        let buffer_id = Some(buffer_id);
+        let (eth_dst, eth_src) = (dst.address(), src.address());
+        let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
+        if let Err(error) = network.flow_mod_from(switch, pair, &blanks) {
+            tell(&error, network);
+        }
+        true
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
@@ -85,39 +138,16 @@ impl App for LearningSwitch {
                 Ok(())
             }
             Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
-            Event::PacketIn(packet_in) => return self.on_packet_in(packet_in, network),
+            Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
             _ => Ok(()),
         };
         result.unwrap_or_else(|error| tell(&error, network));
     }
-
-    #[inline]
-    fn on_packet_in(&mut self, packet_in: PacketIn<'_>, network: &mut Network<'_>) {
-        self.on_packet(&packet_in, network).unwrap_or_else(|error| tell(&error, network));
-    }
 }
 
-// What is seldom is apart, so that the rest needs few registers.
-
-/// Deletes the flows towards a host that moved: they lead to where it was.
-#[cold]
-fn forget(eth_dst: MacAddr, switch: Switch, network: &mut Network<'_>) -> Result<(), SendError> {
-    network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_dst)))
-}
-
-#[cold]
 fn flow_for_a_pair(network: &Network<'_>) -> Result<Template, SendError> {
     let flow = FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT);
     network.template(&flow)
-}
-
-#[inline(never)]
-fn send_on(
-    packet_in: &PacketIn<'_>,
-    output: PortNo,
-    network: &mut Network<'_>,
-) -> Result<(), SendError> {
-    network.packet_out_for(packet_in, &[Action::output(output)])
 }
 
 #[cold]
@@ -140,11 +170,12 @@ impl LearningSwitch {
         debug_assert_eq!(src, self.secret.host(eth_src), "it was looked ahead");
         let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
         if !src.is_group() && hosts.learn(src, in_port).is_some() {
-            forget(eth_src, switch, network)?;
+            // The flows towards a host that moved lead to where it was.
+            network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
         }
         let known = if dst.is_group() { None } else { hosts.port_of(dst) };
-        match known {
-            Some(port) if port == in_port => Ok(()), // it has heard it already
+        let output = match known {
+            Some(port) if port == in_port => return Ok(()), // it has heard it already
             Some(output) => {
                 let pair = match &mut self.pair {
                     Some(pair) => pair,
@@ -156,10 +187,11 @@ impl LearningSwitch {
                 if buffer_id.is_some() {
                     return Ok(()); // the switch sends its copy through the new flow
                 }
-                send_on(packet_in, output, network)
+                output
             }
-            None => send_on(packet_in, PortNo::FLOOD, network),
-        }
+            None => PortNo::FLOOD,
+        };
+        network.packet_out_for(packet_in, &[Action::output(output)])
     }
 
     fn on_port(
@@ -183,6 +215,7 @@ export_app!(LearningSwitch, name = "learning-switch");
 #[cfg(test)]
 mod tests {
     use openflow::{Header, Kind, PacketOut, Version};
+    use rosemary_sdk::MacAddr;
     use rosemary_sdk::abi::RecordKind;
     use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
 
@@ -245,6 +278,31 @@ mod tests {
             let sent = bench.event(kept);
             assert_eq!(kinds(&sent), [Kind::FlowMod]);
             assert_eq!(FlowMod::decode(&sent[0].message).unwrap().buffer_id, Some(7));
+        }
+    }
+
+    #[test]
+    fn packet_between_known_hosts_is_answered_as_the_first_was_and_what_is_new_is_not_missed() {
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            let mut kept = |port, from: [u8; 6], to: [u8; 6], buffer| {
+                let frame = [&to[..], &from, &[0x08, 0x00]].concat();
+                let record = AlignedRecord::packet_in(at, PortNo(port), &frame);
+                bench.event(record.with_buffer(buffer))
+            };
+            kept(1, ALICE, BOB, 6);
+            let first = kept(2, BOB, ALICE, 7);
+            let first = FlowMod::decode(&first[0].message).unwrap();
+            for buffer in [8, 9] {
+                let again = kept(2, BOB, ALICE, buffer);
+                assert_eq!(kinds(&again), [Kind::FlowMod]);
+                let again = FlowMod::decode(&again[0].message).unwrap();
+                assert_eq!(again, first.clone().buffer_id(Some(buffer)));
+            }
+            assert_eq!(kinds(&kept(3, BOB, ALICE, 10)), [Kind::FlowMod; 2], "it has moved");
+            assert_eq!(kept(3, BOB, BOB, 11), [], "it has heard it already");
+            assert!(flooded(&kept(3, BOB, [0xff; 6], 12)));
+            assert!(flooded(&kept(3, BOB, [2, 0, 0, 0, 0, 0xc], 13)));
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use openflow::{
-    Action, Blanks, EncodeError, Experimenter, FlowMod, FlowModTemplate, GroupMod, Header, Kind,
-    MeterMod, MultipartRequest, PacketOut, PortMod, PortNo, QueueConfig, TableMod,
+    Action, Blanks, EncodeError, Experimenter, FlowMod, GroupMod, Header, Kind, MeterMod,
+    MultipartRequest, PacketOut, PortMod, PortNo, QueueConfig, TableMod,
 };
 use thiserror::Error;
 
@@ -149,44 +149,35 @@ impl<'h> Network<'h> {
         template: &Template,
         blanks: &Blanks,
     ) -> Result<(), SendError> {
-        let of = (template.id(), to);
-        let template = template.of(to.version)?;
         // One that uses no buffer is followed by its packet, as a rule: that would end the series.
-        if blanks.buffer_id.is_none() || !template.adds() {
-            return self.send_filled(to, template, blanks);
-        }
-        template.can_say(blanks)?;
-        if self.host.go_on(of, blanks) {
+        if blanks.buffer_id.is_some() && self.host.go_on(template.id(), to, blanks) {
             return Ok(());
         }
-        self.begin_series(of, template, blanks)
+        self.begin_series(to, template, blanks)
     }
 
-    #[inline(never)]
-    fn send_filled(
-        &mut self,
-        to: Switch,
-        template: &FlowModTemplate,
-        blanks: &Blanks,
-    ) -> Result<(), SendError> {
-        self.send(to, Template::ROOM, |xid, room| template.fill(blanks, xid, room))?;
-        Ok(())
-    }
-
+    /// The same of one that goes on with none, or with the one that it begins.
     #[inline(never)]
     fn begin_series(
         &mut self,
-        of: (u64, Switch),
-        template: &FlowModTemplate,
+        to: Switch,
+        template: &Template,
         blanks: &Blanks,
     ) -> Result<(), SendError> {
-        let flow_mod = template.message();
-        if self.host.begin_series(of, flow_mod) && self.host.go_on(of, blanks) {
-            let most = flow_mod.len() + MAX_SERIES * BLANKS_SIZE;
+        let of = (template.id(), to);
+        let template = template.of(to.version)?;
+        let most = template.message().len() + MAX_SERIES * BLANKS_SIZE;
+        if blanks.buffer_id.is_some()
+            && template.adds()
+            && blanks.in_port.max(blanks.output) <= template.last_port()
+            && self.host.begin_series(of, template)
+            && self.host.go_on(of.0, to, blanks)
+        {
             self.room = self.room.saturating_sub(2 * (most + MESSAGE_HEAD));
             return Ok(());
         }
-        self.send_filled(of.1, template, blanks)
+        self.send(to, Template::ROOM, |xid, room| template.fill(blanks, xid, room))?;
+        Ok(())
     }
 
     /// Sends a packet-out. Groups that it names are counted as in a flow-mod.

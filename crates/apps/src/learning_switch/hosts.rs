@@ -96,6 +96,16 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// The one whose address is zeros, under no secret.
+    pub(crate) const NONE: Self = Self { address: 0, hash: 0 };
+
+    /// Its address.
+    #[inline]
+    pub(crate) fn address(self) -> MacAddr {
+        let [_, _, address @ ..] = self.address.to_be_bytes();
+        MacAddr(address)
+    }
+
     /// Whether the address names many hosts (IEEE 802-2014 §8.2.2): never a source.
     #[inline]
     pub(crate) fn is_group(self) -> bool {
@@ -187,28 +197,38 @@ impl Hosts {
         (before & PLACE != place).then(|| self.port(before))
     }
 
+    /// Whether [`learn`](Self::learn) would change nothing.
+    #[inline]
+    pub(crate) fn is_known(&self, host: Host, port: PortNo) -> bool {
+        let entry = |place| host.address << ADDRESS_SHIFT | RECENT | place;
+        self.known_place(port).is_some_and(|place| self.entry(host) == entry(place))
+    }
+
     /// The port that a host is behind.
     #[inline]
     pub(crate) fn port_of(&self, host: Host) -> Option<PortNo> {
-        let (line, way) = self.find(host)?;
-        Some(self.port(self.lines[line].entries[way]))
+        let entry = self.entry(host);
+        (entry != 0).then(|| self.port(entry))
     }
 
-    /// In which line a host is, and where in it.
+    /// A host's entry, 0 if there is none.
     #[inline]
-    fn find(&self, host: Host) -> Option<(usize, usize)> {
-        let first = self.line_of(host);
+    fn entry(&self, host: Host) -> u64 {
+        let line = &self.lines[self.line_of(host)];
         // Nearly all are in their own.
-        match self.lines[first].way_of(host) {
-            Some(way) => Some((first, way)),
-            None => self.find_near(first, host),
-        }
+        line.way_of(host).map_or_else(|| self.entry_near(host), |way| line.entries[way])
     }
 
     #[inline(never)]
-    fn find_near(&self, first: usize, host: Host) -> Option<(usize, usize)> {
+    fn entry_near(&self, host: Host) -> u64 {
+        self.find(host).map_or(0, |(line, way)| self.lines[line].entries[way])
+    }
+
+    /// In which line a host is, and where in it.
+    fn find(&self, host: Host) -> Option<(usize, usize)> {
+        let first = self.line_of(host);
         let in_line = |line: usize| self.lines[line].way_of(host).map(|way| (line, way));
-        (first + 1..first + NEAR).find_map(in_line)
+        (first..first + NEAR).find_map(in_line)
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use openflow::Blanks;
+use openflow::{Blanks, FlowModTemplate, PortNo};
 
 use super::series::{BLANKS_SIZE, MAX_SERIES, Written};
 use super::{
@@ -70,10 +70,11 @@ const HEAD: usize = 24;
 struct OpenSeries {
     /// Which template's, and to whom.
     of: (u64, Switch),
+    /// The last port that each may name.
+    last_port: PortNo,
     /// Where the blanks of the next go: there is room for `left` more.
     next: *mut Written,
     left: usize,
-    count: u32,
     /// Bytes of the flow-mod before the blanks.
     flow_mod: usize,
 }
@@ -154,27 +155,28 @@ impl Host {
     }
 
     /// Puts one more flow-mod into the series that is being written. `false` if that is another one's, or
-    /// full, or none is.
+    /// full, or none is, or it cannot be said in it.
     #[inline]
-    pub(crate) fn go_on(&mut self, of: (u64, Switch), blanks: &Blanks) -> bool {
-        let Some(series) = self.series.as_mut().filter(|series| series.left > 0 && series.of == of)
-        else {
+    pub(crate) fn go_on(&mut self, template: u64, to: Switch, blanks: &Blanks) -> bool {
+        let Some(series) = &mut self.series else { return false };
+        let can_be_said = blanks.in_port <= series.last_port && blanks.output <= series.last_port;
+        if series.left == 0 || series.of != (template, to) || !can_be_said {
             return false;
-        };
+        }
         // SAFETY: as `next` says; the room is ours until `end_series`, which every `reserve` and the
         // batch's end begin with.
         unsafe { series.next.write_unaligned(blanks.into()) };
         series.next = series.next.wrapping_add(1);
         series.left -= 1;
-        series.count += 1;
         self.xid = self.xid.wrapping_add(1);
         true
     }
 
-    /// Begins a series with its flow-mod, in which the next transaction id is put. `false` if there is no room
+    /// Begins a series of a template, in which the next transaction id is put. `false` if there is no room
     /// for a long one now.
-    pub(crate) fn begin_series(&mut self, of: (u64, Switch), flow_mod: &[u8]) -> bool {
+    pub(crate) fn begin_series(&mut self, of: (u64, Switch), template: &FlowModTemplate) -> bool {
         let xid = self.xid.wrapping_add(1);
+        let (flow_mod, last_port) = (template.message(), template.last_port());
         let Some(room) = self.reserve(flow_mod.len() + MAX_SERIES * BLANKS_SIZE) else {
             return false;
         };
@@ -183,7 +185,7 @@ impl Host {
         to[4..8].copy_from_slice(&xid.to_be_bytes());
         let next = blanks.as_mut_ptr().cast();
         let (left, flow_mod) = (MAX_SERIES, flow_mod.len());
-        self.series = Some(OpenSeries { of, next, left, count: 0, flow_mod });
+        self.series = Some(OpenSeries { of, last_port, next, left, flow_mod });
         true
     }
 
@@ -197,12 +199,13 @@ impl Host {
 
     #[inline(never)]
     fn commit_series(&mut self, series: &OpenSeries) {
-        let OpenSeries { of: (_, to), count, flow_mod, .. } = *series;
+        let OpenSeries { of: (_, to), left, flow_mod, .. } = *series;
+        let count = MAX_SERIES - left;
         if count == 0 {
             return;
         }
-        let size = flow_mod + count as usize * BLANKS_SIZE;
-        let size = u32::try_from(size).expect("a series is short");
+        let short = |size: usize| u32::try_from(size).expect("a series is short");
+        let (size, count) = (short(flow_mod + count * BLANKS_SIZE), short(count));
         // SAFETY: as in `reserve`.
         let sent =
             unsafe { (self.table().commit_series)(self.table, to.dpid.0, to.epoch, size, count) };
