@@ -130,7 +130,7 @@ struct Zone {
     /// The ring that is telling its part of the snapshot; the others wait.
     telling: Option<usize>,
     /// What the monitor has to tell the application of its limits.
-    alerts: Gathered<()>,
+    alerts: Gathered,
     times: Times,
     /// Whether the last turn was one because it was time: then others come before the next such.
     has_woken: bool,
@@ -356,10 +356,10 @@ impl Zone {
                 Ok((Request::Alert { limit, numbers }, _)) => {
                     // More of them than there are limits wait only while the kernel is away.
                     if self.alerts.len() == MAX_ALERTS {
-                        self.alerts.drop_oldest(1, |_, ()| ());
+                        self.alerts.drop_oldest(1);
                     }
                     let (head, body) = Alert::to_record(limit, numbers);
-                    self.alerts.push(&head.words(), &body, ());
+                    self.alerts.push(&head.words(), &body);
                 }
                 Ok((Request::Watch, fds)) => self.be_watched(fds)?,
                 Ok((Request::Service { name }, fds)) => {

@@ -47,7 +47,7 @@ struct Line {
 /// Records for the application.
 #[derive(Debug, Default)]
 struct Inbox {
-    records: Gathered<()>,
+    records: Gathered,
     /// For each, its request, and the descriptor that came with it until it is taken.
     came: VecDeque<(u64, Option<OwnedFd>)>,
 }
@@ -58,7 +58,7 @@ impl Inbox {
         head.cookie = id;
         (head.reason, head.table_id) = (service as u8, outcome as u8);
         head.body_size = u16::try_from(answer.len()).unwrap_or(u16::MAX); // MAX_MESSAGE is less
-        self.records.push(&head.words(), answer, ());
+        self.records.push(&head.words(), answer);
         self.came.push_back((id, None));
     }
 }
@@ -136,12 +136,12 @@ impl Services {
     }
 
     /// Answers that the application has not handled.
-    pub fn answers(&self) -> &Gathered<()> {
+    pub fn answers(&self) -> &Gathered {
         &self.inbox.records
     }
 
     /// Lends them, for a batch; to be given back when it is done.
-    pub fn lend_answers(&mut self) -> Gathered<()> {
+    pub fn lend_answers(&mut self) -> Gathered {
         std::mem::take(&mut self.inbox.records)
     }
 
@@ -150,8 +150,8 @@ impl Services {
     ///
     /// # Panics
     /// If there are not as many.
-    pub fn give_back(&mut self, mut answers: Gathered<()>, handled: usize) {
-        answers.drop_oldest(handled, |_, ()| ());
+    pub fn give_back(&mut self, mut answers: Gathered, handled: usize) {
+        answers.drop_oldest(handled);
         self.inbox.came.drain(..handled);
         self.inbox.records = answers; // while they were lent none came: nothing was heard or sent
     }

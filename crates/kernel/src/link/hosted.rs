@@ -17,7 +17,8 @@ use sys::ring::Room;
 use tracing::{debug, error, info, warn};
 
 use super::messages::Messages;
-use super::tracked::{Tracked, Verdict};
+use super::tickets::{Tickets, Verdict};
+use super::tracked::Tracked;
 use super::{Link, Place};
 use crate::control::AppId;
 use crate::held::Ticket;
@@ -88,7 +89,8 @@ impl Host for KernelHost {
 #[derive(Debug)]
 pub(super) struct Hosted {
     app: HostedApp<KernelHost>,
-    records: Gathered<Ticket>,
+    records: Gathered,
+    tickets: Tickets,
     capacity: u32,
     wake_at_ns: Option<u64>,
 }
@@ -111,7 +113,13 @@ impl Hosted {
             stopped: Vec::new(),
             lines: Rate::new(Instant::now()),
         };
-        Ok(Self { app: create(host)?, records: Gathered::default(), capacity, wake_at_ns: None })
+        Ok(Self {
+            app: create(host)?,
+            records: Gathered::default(),
+            tickets: Tickets::default(),
+            capacity,
+            wake_at_ns: None,
+        })
     }
 
     /// The version that the object states.
@@ -128,7 +136,8 @@ impl Hosted {
         if self.records.size() + size > most {
             return false;
         }
-        self.records.push(head, body, ticket);
+        self.records.push(head, body);
+        self.tickets.push(ticket);
         true
     }
 
@@ -175,12 +184,11 @@ impl Hosted {
             return Err(format!("the app handled none of {count} records, though it had room"));
         }
         self.wake_at_ns = answer.wake_at_ns;
-        self.records.drop_oldest(handled, |number, ticket| {
-            if *ticket != Ticket::NONE {
-                verdicts.push((*ticket, stopped.contains(&number)));
-            }
-        });
-        stopped.clear();
+        for number in stopped.drain(..) {
+            self.tickets.stop(number as u64);
+        }
+        self.tickets.done(handled as u64, verdicts);
+        self.records.drop_oldest(handled);
         std::mem::swap(messages, said);
         said.clear();
         if said.room() == 0 {
@@ -191,7 +199,7 @@ impl Hosted {
 
     /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
     pub(super) fn disable(self) -> Option<Tracked> {
-        let Self { app, mut records, capacity, .. } = self;
+        let Self { app, mut records, mut tickets, capacity, .. } = self;
         // It has failed: nothing of its code is to run again, not even what would free it.
         std::mem::forget(app);
         let (mut ring, _) = Tracked::create(capacity).ok()?;
@@ -201,12 +209,13 @@ impl Hosted {
             if count == 0 {
                 return Some(ring);
             }
-            for (number, record) in batch[..count].iter().enumerate() {
+            for record in &batch[..count] {
                 if let Some((words, body)) = super::split(record) {
-                    ring.push(&words, body, Room::All, *records.with(number));
+                    ring.push(&words, body, Room::All, tickets.oldest());
                 }
+                tickets.drop_oldest();
             }
-            records.drop_oldest(count, |_, _| {});
+            records.drop_oldest(count);
         }
     }
 }

@@ -4,7 +4,7 @@ use sdk::abi::series::{BLANKS_SIZE, Series};
 use sys::ring::{Down, PeerFault};
 
 use super::Link;
-use super::tracked::Verdict;
+use super::tickets::Verdict;
 
 /// Things that a zone said, and bytes of messages, that are taken together: they stay in the core's
 /// first cache.

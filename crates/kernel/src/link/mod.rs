@@ -27,6 +27,7 @@ mod packets;
 pub mod part;
 mod replay;
 mod spent;
+mod tickets;
 mod tracked;
 
 use std::collections::VecDeque;
@@ -56,8 +57,8 @@ use self::hosted::Hosted;
 pub(crate) use self::messages::{Messages, Sent};
 use self::part::Role;
 use self::spent::Spent;
+pub(crate) use self::tickets::Verdict;
 use self::tracked::Tracked;
-pub(crate) use self::tracked::Verdict;
 
 /// `reason` of a port record that an announcement gives (`OFPPR_ADD`).
 const PORT_ADD: u8 = 0;
@@ -93,6 +94,10 @@ pub(crate) struct Link {
 
 /// Where the app is.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few, and rings are looked at for each packet"
+)]
 enum Place {
     /// It is down.
     Nowhere,

@@ -1,22 +1,18 @@
 //! A ring whose every undone record is known by the ticket of what waits for it.
 
-use std::collections::VecDeque;
 use std::io;
 
 use sdk::abi::Words;
 use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
 
+use super::tickets::{Tickets, Verdict};
 use crate::held::Ticket;
 
-/// What an app said about a record: its ticket, and whether it was `Stop`.
-pub(crate) type Verdict = (Ticket, bool);
-
-/// The kernel's end of a ring pair, and a ticket for each record in it.
+/// The kernel's end of a ring pair, and the tickets of the records in it.
 #[derive(Debug)]
 pub(super) struct Tracked {
     ring: KernelEnd,
-    /// In the order of the records; `true` once the zone said `Stop`.
-    tickets: VecDeque<Verdict>,
+    tickets: Tickets,
 }
 
 impl Tracked {
@@ -28,7 +24,7 @@ impl Tracked {
 
     /// Of a ring pair that nothing was written into yet.
     pub(super) fn of(ring: KernelEnd) -> Self {
-        Self { ring, tickets: VecDeque::new() }
+        Self { ring, tickets: Tickets::default() }
     }
 
     /// As [`KernelEnd::push`].
@@ -37,7 +33,7 @@ impl Tracked {
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let pushed = self.ring.push(head, body, room);
         if pushed {
-            self.tickets.push_back((ticket, false));
+            self.tickets.push(ticket);
         }
         pushed
     }
@@ -50,15 +46,8 @@ impl Tracked {
     ) -> Result<Option<Down<'o>>, PeerFault> {
         let taken = self.ring.take(out)?;
         match taken {
-            Some(Down::Stop(number)) => {
-                if let Some((_, stop)) = self.tickets.get_mut(number as usize) {
-                    *stop = true;
-                }
-            }
-            Some(Down::Done(count)) => {
-                let done = self.tickets.drain(..count as usize);
-                verdicts.extend(done.filter(|(ticket, _)| *ticket != Ticket::NONE));
-            }
+            Some(Down::Stop(number)) => self.tickets.stop(number.into()),
+            Some(Down::Done(count)) => self.tickets.done(count.into(), verdicts),
             Some(Down::Send { .. }) | None => {}
         }
         Ok(taken)
@@ -66,13 +55,12 @@ impl Tracked {
 
     /// As [`KernelEnd::oldest`]; the record's ticket.
     pub(super) fn oldest(&self, out: &mut Vec<u8>) -> Option<Ticket> {
-        let (ticket, _) = self.tickets.front()?;
-        self.ring.oldest(out).then_some(*ticket)
+        self.ring.oldest(out).then(|| self.tickets.oldest())
     }
 
     /// As [`KernelEnd::drop_oldest`].
     pub(super) fn drop_oldest(&mut self) {
-        self.tickets.pop_front();
+        self.tickets.drop_oldest();
         self.ring.drop_oldest();
     }
 

@@ -7,31 +7,23 @@ const WORD: usize = size_of::<u64>();
 
 const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may lie at any word");
 
-/// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first. Each goes
-/// with a `T` that the application does not see.
-#[derive(Debug)]
-pub struct Gathered<T> {
+/// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first.
+#[derive(Debug, Default)]
+pub struct Gathered {
     words: Vec<u64>,
-    places: Vec<Place<T>>,
+    places: Vec<Place>,
 }
 
-/// Where a record is, and what goes with it.
+/// Where a record is.
 #[derive(Debug)]
-struct Place<T> {
+struct Place {
     /// Its first word.
     start: usize,
     /// How many bytes it has.
     size: usize,
-    with: T,
 }
 
-impl<T> Default for Gathered<T> {
-    fn default() -> Self {
-        Self { words: Vec::new(), places: Vec::new() }
-    }
-}
-
-impl<T> Gathered<T> {
+impl Gathered {
     /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`.
     ///
     /// # Panics
@@ -41,7 +33,7 @@ impl<T> Gathered<T> {
         reason = "a head that was just made is not read from memory anew"
     )]
     #[inline(always)]
-    pub fn push(&mut self, head: &Words, body: &[u8], with: T) {
+    pub fn push(&mut self, head: &Words, body: &[u8]) {
         let size = size_of_val(head) + body.len();
         let start = self.words.len();
         let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
@@ -65,7 +57,7 @@ impl<T> Gathered<T> {
         // SAFETY: there is capacity for `count` more, and each was written above: the head's, the body's last,
         // and with the body's bytes all before that.
         unsafe { self.words.set_len(start + count) };
-        self.places.push(Place { start, size, with });
+        self.places.push(Place { start, size });
     }
 
     /// How many records there are.
@@ -100,21 +92,8 @@ impl<T> Gathered<T> {
         count
     }
 
-    /// What goes with record `number`, counted from the oldest.
-    ///
-    /// # Panics
-    /// If there are not as many.
-    pub fn with(&self, number: usize) -> &T {
-        &self.places[number].with
-    }
-
-    /// Forgets the oldest `count`, and hands what went with each to `each`, with its number.
-    ///
-    /// # Panics
-    /// If there are not as many.
-    pub fn drop_oldest(&mut self, count: usize, mut each: impl FnMut(usize, &T)) {
-        let dropped = &self.places[..count];
-        dropped.iter().enumerate().for_each(|(number, place)| each(number, &place.with));
+    /// Forgets the oldest `count`, or all if there are not as many.
+    pub fn drop_oldest(&mut self, count: usize) {
         match self.places.get(count) {
             None => {
                 self.words.clear();
@@ -137,14 +116,14 @@ mod tests {
     use super::*;
     use crate::abi::{RECORD_HEAD, RecordKind};
 
-    fn push(gathered: &mut Gathered<u8>, number: u8, size: usize) {
+    fn push(gathered: &mut Gathered, number: u8, size: usize) {
         let head = Record::new(RecordKind::PacketIn, 4, u64::from(number), 1).words();
-        gathered.push(&head, &vec![number; size], number);
+        gathered.push(&head, &vec![number; size]);
     }
 
     #[test]
     fn records_come_out_as_they_went_in_whatever_their_size() {
-        let mut gathered = Gathered::<u8>::default();
+        let mut gathered = Gathered::default();
         let mut next = 0;
         for step in 0..50_usize {
             for _ in 0..step % 7 {
@@ -164,24 +143,22 @@ mod tests {
                 assert_eq!(record.as_ptr().align_offset(align_of::<Record>()), 0);
             }
             let handled = count.min(step % 5);
-            let mut with = Vec::new();
-            gathered.drop_oldest(handled, |number, it| with.push((number, usize::from(*it))));
-            assert!(with.into_iter().eq((0..handled).map(|number| (number, next + number))));
+            gathered.drop_oldest(handled);
             next += handled;
         }
-        gathered.drop_oldest(gathered.len(), |_, _| {});
+        gathered.drop_oldest(gathered.len());
         assert_eq!((gathered.size(), gathered.is_empty()), (0, true));
     }
 
     #[test]
     fn batch_holds_the_oldest_if_there_are_more() {
-        let mut gathered = Gathered::<u8>::default();
+        let mut gathered = Gathered::default();
         for number in 0..=u8::try_from(MAX_BATCH).unwrap() {
             push(&mut gathered, number, 8);
         }
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         assert_eq!(gathered.oldest(&mut batch), MAX_BATCH);
-        gathered.drop_oldest(MAX_BATCH, |_, _| {});
+        gathered.drop_oldest(MAX_BATCH);
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
         assert_eq!(gathered.oldest(&mut batch), 1);
         assert_eq!(batch[0][8], u8::try_from(MAX_BATCH).unwrap());

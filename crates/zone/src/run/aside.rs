@@ -58,7 +58,7 @@ impl Zone {
         let handled = call(&mut self.app, &mut self.times, now_ns(), records);
         self.app.host().aside = false;
         let handled = handled?;
-        self.alerts.drop_oldest(handled, |_, ()| ());
+        self.alerts.drop_oldest(handled);
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
         {
