@@ -19,7 +19,7 @@ use rosemary_sdk::{
 };
 
 use self::hosts::{Host, Hosts, Secret};
-use self::switches::Switches;
+use self::switches::{Switches, Table};
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
@@ -36,6 +36,8 @@ struct LearningSwitch {
     pair: Option<Template>,
     /// Of each event of the batch in hand.
     ahead: Box<[Ahead; MAX_BATCH]>,
+    /// How many these are.
+    batch: usize,
 }
 
 /// What is known of an event before it is handled.
@@ -77,12 +79,13 @@ impl App for LearningSwitch {
             secret: Secret::new(),
             pair: None,
             ahead: Box::new([Ahead::NOTHING; MAX_BATCH]),
+            batch: 0,
         }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
-        let ahead = self.ahead.iter_mut().take(batch.len());
-        for (number, ahead) in ahead.enumerate() {
+        self.batch = batch.len().min(MAX_BATCH);
+        for (number, ahead) in self.ahead.iter_mut().enumerate().take(batch.len()) {
             let packet_in = batch.packet_in(number);
             let known = packet_in.and_then(|packet_in| Ahead::of(&packet_in, self.secret));
             match known {
@@ -92,9 +95,9 @@ impl App for LearningSwitch {
         }
         // One batch's look-ups wait for memory together, not one after the other. In a loop of its own: the
         // less a core has to do between two of them, the more of them it begins.
-        let mut touched = 0;
-        for Ahead { is_frame, switch, dst, src, .. } in self.ahead.iter().take(batch.len()) {
-            if *is_frame && let Some(hosts) = self.switches.get(switch.dpid) {
+        let (mut touched, mut table) = (0, Table::default());
+        for Ahead { is_frame, switch, dst, src, .. } in &self.ahead[..self.batch] {
+            if *is_frame && let Some(hosts) = table.of(switch.dpid, &self.switches) {
                 touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
             }
         }
@@ -103,26 +106,34 @@ impl App for LearningSwitch {
 
     /// Most packets that a switch keeps are between hosts that are where they were.
     #[inline]
-    fn go_ahead(&mut self, number: usize, network: &mut Network<'_>) -> bool {
-        let Ahead { is_frame: true, switch, in_port, buffer_id: Some(buffer_id), dst, src } =
-            self.ahead[number]
-        else {
-            return false;
+    fn go_ahead(&mut self, first: usize, network: &mut Network<'_>) -> usize {
+        let (Some(pair), Some(ahead)) = (&self.pair, self.ahead[..self.batch].get(first..)) else {
+            return 0;
         };
-        let (Some(hosts), Some(pair)) = (self.switches.get(switch.dpid), &self.pair) else {
-            return false;
-        };
-        let Some(output) = hosts.port_of(dst) else { return false };
-        if output == in_port || !hosts.is_known(src, in_port) {
-            return false;
+        let (mut count, mut table) = (0, Table::default());
+        for Ahead { is_frame, switch, in_port, buffer_id, dst, src } in ahead {
+            let (true, true, Some(hosts)) =
+                (*is_frame, buffer_id.is_some(), table.of(switch.dpid, &self.switches))
+            else {
+                break;
+            };
+            let Some(output) = hosts.port_of(*dst) else { break };
+            if output == *in_port || !hosts.is_known(*src, *in_port) {
+                break;
+            }
+            let blanks = Blanks {
+                in_port: *in_port,
+                eth_dst: dst.address(),
+                eth_src: src.address(),
+                buffer_id: *buffer_id,
+                output,
+            };
+            if network.flow_mod_from(*switch, pair, &blanks).is_err() {
+                break; // which `on_event` will tell, or there will be room
+            }
+            count += 1;
         }
-        let buffer_id = Some(buffer_id);
-        let (eth_dst, eth_src) = (dst.address(), src.address());
-        let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
-        if let Err(error) = network.flow_mod_from(switch, pair, &blanks) {
-            tell(&error, network);
-        }
-        true
+        count
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {

@@ -68,35 +68,37 @@ pub trait App: Sized + 'static {
         let _ = batch;
     }
 
-    /// Handles event `number` of the batch by what [`look_ahead`](Self::look_ahead) found out about it, and does
-    /// not look at it again. `false`, and nothing done, if that does not suffice: it is for
-    /// [`on_event`](Self::on_event) then. An application that answers most events in the same way is faster by it.
-    fn go_ahead(&mut self, number: usize, network: &mut Network<'_>) -> bool {
-        let _ = (number, network);
-        false
+    /// Handles events of the batch from number `first` on by what [`look_ahead`](Self::look_ahead) found out
+    /// about them, as far as that suffices and there is room, and does not look at them again. Returns how many;
+    /// the next is for [`on_event`](Self::on_event). An application that answers most events in the same way is
+    /// faster by it.
+    fn go_ahead(&mut self, first: usize, network: &mut Network<'_>) -> usize {
+        let _ = (first, network);
+        0
     }
 
     /// Handles a batch of events, oldest first; an empty one is a wake-up. Returns how many were
     /// handled; the others come again when there is more room for messages.
     ///
     /// This calls [`look_ahead`](Self::look_ahead), then [`go_ahead`](Self::go_ahead), and
-    /// [`on_event`](Self::on_event) where that does not suffice, for each as long as there is room for an answer.
+    /// [`on_event`](Self::on_event) where that does not suffice, as long as there is room for an answer.
     /// An application that does something with them together implements this instead.
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
         if batch.is_empty() {
             self.on_wake(network);
         }
         self.look_ahead(batch);
-        for number in 0..batch.len() {
+        let mut number = self.go_ahead(0, network);
+        while number < batch.len() {
             if !network.has_room(2 * batch.size_of(number) + ANSWER_ROOM) {
                 return number;
             }
             network.now_handling(number);
-            if !self.go_ahead(number, network)
-                && let Some(event) = batch.get(number)
-            {
+            if let Some(event) = batch.get(number) {
                 self.on_event(event, network);
             }
+            number += 1;
+            number += self.go_ahead(number, network);
         }
         batch.len()
     }

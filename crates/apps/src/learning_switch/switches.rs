@@ -13,6 +13,25 @@ pub(crate) struct Switches {
     last: usize,
 }
 
+/// The table of the switch that was asked for last: events come in runs of one switch.
+#[derive(Debug, Default)]
+pub(crate) struct Table<'s>(Option<(Dpid, Option<&'s Hosts>)>);
+
+impl<'s> Table<'s> {
+    /// The table of a switch, one of these.
+    #[inline]
+    pub(crate) fn of(&mut self, dpid: Dpid, switches: &'s Switches) -> Option<&'s Hosts> {
+        match self.0 {
+            Some((last, hosts)) if last == dpid => hosts,
+            _ => {
+                let hosts = switches.place(dpid).ok().map(|place| &switches.tables[place].1);
+                self.0 = Some((dpid, hosts));
+                hosts
+            }
+        }
+    }
+}
+
 impl Switches {
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
