@@ -42,7 +42,7 @@ pub use zone_end::{Batch, DownWriter, UpReader, ZoneEnd};
 
 /// Bytes of records in a ring unless configured otherwise: both rings of a pair fit into a
 /// core's own cache beside the buffers.
-pub const DEFAULT_CAPACITY: u32 = 256 * 1024;
+pub const DEFAULT_CAPACITY: u32 = 512 * 1024;
 
 /// Most records in a batch, so that the verdicts on a batch always find room.
 pub const MAX_BATCH: usize = if cfg!(loom) { 2 } else { 64 };
