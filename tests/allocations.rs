@@ -15,7 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, App, AppId, Host, Plain, Request};
+use kernel::control::{Answer, App, AppId, Host, Plain, Request, Tuning};
 use kernel::policy::{Fail, Policy, Stage};
 use openflow::{
     Action, Dpid, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo, Version, append,
@@ -142,6 +142,7 @@ impl Rig {
             plain: Plain::Loopback,
             tls: false,
             workers: Some(1),
+            tuning: Tuning::default(),
         };
         let (_recorder, recorder_fd) = Reading::new().unwrap();
         monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();

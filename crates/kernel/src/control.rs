@@ -8,8 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use sdk::abi::MAX_BATCH;
 use serde::{Deserialize, Serialize};
 use sys::jail::Report;
+use sys::ring::DEFAULT_CAPACITY;
 
 use crate::policy::Policy;
 
@@ -122,6 +124,37 @@ pub fn worker_name(number: usize) -> String {
     format!("worker-{number}")
 }
 
+/// How workers work. Nobody needs to think of it who measures nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Whether each worker keeps to a CPU of its own, if there are several and CPUs for all.
+    pub pin: bool,
+    /// Bytes that are read of one switch before it is another's turn, within [`READ`](Self::READ).
+    pub read: u32,
+    /// Bytes of records that each ring holds, a power of two within [`RING`](Self::RING).
+    pub ring: u32,
+    /// Most records that an app is called with, within [`BATCH`](Self::BATCH).
+    pub batch: u16,
+}
+
+impl Tuning {
+    /// Less is hardly more than a packet-in at once; more fits into no core's own cache.
+    pub const READ: RangeInclusive<u32> = 4 << 10..=1 << 20;
+    /// The longest OpenFlow message takes a quarter of the least.
+    pub const RING: RangeInclusive<u32> = 256 << 10..=16 << 20;
+    /// The most is that of the app ABI.
+    #[expect(clippy::cast_possible_truncation, reason = "64")]
+    pub const BATCH: RangeInclusive<u16> = 1..=MAX_BATCH as u16;
+}
+
+impl Default for Tuning {
+    /// More than a thousand packet-ins are read at once, which with what is written for them stay in the
+    /// core's second cache.
+    fn default() -> Self {
+        Self { pin: true, read: 128 << 10, ring: DEFAULT_CAPACITY, batch: *Self::BATCH.end() }
+    }
+}
+
 /// The monitor to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -144,6 +177,8 @@ pub enum Request {
         /// How many threads serve switches, at most
         /// [`MAX_WORKERS`](crate::crew::MAX_WORKERS); `None` for one per CPU.
         workers: Option<u16>,
+        /// How they work.
+        tuning: Tuning,
     },
     /// A zone's app is loaded and wants to be connected; answered by [`Answer::Attached`].
     Attach {
@@ -184,6 +219,8 @@ pub enum Answer {
         app: AppId,
         /// Bytes of records that each ring holds.
         capacity: u32,
+        /// Most records that the app is to be called with.
+        batch: u16,
     },
     /// No rings could be made, most likely for want of descriptors; to be tried again.
     NotAttached {

@@ -328,7 +328,7 @@ mod tests {
     use sys::ring::{DEFAULT_CAPACITY, Room};
 
     use super::*;
-    use crate::control::AppId;
+    use crate::control::{AppId, Tuning};
     use crate::crew::idle;
     use crate::link::LARGER;
     use crate::policy::{Policy, Stage};
@@ -338,7 +338,7 @@ mod tests {
         let mut dispatch = Dispatch::default();
         for (slot, policy) in policies.into_iter().enumerate() {
             let purse = idle(1).purse(AppId(1));
-            let mut link = Link::new(AppId(1), "app".into(), slot, DEFAULT_CAPACITY, purse);
+            let mut link = Link::new(AppId(1), "app".into(), slot, Tuning::default(), purse);
             link.policy = policy;
             dispatch.links.push(link);
         }

@@ -52,7 +52,7 @@ impl Stages {
         };
         for (slot, stage) in stages.iter().enumerate() {
             let app = AppId(u16::try_from(slot + 1).unwrap_or(u16::MAX - 1));
-            let mut link = Link::new(app, "app".into(), slot, DEFAULT_CAPACITY, crew.purse(app));
+            let mut link = Link::new(app, "app".into(), slot, crew.tuning(), crew.purse(app));
             link.policy.stage = *stage;
             let (mut parts, fds) = part::make(&crew, DEFAULT_CAPACITY)?;
             let [_, up, down, _] = <[_; 4]>::try_from(fds).expect("one worker's, and a bell");

@@ -142,7 +142,7 @@ pub(crate) fn apps(
                 policy,
                 host,
                 read,
-                limits,
+                limits: limits.with_rings(config.tuning.ring),
                 hang,
                 services,
                 service_rights,

@@ -204,7 +204,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     }
     let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
-    let entrance = Entrance { listeners, plain, keys, workers };
+    let entrance = Entrance { listeners, plain, keys, workers, tuning: config.tuning };
     let keeper = keeper(options);
     let wall = (!options.unconfined).then_some(config.require);
     let services = Services { state_dir, quotas: config.quotas };

@@ -360,13 +360,13 @@ impl Zone {
     }
 
     /// The kernel made rings. Says whether they had been asked for.
-    pub(crate) fn rings_made(&mut self, capacity: u32, fds: &[OwnedFd]) -> bool {
+    pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
         match self.attachment.answered() {
             Answered::Unasked => return false,
             Answered::Stale => {}
             Answered::PassOn => {
                 let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-                self.program.tell(&Request::Rings { capacity }, &fds);
+                self.program.tell(&Request::Rings { capacity, batch }, &fds);
                 info!(app = self.name, "app was connected to the kernel");
             }
         }

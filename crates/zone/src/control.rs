@@ -52,6 +52,8 @@ pub enum Request {
     Rings {
         /// Bytes of records that each ring holds.
         capacity: u32,
+        /// Most records that the app is to be called with.
+        batch: u16,
     },
     /// A service is there; the one before of this name, if any, is gone. Descriptor: the socket to
     /// it ([`sys::packets`]).

@@ -123,6 +123,8 @@ struct Zone {
     app: HostedApp<ZoneHost>,
     /// One for each of the kernel's workers; none until the kernel has given them.
     rings: Vec<Ring>,
+    /// Most records that the application is called with.
+    batch: usize,
     /// Rung by every worker.
     up_bell: Option<Doorbell>,
     /// The ring whose turn is next.
@@ -200,6 +202,7 @@ impl Zone {
         Self {
             app,
             rings: Vec::new(),
+            batch: MAX_BATCH,
             up_bell: None,
             next: 0,
             telling: None,
@@ -271,7 +274,7 @@ impl Zone {
             ring.settle();
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
-        let batch = ring.records.batch(MAX_BATCH)?;
+        let batch = ring.records.batch(self.batch)?;
         let mut records = &batch[..];
         let mut part_is_over = false;
         if self.telling.is_some()
@@ -352,7 +355,10 @@ impl Zone {
         loop {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
-                Ok((Request::Rings { capacity }, fds)) => self.take_rings(capacity, fds)?,
+                Ok((Request::Rings { capacity, batch }, fds)) => {
+                    self.batch = usize::from(batch).clamp(1, MAX_BATCH);
+                    self.take_rings(capacity, fds)?;
+                }
                 Ok((Request::Alert { limit, numbers }, _)) => {
                     // More of them than there are limits wait only while the kernel is away.
                     if self.alerts.len() == MAX_ALERTS {

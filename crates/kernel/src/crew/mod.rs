@@ -22,7 +22,7 @@ pub(crate) use self::homes::Home;
 use self::homes::Homes;
 pub(crate) use self::mail::{Head, Mail};
 pub(crate) use self::purse::{KINDS, Purse};
-use crate::control::AppId;
+use crate::control::{AppId, Tuning};
 use crate::worker::Command;
 
 /// Most workers: so many rings find room in one message to a zone.
@@ -39,6 +39,7 @@ pub struct Crew {
     loads: Arc<[AtomicUsize]>,
     homes: Homes,
     purses: Mutex<HashMap<AppId, Arc<Purse>>>,
+    tuning: Tuning,
 }
 
 /// A worker, as the others see it.
@@ -52,7 +53,7 @@ struct Member {
 
 impl Crew {
     /// Workers that obey what is sent here, and hear these bells.
-    pub(crate) fn new(members: Vec<(Sender<Command>, Ringer)>) -> Self {
+    pub(crate) fn new(members: Vec<(Sender<Command>, Ringer)>, tuning: Tuning) -> Self {
         let count = members.len();
         let member = |(commands, bell)| {
             let mail = (0..count).map(|_| Mutex::default()).collect();
@@ -63,12 +64,18 @@ impl Crew {
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
             homes: Homes::default(),
             purses: Mutex::default(),
+            tuning,
         }
     }
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.members.len()
+    }
+
+    /// How they work.
+    pub fn tuning(&self) -> Tuning {
+        self.tuning
     }
 
     /// Asks something of a worker.
@@ -154,7 +161,7 @@ impl Drop for Seat {
 #[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<Crew> {
     let member = |_| (std::sync::mpsc::channel().0, Ringer::new().expect("a pipe").0);
-    Arc::new(Crew::new((0..workers).map(member).collect()))
+    Arc::new(Crew::new((0..workers).map(member).collect(), Tuning::default()))
 }
 
 #[cfg(test)]

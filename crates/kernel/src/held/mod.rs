@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use openflow::PortDesc;
 use sdk::abi::Record;
 use slab::Slab;
-use sys::ring::DEFAULT_CAPACITY;
 
+use crate::control::Tuning;
 use crate::plan::{Plan, Set, Wanted};
 
 /// How long a packet waits for guards, or for one control app, until it goes on without.
@@ -39,9 +39,9 @@ const FEW: usize = 16;
 /// The least that an entry is taken for, in bytes, when it is asked what there is room for.
 const LEAST: usize = 64;
 
-/// Bytes of messages that an up ring takes for certain: a record is at most twice as long as its
+/// Bytes of messages that the least up ring takes for certain: a record is at most twice as long as its
 /// message, if that carries a whole frame.
-const AT_ONCE: usize = DEFAULT_CAPACITY as usize * 5 / 16;
+const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
 
 /// Most buffers that are kept for the next copies, and the longest of them in bytes: with a whole frame
 /// in it a message is shorter.

@@ -92,16 +92,18 @@ pub(super) struct Hosted {
     records: Gathered,
     tickets: Tickets,
     capacity: u32,
+    most: usize,
     wake_at_ns: Option<u64>,
 }
 
 impl Hosted {
-    /// The instance that `create` makes; records of up to `capacity` bytes wait for it.
+    /// The instance that `create` makes; records of up to `capacity` bytes wait for it, and it is called with
+    /// `most` of them at most.
     fn create(
         app: AppId,
         name: &str,
         band: (u16, u16),
-        capacity: u32,
+        (capacity, most): (u32, usize),
         create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
     ) -> Result<Self, LoadError> {
         let host = KernelHost {
@@ -118,6 +120,7 @@ impl Hosted {
             records: Gathered::default(),
             tickets: Tickets::default(),
             capacity,
+            most: most.min(MAX_BATCH),
             wake_at_ns: None,
         })
     }
@@ -149,7 +152,7 @@ impl Hosted {
     /// Whether there are as many as it can be called with, or so long ones that there will soon be
     /// no room.
     pub(super) fn batch_waits(&self) -> bool {
-        self.records.len() >= MAX_BATCH || self.records.size() >= self.capacity as usize / 4
+        self.records.len() >= self.most || self.records.size() >= self.capacity as usize / 4
     }
 
     /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
@@ -172,7 +175,7 @@ impl Hosted {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<usize, String> {
         let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        let count = self.records.oldest(&mut batch);
+        let count = self.records.oldest(&mut batch).min(self.most);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
             self.app.on_batch(now_ns, &[]).map_err(|failed| failed.to_string())?;
         }
@@ -231,7 +234,8 @@ impl Link {
         create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
     ) -> Result<(), LoadError> {
         let band = (self.policy.band.lowest, self.policy.band.highest);
-        let hosted = Hosted::create(self.app, &self.name, band, self.capacity, create)?;
+        let bounds = (self.capacity, self.batch);
+        let hosted = Hosted::create(self.app, &self.name, band, bounds, create)?;
         self.place = Place::Here(Box::new(hosted));
         self.life = self.life.wrapping_add(1);
         self.begin_snapshot();

@@ -40,7 +40,7 @@ use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
-use crate::control::AppId;
+use crate::control::{AppId, Tuning};
 use crate::crew::Purse;
 use crate::held::Ticket;
 use crate::policy::Policy;
@@ -84,6 +84,8 @@ pub(crate) struct Link {
     /// as many as it was told of, as nothing new is told before ([`Link::tell_gone`]).
     gone: VecDeque<Record>,
     capacity: u32,
+    /// Most records that it is called with.
+    batch: usize,
     /// Which instance of the app has the rings, counted from 1.
     pub(crate) life: u16,
     /// What did not reach the app and was not told to be lost.
@@ -139,7 +141,7 @@ impl Link {
         app: AppId,
         name: String,
         slot: usize,
-        capacity: u32,
+        tuning: Tuning,
         purse: Arc<Purse>,
     ) -> Self {
         let policy = Policy::default();
@@ -157,7 +159,8 @@ impl Link {
             backlog: Backlog::default(),
             to_announce: true,
             gone: VecDeque::new(),
-            capacity,
+            capacity: tuning.ring,
+            batch: tuning.batch.into(),
             life: 0,
             lost: 0,
             own_packet: Vec::new(),

@@ -34,7 +34,13 @@ enum Seen {
 impl Bench {
     fn new(switches: Vec<Switch>) -> Self {
         let purse = idle(1).purse(AppId(1));
-        let link = Link::new(AppId(1), "app".into(), 0, CAPACITY, purse);
+        let link = Link::new(
+            AppId(1),
+            "app".into(),
+            0,
+            Tuning { ring: CAPACITY, ..Tuning::default() },
+            purse,
+        );
         Self { link, zone: None, switches }
     }
 

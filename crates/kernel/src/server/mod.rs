@@ -20,14 +20,13 @@ use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
 use sys::flight::{Recorder, SEATS};
 use sys::object::Object;
-use sys::ring::DEFAULT_CAPACITY;
 use thiserror::Error;
 use tracing::{info, warn};
 
 use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
-use crate::control::{Answer, App, AppId, Host, Request};
+use crate::control::{Answer, App, AppId, Host, Request, Tuning};
 use crate::flows::{Names, Part};
 use crate::tls::{
     self, Entrance,
@@ -94,7 +93,7 @@ struct Server {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = monitor.wait()?;
-    let Request::Start { listeners, run_as, apps, plain, tls, workers } = request else {
+    let Request::Start { listeners, run_as, apps, plain, tls, workers, tuning } = request else {
         return Err(ServerError::NotStarted);
     };
     let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
@@ -119,7 +118,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // it is the monitor's alone
-    let workers = Workers::start(workers, sockets, &apps, &recorder, &entrance);
+    let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &entrance);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
@@ -285,8 +284,8 @@ impl Server {
             match rings {
                 Ok(fds) => {
                     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                    let capacity = DEFAULT_CAPACITY;
-                    tell(&self.monitor, &Answer::Attached { app, capacity }, &fds)?;
+                    let Tuning { ring: capacity, batch, .. } = self.workers.crew.tuning();
+                    tell(&self.monitor, &Answer::Attached { app, capacity, batch }, &fds)?;
                 }
                 Err(why) => {
                     if last {

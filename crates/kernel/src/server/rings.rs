@@ -8,8 +8,6 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use sys::ring::DEFAULT_CAPACITY;
-
 use super::workers::Workers;
 use crate::control::AppId;
 use crate::link::part;
@@ -47,7 +45,7 @@ impl Attempts {
     /// Makes rings for an app and gives each worker its part.
     pub(super) fn begin(&mut self, workers: &Workers, app: AppId, name: &str, policy: &Policy) {
         let attempt = self.answered + self.open.len() as u64;
-        let (rings, silent) = match part::make(&workers.crew, DEFAULT_CAPACITY) {
+        let (rings, silent) = match part::make(&workers.crew, workers.crew.tuning().ring) {
             Ok((parts, fds)) => {
                 for (worker, part) in parts.into_iter().enumerate() {
                     let (name, policy, part) = (name.to_owned(), policy.clone(), Box::new(part));

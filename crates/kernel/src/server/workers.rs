@@ -12,7 +12,7 @@ use sys::doorbell::Doorbell;
 use sys::flight::Recorder;
 use tracing::{error, warn};
 
-use crate::control;
+use crate::control::{self, Tuning};
 use crate::crew::{Crew, MAX_WORKERS};
 use crate::tls::Entrance;
 use crate::worker::{Apps, Command, Known, Notice, Office, Worker, connect};
@@ -27,10 +27,10 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts as many as `count` says, or one for each CPU; the first accepts on `listeners`.
+    /// Starts as many as are said, or one for each CPU; the first accepts on `listeners`.
     /// Each notes what it does in its seat of `recorder`.
     pub(super) fn start(
-        count: Option<u16>,
+        (count, tuning): (Option<u16>, Tuning),
         listeners: Vec<TcpListener>,
         apps: &[Known],
         recorder: &Recorder,
@@ -38,13 +38,16 @@ impl Workers {
     ) -> io::Result<Self> {
         let cpus = cpus();
         let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS.into());
-        let (wires, Office { crew, notices, notices_bell }) = connect(count)?;
+        let (wires, Office { crew, notices, notices_bell }) = connect(count, tuning)?;
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for wires in wires {
             let number = wires.me;
             // One alone has no other to keep away from: the system knows better.
-            let cpu = cpus.get(number).copied().filter(|_| count > 1 && cpus.len() >= count);
+            let cpu = cpus
+                .get(number)
+                .copied()
+                .filter(|_| tuning.pin && count > 1 && cpus.len() >= count);
             let ended = (wires.notices.clone(), wires.notices_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
             let seat = Some(recorder.seat(number));

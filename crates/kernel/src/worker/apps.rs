@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sdk::Refusal;
 use sys::rate::Rate;
-use sys::ring::{DEFAULT_CAPACITY, PeerFault};
+use sys::ring::PeerFault;
 use tracing::{debug, warn};
 
 use super::{LINK, Notice, Worker};
@@ -20,9 +20,6 @@ use crate::query::AppCounters;
 
 /// Things that one app said that are taken per turn, about, so that a talkative app delays nobody else.
 const TAKES: usize = 4096;
-
-/// As many messages as a ring can hold: a process that the zone left behind may go on writing.
-const RING_FULL: usize = DEFAULT_CAPACITY as usize / 16;
 
 impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
@@ -164,7 +161,7 @@ impl Worker {
         }
         if known.is_none() {
             let purse = self.wires.crew.purse(app);
-            links.push(Link::new(app, name, index, DEFAULT_CAPACITY, purse));
+            links.push(Link::new(app, name, index, self.wires.crew.tuning(), purse));
         }
         links[index].rights = Rights::of(app, &policy);
         links[index].policy = policy;
@@ -202,7 +199,9 @@ impl Worker {
             return;
         }
         // All that it published before it died has happened.
-        if let Err(fault) = self.hear(index, RING_FULL, now) {
+        // As many messages as a ring can hold: a process that the zone left behind may go on writing.
+        let ring_full = self.wires.crew.tuning().ring as usize / 16;
+        if let Err(fault) = self.hear(index, ring_full, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
         self.ring_posted();

@@ -56,8 +56,9 @@ pub use hosted::Loaded;
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
-/// The shared input buffer, in bytes: the longest message, and what a switch sends in a burst.
-const BUFFER: usize = 256 * 1024;
+/// What the shared input buffer holds beyond what is read at once, in bytes: the beginning of the longest
+/// message, which was cut before; and for TLS.
+const BEYOND: usize = 128 * 1024;
 
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
@@ -135,6 +136,8 @@ pub struct Worker {
     refused: Vec<Refused>,
     /// Where turns are noted, and which app in this process is being called.
     seat: Option<Seat>,
+    /// What is read of one switch before it is another's turn, in bytes.
+    read: usize,
     next_tick: Instant,
     rates: Rates,
 }
@@ -183,6 +186,7 @@ impl Worker {
             heard: Messages::default(),
             refused: Vec::new(),
             seat: apps.seat,
+            read: wires.crew.tuning().read as usize,
             next_tick: now + TICK,
             rates: Rates::new(now),
             wires,
@@ -202,7 +206,7 @@ impl Worker {
     /// # Errors
     /// Epoll failed, which it does not on any supported system.
     pub fn run(mut self) -> io::Result<()> {
-        let mut buffer = vec![0; BUFFER].into_boxed_slice();
+        let mut buffer = vec![0; self.read + BEYOND].into_boxed_slice();
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
         loop {
             let timeout = self.prepare_to_sleep();

@@ -29,10 +29,6 @@ use crate::pause::Full;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What is read of one switch at once, in bytes: more than a thousand packet-ins, which with what is written
-/// for them stay in the core's second cache. The whole buffer is for what was cut before, and for TLS.
-const READ: usize = 128 * 1024;
-
 /// Connections that are read in a turn, so that apps are heard soon.
 const READS: usize = 256;
 
@@ -138,7 +134,7 @@ impl Worker {
         connection.pause.read();
         switch.vital.refresh(now);
         // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
-        let most = if pressure.full == Full::None { READ } else { usize::MAX };
+        let most = if pressure.full == Full::None { self.read } else { usize::MAX };
         Some(pressure.room.min(most))
     }
 

@@ -15,7 +15,7 @@ use sys::doorbell::Ringer;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
-use crate::control::{AppId, Host, Plain};
+use crate::control::{AppId, Host, Plain, Tuning};
 use crate::link::part;
 use crate::policy::Policy;
 use crate::query::SwitchStatus;
@@ -65,7 +65,8 @@ impl Bench {
     fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (wires, office) = connect(workers).unwrap();
+        let (wires, office) =
+            connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }).unwrap();
         let mut listeners = Some(vec![listener]);
         let app = App {
             app: APP,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::doorbell::{Doorbell, Ringer};
 
 use crate::connection::Connection;
-use crate::control::AppId;
+use crate::control::{AppId, Tuning};
 use crate::crew::Crew;
 use crate::flows;
 use crate::link::part::Part;
@@ -151,7 +151,7 @@ pub struct Office {
 ///
 /// # Errors
 /// The system is out of descriptors or memory.
-pub fn connect(workers: usize) -> io::Result<(Vec<Wires>, Office)> {
+pub fn connect(workers: usize, tuning: Tuning) -> io::Result<(Vec<Wires>, Office)> {
     let (to_tell, notices) = channel();
     let (notices_bell, rings) = Doorbell::new()?;
     let (mut members, mut ends) = (Vec::new(), Vec::new());
@@ -161,7 +161,7 @@ pub fn connect(workers: usize) -> io::Result<(Vec<Wires>, Office)> {
         members.push((commands, bell));
         ends.push((to_obey, Doorbell::from_fd(hears), rings.try_clone()?));
     }
-    let crew = Arc::new(Crew::new(members));
+    let crew = Arc::new(Crew::new(members, tuning));
     let wires = |(me, (commands, commands_bell, rings))| Wires {
         me,
         crew: crew.clone(),

@@ -10,7 +10,7 @@
 //! What is not said is as the table before has it: the operator's `[[app]]` goes before the app's own
 //! `app.toml`, and that before [`Limits::default`].
 
-use sys::ring::DEFAULT_CAPACITY;
+use sys::ring::{DEFAULT_CAPACITY, Room};
 use zone::Limit;
 
 use super::value::{Mistake, Table, Value};
@@ -73,7 +73,7 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of packet-ins that can wait for an app with one of the kernel's workers.
+/// Bytes of packet-ins that can wait for an app with one of the kernel's workers, in rings of the usual size.
 const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
 
 impl Limits {
@@ -85,6 +85,16 @@ impl Limits {
     /// The limit on `what`.
     pub fn of(&self, what: Limit) -> Bound {
         self.0[place(what)]
+    }
+
+    /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let. A soft limit
+    /// that nobody has said, and one that is above that, is four fifths of it.
+    pub(crate) fn with_rings(mut self, ring: u32) -> Self {
+        let bound = &mut self.0[place(Limit::Queue)];
+        let all = Bound::hard(Room::Ordinary.of(ring) as u64);
+        let is_said = bound.soft != Bound::hard(QUEUE).soft && bound.soft <= all.hard;
+        *bound = if is_said { Bound { hard: all.hard, ..*bound } } else { all };
+        self
     }
 
     /// Those of the table `value`; what it does not say is as `before` has it.
@@ -204,7 +214,6 @@ fn thousandths(number: f64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use sys::ring::Room;
 
     use super::*;
     use crate::config::{AppConfig, Config};
@@ -234,6 +243,18 @@ mod tests {
         assert_eq!(Bound::hard(0), Bound { soft: 0, hard: 0 });
         assert_eq!(Bound::hard(5), Bound { soft: 4, hard: 5 });
         assert_eq!(Bound::hard(1), Bound { soft: 1, hard: 1 });
+    }
+
+    #[test]
+    fn more_waits_in_larger_rings_and_what_was_said_holds() {
+        let queue = |limits: Limits, ring| limits.with_rings(ring).of(Limit::Queue);
+        let kib = |soft: u64, hard: u64| Bound { soft: soft << 10, hard: hard << 10 };
+        assert_eq!(queue(Limits::default(), DEFAULT_CAPACITY), Bound::hard(QUEUE));
+        assert_eq!(queue(Limits::default(), 256 << 10), kib(128, 160));
+        let said = app("[app.limits]\nqueue-bytes = { soft = \"150 KiB\" }").unwrap().limits;
+        assert_eq!(queue(said.clone(), 1 << 20), kib(150, 640));
+        let said = app("[app.limits]\nqueue-bytes = { soft = \"200 KiB\" }").unwrap().limits;
+        assert_eq!(queue(said, 256 << 10), kib(128, 160), "so much never waits");
     }
 
     #[test]
@@ -268,7 +289,7 @@ mod tests {
             ("cpu = \"1\"", "\"1\"", "processors"),
             ("descriptors = 3", "is 3", "from 64"),
             ("threads = 0", "is 0", "from 1"),
-            ("queue-bytes = 1", "is 1", "160 KiB"),
+            ("queue-bytes = 1", "is 1", "320 KiB"),
             ("flow-mods-per-second = -1", "-1", "messages per second"),
             ("packet-outs-per-second = 5000000000", "5000000000", "0 to 4294967295"),
             ("thread = 4", "\"thread\"", "did you mean `threads`"),

@@ -15,6 +15,7 @@ mod manifest;
 mod quotas;
 mod rights;
 mod trust;
+mod tuning;
 mod value;
 
 use std::io::{self, Read as _};
@@ -23,7 +24,7 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel::control::Plain;
+use kernel::control::{Plain, Tuning};
 use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
 use services::control::Quotas;
@@ -61,8 +62,18 @@ pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 pub const TOP_KEYS: [&str; 6] = ["controller", "zones", "storage", "log", "trust", "app"];
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 6] =
-    ["listen", "plain", "tls-dir", "workers", "runtime-dir", "state-dir"];
+pub const CONTROLLER_KEYS: [&str; 10] = [
+    "listen",
+    "plain",
+    "tls-dir",
+    "workers",
+    "pin",
+    "read-bytes",
+    "ring-bytes",
+    "batch",
+    "runtime-dir",
+    "state-dir",
+];
 
 /// The keys of `[zones]`.
 pub const ZONES_KEYS: [&str; 2] = ["require", "hang-seconds"];
@@ -83,6 +94,8 @@ pub struct Config {
     pub tls_dir: Option<PathBuf>,
     /// How many threads serve switches.
     pub workers: Option<u16>,
+    /// How they work.
+    pub tuning: Tuning,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
     /// The directory of what outlives a run.
@@ -179,6 +192,7 @@ impl Config {
                 let workers = u16::try_from(it.number()?).ok()?;
                 (1..=MAX_WORKERS).contains(&workers).then_some(workers)
             })?;
+            config.tuning = tuning::read(&controller)?;
             config.runtime_dir = dir("runtime-dir")?.map(below);
             config.state_dir = dir("state-dir")?.map(below);
         }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use kernel::control::{self, Plain, Request};
+use kernel::control::{self, Plain, Request, Tuning};
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
@@ -15,6 +15,8 @@ pub(crate) struct Entrance {
     pub(crate) keys: Option<SealedKeys>,
     /// How many threads serve them; `None` for one per CPU.
     pub(crate) workers: Option<u16>,
+    /// How they work.
+    pub(crate) tuning: Tuning,
 }
 
 impl Entrance {
@@ -28,7 +30,7 @@ impl Entrance {
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
         let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        let (plain, workers) = (self.plain, self.workers);
-        (Request::Start { listeners, run_as, apps, plain, tls, workers }, fds)
+        let Self { plain, workers, tuning, .. } = *self;
+        (Request::Start { listeners, run_as, apps, plain, tls, workers, tuning }, fds)
     }
 }

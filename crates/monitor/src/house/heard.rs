@@ -34,12 +34,12 @@ impl House {
                     }
                 }
             }
-            Answer::Attached { app, capacity } => {
+            Answer::Attached { app, capacity, batch } => {
                 let zone = self.zones.iter_mut().find(|zone| zone.app == app);
                 let lost = "the monitor may open no more descriptors";
                 let asked = zone.is_some_and(|zone| match fds.as_slice() {
                     [] => zone.rings_not_made(lost, now),
-                    fds => zone.rings_made(capacity, fds),
+                    fds => zone.rings_made((capacity, batch), fds),
                 });
                 if !asked {
                     self.kernel.kill("it answered with rings that nobody asked for");

@@ -162,7 +162,7 @@ impl Fake {
                     }
                     let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
                     let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
-                    let attached = KernelAnswer::Attached { app, capacity: 4096 };
+                    let attached = KernelAnswer::Attached { app, capacity: 4096, batch: 64 };
                     self.monitor.send(&attached, &fds).unwrap();
                     if self.plays("fault once") {
                         let why = "Done(7) with 3 outstanding".into();

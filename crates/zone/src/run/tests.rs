@@ -171,6 +171,19 @@ fn batch_is_answered_and_done_by_the_ring_that_it_came_by() {
 }
 
 #[test]
+fn app_is_called_with_no_more_than_the_operator_wants() {
+    let mut bench = Bench::live(1);
+    bench.zone.batch = 2;
+    for dpid in 1..=3 {
+        bench.tell(0, RecordKind::PacketIn, dpid);
+    }
+    assert!(bench.zone.turn().unwrap());
+    assert_eq!(bench.heard(0).0, 2);
+    assert_eq!(bench.work().len(), 3);
+    assert_eq!(bench.heard(0).0, 1);
+}
+
+#[test]
 fn wake_up_sends_by_the_first_ring() {
     let mut bench = Bench::new(2);
     bench.tell(0, RecordKind::SnapshotBegin, 0);

@@ -9,7 +9,7 @@ use sdk::{App, Event, Network, PacketIn};
 
 use super::super::messages::Sent;
 use super::*;
-use crate::control::AppId;
+use crate::control::{AppId, Tuning};
 use crate::crew::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
@@ -62,7 +62,14 @@ struct Bench {
 
 impl Bench {
     fn live() -> Self {
-        let mut link = Link::new(AppId(1), "echo".into(), 0, 64 * 1024, idle(1).purse(AppId(1)));
+        let mut bench = Self::told(Tuning { ring: 64 * 1024, ..Tuning::default() });
+        assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
+        bench
+    }
+
+    /// With a snapshot that waits.
+    fn told(tuning: Tuning) -> Self {
+        let mut link = Link::new(AppId(1), "echo".into(), 0, tuning, idle(1).purse(AppId(1)));
         link.host_linked::<Echo>();
         let info = SwitchInfo {
             version: Version::V1_3,
@@ -74,7 +81,6 @@ impl Bench {
         let switch = Switch::new(info, 1);
         let mut bench = Self { link, switch, messages: Messages::default(), verdicts: Vec::new() };
         bench.link.pump(std::iter::once(&mut bench.switch), |_, _| true);
-        assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
         bench
     }
 
@@ -111,6 +117,18 @@ fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
     assert_eq!((bench.link.waiting_here(), bench.link.wake_at_ns()), (0, Some(77)));
     assert_eq!(bench.call(), Ok(0), "a wake-up");
     assert_eq!((bench.sent(), bench.link.wake_at_ns()), (vec![], None));
+}
+
+#[test]
+fn app_is_called_with_no_more_than_the_operator_wants() {
+    let mut bench = Bench::told(Tuning { batch: 2, ..Tuning::default() });
+    assert_eq!([bench.call(), bench.call()], [Ok(2), Ok(1)], "the snapshot, with the switch in it");
+    for (number, waits) in [(2, false), (4, true), (6, true)] {
+        assert!(bench.packet(number, 0));
+        assert_eq!(bench.link.batch_waits(), waits, "{number}");
+    }
+    assert_eq!((bench.call(), bench.sent()), (Ok(2), vec![2, 4]));
+    assert_eq!((bench.call(), bench.sent()), (Ok(1), vec![6]));
 }
 
 #[test]

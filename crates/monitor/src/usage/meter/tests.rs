@@ -122,9 +122,9 @@ fn log_that_is_cut_and_packets_that_are_dropped_are_at_the_limit() {
     let mut story = Story::of("", &[]);
     let news = story.next(|it, _| (it.log, it.log_left_out) = (100_000, 50));
     assert_eq!(news, [hard(Limit::Log, 100_000)]);
-    let news = story.next(|_, counters| counters.queued = 140 << 10);
-    assert_eq!(news, [soft(Limit::Queue, 140 << 10)]);
-    assert_eq!(story.next(|_, counters| counters.dropped = 1), [hard(Limit::Queue, 140 << 10)]);
+    let news = story.next(|_, counters| counters.queued = 280 << 10);
+    assert_eq!(news, [soft(Limit::Queue, 280 << 10)]);
+    assert_eq!(story.next(|_, counters| counters.dropped = 1), [hard(Limit::Queue, 280 << 10)]);
     story.next(|_, counters| counters.queued = 0);
     story.meter.begin();
     story.meter.tell_anew();
