@@ -106,6 +106,8 @@ pub(crate) struct Connection {
     pub(crate) asked: Asked,
     pub(crate) pause: Pause,
     pub(crate) reading: Reading,
+    /// What was read of it in its turn, in bytes, if that was not over when there was no more room.
+    pub(crate) turn: usize,
     pub(crate) peer: Peer,
     /// Its place among those that are not switches yet.
     pub(crate) ticket: Option<Ticket>,
@@ -167,6 +169,7 @@ impl Connection {
             asked: Asked::default(),
             pause: Pause::default(),
             reading: Reading::default(),
+            turn: 0,
             peer: Peer::default(),
             ticket: None,
             seat: None,
@@ -321,7 +324,7 @@ impl Connection {
     /// is to be decided there, and what was read and not handled.
     pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
         (self.dirty, self.blocked) = (false, None);
-        self.reading = Reading::Drained; // epoll tells anew there
+        (self.reading, self.turn) = (Reading::Drained, 0); // epoll tells anew there
         (self.claim.take(), std::mem::take(&mut self.partial))
     }
 

@@ -346,10 +346,11 @@ impl Worker {
                     self.hand_over(key, home);
                 } else {
                     self.write_much(key, now);
+                    self.note_turn(key, size, if more { most } else { usize::MAX });
                     return more;
                 }
             }
-            Ok(Input::Nothing) => {}
+            Ok(Input::Nothing) => self.note_turn(key, 0, usize::MAX),
             Ok(Input::End) => self.close(key, "the switch closed the connection", now),
             Err(error) => self.close(key, &error.to_string(), now),
         }

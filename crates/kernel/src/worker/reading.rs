@@ -108,7 +108,11 @@ impl Worker {
                 && let Some(connection) = self.connections.get_mut(key)
             {
                 connection.reading = Reading::Ready;
-                self.ready.queue.push_back(key);
+                if connection.turn > 0 {
+                    self.ready.queue.push_front(key);
+                } else {
+                    self.ready.queue.push_back(key);
+                }
             }
         }
         turn == READS
@@ -134,8 +138,19 @@ impl Worker {
         connection.pause.read();
         switch.vital.refresh(now);
         // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
-        let most = if pressure.full == Full::None { self.read } else { usize::MAX };
+        let most =
+            if pressure.full == Full::None { self.read - connection.turn } else { usize::MAX };
         Some(pressure.room.min(most))
+    }
+
+    /// Notes that `size` bytes were read of a connection, of `most` that might be, and there are more. A turn that
+    /// the apps' lack of room has cut short goes on as soon as they have some, so that all get as much (deficit
+    /// round robin: Shreedhar, Varghese, SIGCOMM 1995).
+    pub(super) fn note_turn(&mut self, key: usize, size: usize, most: usize) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let is_cut_short =
+            connection.switch.is_some() && connection.turn.saturating_add(most) < self.read;
+        connection.turn = if is_cut_short { connection.turn + size.min(most) } else { 0 };
     }
 
     /// Lets those be read that have waited long enough, or whose apps have room.
