@@ -358,6 +358,43 @@ mod tests {
     }
 
     #[test]
+    fn events_of_one_batch_are_answered_as_one_by_one() {
+        const CAROL: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
+        let [one, two] = [1, 2].map(|dpid| Bench::switch(dpid, Version::V1_3));
+        let kept = |at, port, from: [u8; 6], to: [u8; 6]| {
+            let frame = [&to[..], &from, &[0x08, 0x00]].concat();
+            AlignedRecord::packet_in(at, PortNo(port), &frame).with_buffer(7)
+        };
+        let events = || {
+            vec![
+                kept(one, 1, ALICE, BOB),
+                kept(one, 2, BOB, ALICE),
+                kept(one, 1, ALICE, BOB),
+                kept(two, 5, ALICE, BOB),
+                kept(one, 2, BOB, ALICE),
+                kept(two, 6, BOB, ALICE),
+                kept(one, 3, BOB, ALICE), // it has moved
+                kept(one, 1, ALICE, BOB),
+                AlignedRecord::port(one, 1, PortNo(3), 0), // and its port is gone
+                kept(one, 1, ALICE, BOB),
+                kept(one, 4, CAROL, ALICE),
+                AlignedRecord::about(RecordKind::SwitchDown, one),
+                kept(one, 4, CAROL, ALICE),
+                kept(two, 5, ALICE, BOB),
+            ]
+        };
+        let (mut together, mut alone) =
+            (Bench::new::<LearningSwitch>(), Bench::new::<LearningSwitch>());
+        for round in 0..3 {
+            let (answer, said) = together.batch(&events()).unwrap();
+            assert_eq!(answer.handled, events().len());
+            let one_by_one: Vec<Sent> =
+                events().into_iter().flat_map(|event| alone.event(event)).collect();
+            assert_eq!(said, one_by_one, "round {round}");
+        }
+    }
+
+    #[test]
     fn batch_without_room_for_answers_is_left_for_later() {
         let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
         let frame = [&BOB[..], &ALICE, &[0x08, 0x00]].concat();

@@ -141,7 +141,7 @@ impl Tuning {
     /// Less is hardly more than a packet-in at once; more fits into no core's own cache.
     pub const READ: RangeInclusive<u32> = 4 << 10..=1 << 20;
     /// The longest OpenFlow message takes a quarter of the least.
-    pub const RING: RangeInclusive<u32> = 256 << 10..=16 << 20;
+    pub const RING: RangeInclusive<u32> = 256 << 10..=4 << 20;
     /// The most is that of the app ABI.
     #[expect(clippy::cast_possible_truncation, reason = "64")]
     pub const BATCH: RangeInclusive<u16> = 1..=MAX_BATCH as u16;

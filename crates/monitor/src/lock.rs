@@ -76,8 +76,9 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
 
 /// The text of `/proc/locks`, which is empty if it cannot be read.
 ///
-/// The kernel writes it anew for each read(2) and goes on by number: if a lock that stands before is given
-/// up between two reads, one that is held is left out. So few large reads, and a second look.
+/// The kernel writes a page of it at most for each read(2), anew, and goes on by number: if a lock that stands
+/// before is given up between two reads, one that is held is left out. So few large reads; and who does not
+/// find one looks again.
 fn locks() -> String {
     let mut text = String::with_capacity(65_536);
     let _ = File::open("/proc/locks").and_then(|mut file| file.read_to_string(&mut text));

@@ -72,6 +72,10 @@ pub trait App: Sized + 'static {
     /// about them, as far as that suffices and there is room, and does not look at them again. Returns how many;
     /// the next is for [`on_event`](Self::on_event). An application that answers most events in the same way is
     /// faster by it.
+    ///
+    /// What it has sent to an event that it does not count is sent all the same: of one that needs several
+    /// messages, room for all is looked for first ([`Network::room`]). To keep event `number` from the
+    /// applications behind, [`Network::stop_event`].
     fn go_ahead(&mut self, first: usize, network: &mut Network<'_>) -> usize {
         let _ = (first, network);
         0
@@ -88,7 +92,7 @@ pub trait App: Sized + 'static {
             self.on_wake(network);
         }
         self.look_ahead(batch);
-        let mut number = self.go_ahead(0, network);
+        let mut number = self.go_ahead(0, network).min(batch.len());
         while number < batch.len() {
             if !network.has_room(2 * batch.size_of(number) + ANSWER_ROOM) {
                 return number;
@@ -98,7 +102,7 @@ pub trait App: Sized + 'static {
                 self.on_event(event, network);
             }
             number += 1;
-            number += self.go_ahead(number, network);
+            number += self.go_ahead(number, network).min(batch.len() - number);
         }
         batch.len()
     }

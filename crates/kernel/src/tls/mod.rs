@@ -42,7 +42,7 @@ const MAX_HANDSHAKE: usize = 32 * 1024;
 const MAX_UNSENT: usize = 128 * 1024;
 
 /// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
-const RECORD: usize = 18 * 1024;
+pub(crate) const RECORD: usize = 18 * 1024;
 
 /// What is needed to take in TLS connections. Cheap to clone.
 #[derive(Clone)]

@@ -198,8 +198,8 @@ impl Worker {
         if !self.dispatch.links[index].is_attached() {
             return;
         }
-        // All that it published before it died has happened.
-        // As many messages as a ring can hold: a process that the zone left behind may go on writing.
+        // All that it published before it died has happened: as many messages as a ring can hold, as a
+        // process that the zone left behind may go on writing.
         let ring_full = self.wires.crew.tuning().ring as usize / 16;
         if let Err(fault) = self.hear(index, ring_full, now) {
             debug!(%fault, "the dead zone's ring was broken");

@@ -37,12 +37,12 @@ use sys::flight::Seat;
 use tracing::{info, warn};
 
 use crate::connection::{Connection, DOES_NOT_READ, Input, Peer};
-use crate::control::App;
+use crate::control::{App, Tuning};
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
 use crate::link::{Messages, Verdict};
-use crate::tls::Entrance;
+use crate::tls::{self, Entrance};
 
 use self::adopt::most_connections;
 use self::rates::Rates;
@@ -56,9 +56,14 @@ pub use hosted::Loaded;
 pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
-/// What the shared input buffer holds beyond what is read at once, in bytes: the beginning of the longest
-/// message, which was cut before; and for TLS.
-const BEYOND: usize = 128 * 1024;
+/// What the shared input buffer holds beyond what is read at once, in bytes: of TLS one half of all is read
+/// into, and the other holds what comes of it, behind the beginning of a message that was cut before.
+const BEYOND: usize = 192 * 1024;
+
+const _: () = assert!(
+    *Tuning::READ.start() as usize + BEYOND > 2 * (u16::MAX as usize + tls::RECORD),
+    "there is room to read a record behind all but the end of the longest message"
+);
 
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);

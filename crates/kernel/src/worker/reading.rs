@@ -29,8 +29,9 @@ use crate::pause::Full;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Connections that are read in a turn, so that apps are heard soon.
+/// Connections that are read in a turn, and bytes of all of them, so that apps are heard soon.
 const READS: usize = 256;
+const READ_IN_ALL: usize = 8 << 20;
 
 /// The connections that have something to be read.
 #[derive(Debug, Default)]
@@ -97,7 +98,8 @@ impl Worker {
 
     /// Reads those that are ready, each once. `true` if there were more than a turn can read.
     pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
-        let turn = self.ready.queue.len().min(READS);
+        let most = (READ_IN_ALL / self.read).clamp(1, READS);
+        let turn = self.ready.queue.len().min(most);
         for _ in 0..turn {
             let Some(key) = self.ready.queue.pop_front() else { break };
             // Not in the queue: whoever closes it need not look for it there.
@@ -115,7 +117,7 @@ impl Worker {
                 }
             }
         }
-        turn == READS
+        turn == most
     }
 
     /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.

@@ -116,6 +116,7 @@ impl Worker {
             connection.dirty = true;
             self.dirty.push(key);
         }
+        self.spare.take_back(&mut connection.out); // if nothing passed
         for Refused { sent: Sent { start, end, series, .. }, number, why } in refused.drain(..) {
             let said = &bytes[start..end];
             let of_series = number.and_then(|number| Series::read(said, series)?.quote(number));

@@ -219,12 +219,12 @@ fn message_for_a_switch_of_another_worker_reaches_it_and_a_past_one_is_refused()
 
 #[test]
 fn switches_that_send_more_than_an_app_takes_get_as_much_of_it() {
+    /// Far more than the share of each of what is handled below, and no more than sockets take unread.
+    const EACH: u32 = 8_000;
     let mut bench = Bench::with(1, |worker| worker.read = 16 * 1024);
     let mut fakes = bench.connect(1..=4);
     let mut zone = bench.attach();
     zone.snapshot();
-    // Far more of each than its share of what is handled below, and no more than sockets take unread.
-    const EACH: u32 = 8_000;
     for fake in &mut fakes {
         let packets: Vec<u8> = (0..EACH).flat_map(packet_in).collect();
         fake.socket.write_all(&packets).unwrap();

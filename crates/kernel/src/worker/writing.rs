@@ -11,32 +11,37 @@ const MUCH: usize = 32 * 1024;
 /// What a connection keeps of the room for its output, in bytes.
 const OWN: usize = 4096;
 
-/// Most rooms that wait for connections that need one.
-const SPARE: usize = 64;
+/// Bytes of all rooms that wait for connections that need one.
+const SPARE: usize = 16 << 20;
 
 /// Room for output that connections have no more need of. The last that was given back is the first that is
 /// taken: it is in the core's cache.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Vec<Vec<u8>>);
+pub(super) struct Spare {
+    rooms: Vec<Vec<u8>>,
+    bytes: usize,
+}
 
 impl Spare {
     /// Gives room to output that has none.
     #[inline]
     pub(super) fn lend(&mut self, out: &mut Vec<u8>) {
         if out.capacity() == 0
-            && let Some(room) = self.0.pop()
+            && let Some(room) = self.rooms.pop()
         {
+            self.bytes -= room.capacity();
             *out = room;
         }
     }
 
     /// Takes the room of output that is written, if that is much: thousands of idle switches need not keep
     /// theirs.
-    fn take_back(&mut self, out: &mut Vec<u8>) {
+    pub(super) fn take_back(&mut self, out: &mut Vec<u8>) {
         if out.is_empty() && out.capacity() > OWN {
             let room = std::mem::take(out);
-            if self.0.len() < SPARE {
-                self.0.push(room);
+            if self.bytes + room.capacity() <= SPARE {
+                self.bytes += room.capacity();
+                self.rooms.push(room);
             }
         }
     }
@@ -84,5 +89,32 @@ impl Worker {
             }
             Err(error) => self.close(key, &error.to_string(), now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_goes_from_one_to_the_next_and_never_more_than_a_bound() {
+        let (mut spare, mut small, mut large) = (Spare::default(), vec![0; 8], vec![0; 2 * OWN]);
+        spare.take_back(&mut large);
+        assert!(large.capacity() > 0, "it is not written");
+        small.clear();
+        large.clear();
+        spare.take_back(&mut small);
+        spare.take_back(&mut large);
+        assert_eq!((small.capacity() > 0, large.capacity()), (true, 0));
+        let mut other = Vec::new();
+        spare.lend(&mut other);
+        assert!(other.capacity() >= 2 * OWN);
+        spare.lend(&mut small);
+        spare.lend(&mut large);
+        assert_eq!((spare.bytes, large.capacity()), (0, 0));
+        for _ in 0..20 {
+            spare.take_back(&mut Vec::with_capacity(1 << 20));
+        }
+        assert_eq!((spare.rooms.len(), spare.bytes), (16, SPARE));
     }
 }

@@ -10,6 +10,7 @@
 //! What is not said is as the table before has it: the operator's `[[app]]` goes before the app's own
 //! `app.toml`, and that before [`Limits::default`].
 
+use kernel::control::Tuning;
 use sys::ring::{DEFAULT_CAPACITY, Room};
 use zone::Limit;
 
@@ -76,6 +77,11 @@ impl Default for Limits {
 /// Bytes of packet-ins that can wait for an app with one of the kernel's workers, in rings of the usual size.
 const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
 
+/// The most that can wait in any ring, and what to write of it.
+const QUEUE_MOST: u64 = *Tuning::RING.end() as u64 / 8 * 5;
+const QUEUES: &str =
+    "bytes, or as \"64 KiB\", up to 2560 KiB: five eighths of the largest `ring-bytes`";
+
 impl Limits {
     /// No limit on anything, for the programs that are ours.
     pub fn none() -> Self {
@@ -87,13 +93,15 @@ impl Limits {
         self.0[place(what)]
     }
 
-    /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let. A soft limit
-    /// that nobody has said, and one that is above that, is four fifths of it.
+    /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let, and a soft
+    /// limit that is above that is four fifths of it.
     pub(crate) fn with_rings(mut self, ring: u32) -> Self {
-        let bound = &mut self.0[place(Limit::Queue)];
+        let Bound { soft, hard } = &mut self.0[place(Limit::Queue)];
         let all = Bound::hard(Room::Ordinary.of(ring) as u64);
-        let is_said = bound.soft != Bound::hard(QUEUE).soft && bound.soft <= all.hard;
-        *bound = if is_said { Bound { hard: all.hard, ..*bound } } else { all };
+        *hard = all.hard;
+        if *soft > all.hard {
+            *soft = all.soft;
+        }
         self
     }
 
@@ -125,7 +133,12 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
         let read = |table: Table<'_>, key, least| {
             table.read(key, &expected, |it| amount(limit, it, least, most))
         };
-        let (soft, hard) = (read(table, "soft", 0)?, read(table, "hard", least)?);
+        let (soft, hard) = match limit {
+            Limit::Queue => {
+                (table.read("soft", QUEUES, |it| amount(limit, it, 0, QUEUE_MOST))?, None)
+            }
+            _ => (read(table, "soft", 0)?, read(table, "hard", least)?),
+        };
         match (soft, hard) {
             (Some(soft), hard) => Bound { soft, hard: hard.unwrap_or(before.hard) },
             (None, hard) => hard.map_or(before, Bound::hard),
@@ -134,7 +147,8 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
         let expected = format!("{expected}; or {{ soft = ..., hard = ... }}");
         Bound::hard(value.read(&expected, |it| amount(limit, it, least, most))?)
     };
-    if bound.soft > bound.hard {
+    // How many packet-ins can wait is not known here.
+    if bound.soft > bound.hard && limit != Limit::Queue {
         let what = format!(
             "{limit} has a soft limit of {}, which is above its hard one of {}; expected it below",
             limit.shown(bound.soft),
@@ -250,11 +264,12 @@ mod tests {
         let queue = |limits: Limits, ring| limits.with_rings(ring).of(Limit::Queue);
         let kib = |soft: u64, hard: u64| Bound { soft: soft << 10, hard: hard << 10 };
         assert_eq!(queue(Limits::default(), DEFAULT_CAPACITY), Bound::hard(QUEUE));
-        assert_eq!(queue(Limits::default(), 256 << 10), kib(128, 160));
+        assert_eq!(queue(Limits::default(), 256 << 10), kib(128, 160), "so much never waits");
+        assert_eq!(queue(Limits::default(), 1 << 20), kib(256, 640));
         let said = app("[app.limits]\nqueue-bytes = { soft = \"150 KiB\" }").unwrap().limits;
         assert_eq!(queue(said.clone(), 1 << 20), kib(150, 640));
-        let said = app("[app.limits]\nqueue-bytes = { soft = \"200 KiB\" }").unwrap().limits;
-        assert_eq!(queue(said, 256 << 10), kib(128, 160), "so much never waits");
+        let said = app("[app.limits]\nqueue-bytes = { soft = \"1 MiB\" }").unwrap().limits;
+        assert_eq!(queue(said, 4 << 20), kib(1024, 2560));
     }
 
     #[test]

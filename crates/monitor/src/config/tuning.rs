@@ -20,7 +20,7 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
     })?;
     let ring = size(
         "ring-bytes",
-        "bytes, or as \"512 KiB\", a power of two from 256 KiB to 16 MiB",
+        "bytes, or as \"512 KiB\", a power of two from 256 KiB to 4 MiB",
         |amount| Tuning::RING.contains(amount) && amount.is_power_of_two(),
     )?;
     let batch = controller.read("batch", "a number from 1 to 64", |it| {
@@ -61,9 +61,9 @@ mod tests {
             ("pin = 1", "true or false"),
             ("read-bytes = 1", "from 4 KiB to 1 MiB"),
             ("read-bytes = \"2 MiB\"", "from 4 KiB to 1 MiB"),
-            ("ring-bytes = \"300 KiB\"", "a power of two from 256 KiB to 16 MiB"),
-            ("ring-bytes = \"128 KiB\"", "a power of two from 256 KiB to 16 MiB"),
-            ("ring-bytes = \"8 GiB\"", "a power of two from 256 KiB to 16 MiB"),
+            ("ring-bytes = \"300 KiB\"", "a power of two from 256 KiB to 4 MiB"),
+            ("ring-bytes = \"128 KiB\"", "a power of two from 256 KiB to 4 MiB"),
+            ("ring-bytes = \"8 GiB\"", "a power of two from 256 KiB to 4 MiB"),
             ("batch = 0", "from 1 to 64"),
             ("batch = 65", "from 1 to 64"),
         ] {

@@ -18,8 +18,8 @@ pub enum Room {
     /// Three quarters: packet-ins that a network cannot do without, and answers to the app.
     AllButReserve,
     /// Five eighths: all other packet-ins, of which there may be any number. The eighth between is
-    /// some 200 ARP or LLDP packets; of a ring of the usual size, five eighths are the least of which
-    /// half still holds the longest message.
+    /// some 200 ARP or LLDP packets in a ring of 256 KB, of which five eighths are the least of which half
+    /// still holds the longest message.
     Ordinary,
 }
 

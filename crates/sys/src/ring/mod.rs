@@ -40,8 +40,8 @@ use thiserror::Error;
 pub use kernel_end::{Down, KernelEnd, Room};
 pub use zone_end::{Batch, DownWriter, UpReader, ZoneEnd};
 
-/// Bytes of records in a ring unless configured otherwise: both rings of a pair fit into a
-/// core's own cache beside the buffers.
+/// Bytes of records in a ring unless configured otherwise. With less, a kernel and a zone on one core change
+/// places more often; with more, a ring is not in the core's cache when it is come back to.
 pub const DEFAULT_CAPACITY: u32 = 512 * 1024;
 
 /// Most records in a batch, so that the verdicts on a batch always find room.
