@@ -150,9 +150,8 @@ impl Worker {
     /// round robin: Shreedhar, Varghese, SIGCOMM 1995).
     pub(super) fn note_turn(&mut self, key: usize, size: usize, most: usize) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let is_cut_short =
-            connection.switch.is_some() && connection.turn.saturating_add(most) < self.read;
-        connection.turn = if is_cut_short { connection.turn + size.min(most) } else { 0 };
+        let turn = if connection.switch.is_some() { connection.turn } else { self.read };
+        connection.turn = after(turn, (size, most), self.read);
     }
 
     /// Lets those be read that have waited long enough, or whose apps have room.
@@ -197,5 +196,29 @@ impl Worker {
                 None => {}
             }
         }
+    }
+}
+
+/// How much of a turn of `all` bytes is used, of which `turn` were, when `size` of `most` that might be were read;
+/// 0 if it is over.
+fn after(turn: usize, (size, most): (usize, usize), all: usize) -> usize {
+    let is_cut_short = turn.saturating_add(most) < all;
+    if is_cut_short { turn + size.min(most) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turn_goes_on_where_the_lack_of_room_has_cut_it_short_and_is_no_longer_than_another() {
+        let mut turn = 0;
+        for (room, used) in [(30, 30), (50, 80), (10, 90), (70, 0), (100, 0), (120, 0), (99, 99)] {
+            let most = room.min(100 - turn);
+            turn = after(turn, (most, most), 100);
+            assert_eq!(turn, used, "{room}");
+        }
+        assert_eq!(after(20, (90, 30), 100), 50, "a message that was cut before is not read anew");
+        assert_eq!(after(20, (9, usize::MAX), 100), 0, "nothing is left to be read");
     }
 }

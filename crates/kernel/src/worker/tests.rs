@@ -218,30 +218,6 @@ fn message_for_a_switch_of_another_worker_reaches_it_and_a_past_one_is_refused()
 }
 
 #[test]
-fn switches_that_send_more_than_an_app_takes_get_as_much_of_it() {
-    /// Far more than the share of each of what is handled below, and no more than sockets take unread.
-    const EACH: u32 = 8_000;
-    let mut bench = Bench::with(1, |worker| worker.read = 16 * 1024);
-    let mut fakes = bench.connect(1..=4);
-    let mut zone = bench.attach();
-    zone.snapshot();
-    for fake in &mut fakes {
-        let packets: Vec<u8> = (0..EACH).flat_map(packet_in).collect();
-        fake.socket.write_all(&packets).unwrap();
-    }
-    let (mut handled, began) = ([0_u32; 4], Instant::now());
-    while handled.iter().sum::<u32>() < 2 * EACH {
-        for seen in zone.handle(0, |_| None).into_iter().filter(|seen| seen.is_packet()) {
-            handled[usize::try_from(seen.dpid).unwrap() - 1] += 1;
-        }
-        assert!(began.elapsed() < PATIENCE, "{handled:?}");
-    }
-    let (least, most) = (handled.iter().min(), handled.iter().max());
-    assert!(least.unwrap() * 10 >= most.unwrap() * 7, "{handled:?}");
-    bench.stop();
-}
-
-#[test]
 fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_back_there() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
