@@ -77,10 +77,8 @@ impl Default for Limits {
 /// Bytes of packet-ins that can wait for an app with one of the kernel's workers, in rings of the usual size.
 const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
 
-/// The most that can wait in any ring, and what to write of it.
+/// The most that can wait in any ring.
 const QUEUE_MOST: u64 = *Tuning::RING.end() as u64 / 8 * 5;
-const QUEUES: &str =
-    "bytes, or as \"64 KiB\", up to 2560 KiB: five eighths of the largest `ring-bytes`";
 
 impl Limits {
     /// No limit on anything, for the programs that are ours.
@@ -128,17 +126,20 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
     let (least, most) = range(limit);
     let expected =
         format!("{}, from {} to {}", unit(limit), shown(limit, least), shown(limit, most));
+    if limit == Limit::Queue {
+        if !value.is_table() {
+            return Err(value.mistake("{ soft = ... }: the hard limit goes with ring-bytes"));
+        }
+        let table = value.table(limit.name(), &["soft"])?;
+        let soft = table.read("soft", &expected, |it| amount(limit, it, least, most))?;
+        return Ok(Bound { soft: soft.unwrap_or(before.soft), ..before });
+    }
     let bound = if value.is_table() {
         let table = value.table(limit.name(), &BOTH)?;
         let read = |table: Table<'_>, key, least| {
             table.read(key, &expected, |it| amount(limit, it, least, most))
         };
-        let (soft, hard) = match limit {
-            Limit::Queue => {
-                (table.read("soft", QUEUES, |it| amount(limit, it, 0, QUEUE_MOST))?, None)
-            }
-            _ => (read(table, "soft", 0)?, read(table, "hard", least)?),
-        };
+        let (soft, hard) = (read(table, "soft", 0)?, read(table, "hard", least)?);
         match (soft, hard) {
             (Some(soft), hard) => Bound { soft, hard: hard.unwrap_or(before.hard) },
             (None, hard) => hard.map_or(before, Bound::hard),
@@ -147,8 +148,7 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
         let expected = format!("{expected}; or {{ soft = ..., hard = ... }}");
         Bound::hard(value.read(&expected, |it| amount(limit, it, least, most))?)
     };
-    // How many packet-ins can wait is not known here.
-    if bound.soft > bound.hard && limit != Limit::Queue {
+    if bound.soft > bound.hard {
         let what = format!(
             "{limit} has a soft limit of {}, which is above its hard one of {}; expected it below",
             limit.shown(bound.soft),
@@ -159,7 +159,7 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
     Ok(bound)
 }
 
-/// Which hard limits make sense: below, no app could even start.
+/// Which hard limits make sense: below, no app could even start. Of what waits, which soft ones do.
 fn range(limit: Limit) -> (u64, u64) {
     match limit {
         Limit::Memory => (8 << 20, 1 << 50),
@@ -168,7 +168,7 @@ fn range(limit: Limit) -> (u64, u64) {
         Limit::Threads => (1, 1 << 20),
         Limit::FlowMods | Limit::PacketOuts | Limit::Requests => (0, u32::MAX.into()),
         Limit::Log => (0, 1 << 30),
-        Limit::Queue => (QUEUE, QUEUE),
+        Limit::Queue => (0, QUEUE_MOST),
     }
 }
 
@@ -304,7 +304,9 @@ mod tests {
             ("cpu = \"1\"", "\"1\"", "processors"),
             ("descriptors = 3", "is 3", "from 64"),
             ("threads = 0", "is 0", "from 1"),
-            ("queue-bytes = 1", "is 1", "320 KiB"),
+            ("queue-bytes = 1", "is 1", "{ soft = ... }: the hard limit goes with ring-bytes"),
+            ("queue-bytes = { hard = 1 }", "\"hard\"", "soft"),
+            ("queue-bytes = { soft = \"3 MiB\" }", "3 MiB", "from 0 B to 2.5 MiB"),
             ("flow-mods-per-second = -1", "-1", "messages per second"),
             ("packet-outs-per-second = 5000000000", "5000000000", "0 to 4294967295"),
             ("thread = 4", "\"thread\"", "did you mean `threads`"),
