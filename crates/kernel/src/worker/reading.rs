@@ -150,8 +150,7 @@ impl Worker {
     /// round robin: Shreedhar, Varghese, SIGCOMM 1995).
     pub(super) fn note_turn(&mut self, key: usize, size: usize, most: usize) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let turn = if connection.switch.is_some() { connection.turn } else { self.read };
-        connection.turn = after(turn, (size, most), self.read);
+        connection.turn = after(connection.turn, (size, most), self.read);
     }
 
     /// Lets those be read that have waited long enough, or whose apps have room.
