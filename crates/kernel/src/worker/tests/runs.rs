@@ -43,8 +43,8 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
     ]
 }
 
-#[test]
-fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
+/// A worker, a switch that has told all of its handshake and sent packet 9, and the zone that has it, not handled.
+fn asked() -> (Bench, Vec<Fake>, Zone, Seen) {
     let mut bench = Bench::new(1);
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach();
@@ -52,6 +52,12 @@ fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
     while fakes[0].told.try_recv().is_ok() {} // the handshake
     fakes[0].packet(9);
     let at = wait_for("the packet came", || zone.peek(0).first().copied());
+    (bench, fakes, zone, at)
+}
+
+#[test]
+fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
+    let (bench, fakes, mut zone, at) = asked();
     let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
     for (message, _) in messages() {
         room.reserve(message.len()).unwrap().copy_from_slice(&message);
@@ -140,13 +146,7 @@ fn alone(add: &FlowMod<'_>, blanks: &Blanks, xid: u32) -> Vec<u8> {
 
 #[test]
 fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
-    let mut bench = Bench::new(1);
-    let mut fakes = bench.connect([1]);
-    let mut zone = bench.attach();
-    zone.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
-    fakes[0].packet(9);
-    let at = wait_for("the packet came", || zone.peek(0).first().copied());
+    let (bench, mut fakes, mut zone, at) = asked();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
