@@ -85,7 +85,7 @@ impl App for LearningSwitch {
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
         self.batch = batch.len().min(MAX_BATCH);
-        for (number, ahead) in self.ahead.iter_mut().enumerate().take(batch.len()) {
+        for (number, ahead) in self.ahead.iter_mut().enumerate().take(self.batch) {
             let packet_in = batch.packet_in(number);
             let known = packet_in.and_then(|packet_in| Ahead::of(&packet_in, self.secret));
             match known {
