@@ -70,6 +70,19 @@ impl Ahead {
         let [dst, src] = [dst, src].map(|address| secret.host(address));
         Some(Self { is_frame: true, switch, in_port, buffer_id, dst, src })
     }
+
+    /// The flow for it, if it is a packet that this switch keeps, between hosts that are where they were.
+    #[inline]
+    fn flow(&self, of: Switch, hosts: &Hosts) -> Option<Blanks> {
+        let Self { is_frame, switch, in_port, buffer_id, dst, src } = *self;
+        if !is_frame || switch != of || buffer_id.is_none() {
+            return None;
+        }
+        let output = hosts.port_of(dst)?;
+        let is_known = output != in_port && hosts.is_known(src, in_port);
+        let (eth_dst, eth_src) = (dst.address(), src.address());
+        is_known.then_some(Blanks { in_port, eth_dst, eth_src, buffer_id, output })
+    }
 }
 
 impl App for LearningSwitch {
@@ -110,28 +123,17 @@ impl App for LearningSwitch {
         let (Some(pair), Some(ahead)) = (&self.pair, self.ahead[..self.batch].get(first..)) else {
             return 0;
         };
-        let (mut count, mut table) = (0, Table::default());
-        for Ahead { is_frame, switch, in_port, buffer_id, dst, src } in ahead {
-            let (true, true, Some(hosts)) =
-                (*is_frame, buffer_id.is_some(), table.of(switch.dpid, &self.switches))
-            else {
-                break;
-            };
-            let Some(output) = hosts.port_of(*dst) else { break };
-            if output == *in_port || !hosts.is_known(*src, *in_port) {
-                break;
+        let mut count = 0;
+        // Events come in runs of one switch.
+        while let Some(Ahead { switch, .. }) = ahead.get(count)
+            && let Some(hosts) = self.switches.find(switch.dpid)
+        {
+            let flows = ahead[count..].iter().map_while(|ahead| ahead.flow(*switch, hosts));
+            let sent = network.flow_mods_from(*switch, pair, flows);
+            count += sent;
+            if sent == 0 {
+                break; // which is for `on_event`
             }
-            let blanks = Blanks {
-                in_port: *in_port,
-                eth_dst: dst.address(),
-                eth_src: src.address(),
-                buffer_id: *buffer_id,
-                output,
-            };
-            if network.flow_mod_from(*switch, pair, &blanks).is_err() {
-                break; // which `on_event` will tell, or there will be room
-            }
-            count += 1;
         }
         count
     }

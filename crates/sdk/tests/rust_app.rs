@@ -145,6 +145,62 @@ fn without_room_for_a_series_flow_mods_go_out_one_by_one() {
     }
 }
 
+/// Sends as many flow-mods at once as it can, and the one behind alone.
+struct Many;
+
+impl App for Many {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        let template =
+            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
+        let to = Bench::switch(7, Version::V1_0);
+        let blanks = |number: u8| Blanks {
+            in_port: PortNo(number.into()),
+            eth_dst: MacAddr([2; 6]),
+            eth_src: MacAddr([4; 6]),
+            buffer_id: (number % 7 != 0).then_some(9),
+            output: PortNo(if number == 200 { 0x1_0000 } else { 3 }),
+        };
+        let before = network.last_xid();
+        let sent = network.flow_mods_from(to, &template, (1..=u8::MAX).map(blanks));
+        let after = network.last_xid();
+        assert_eq!(after.0.wrapping_sub(before.0) as usize, sent);
+        assert_eq!(network.flow_mods_from(to, &template, []), 0);
+        let next = u8::try_from(sent + 1).unwrap();
+        match network.flow_mod_from(to, &template, &blanks(next)) {
+            Err(error) if sent == 199 => {
+                assert_eq!(error.to_string(), "OpenFlow 1.0 cannot express action.output.port");
+            }
+            alone => assert_eq!(alone, Ok(()), "room for one, and not for a long series"),
+        }
+        batch.len()
+    }
+}
+
+#[test]
+fn many_flow_mods_go_out_as_far_as_they_can_be_said_and_there_is_room() {
+    let mut bench = Bench::new::<Many>();
+    // Four series; or one, and one flow-mod.
+    for (room, sent) in [(1 << 20, 199), (80 + 64 * 24 + 200, 65)] {
+        bench.room = room;
+        let (_, messages) = bench.batch(&[]).unwrap();
+        assert_eq!((messages.len(), bench.most_in_a_series()), (sent, 64), "{room}");
+        for (number, sent) in (1..).zip(&messages) {
+            let flow_mod = FlowMod::decode(&sent.message).unwrap();
+            assert_eq!(
+                flow_mod.match_.to_string().split(',').next(),
+                Some(&*format!("in_port={number}"))
+            );
+            assert_eq!(flow_mod.buffer_id.is_some(), number % 7 != 0);
+        }
+    }
+}
+
 /// Says `stop` far more often than there are records, and of records that there are not.
 struct Stubborn {
     handles: usize,

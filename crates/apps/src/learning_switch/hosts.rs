@@ -90,7 +90,7 @@ impl Line {
 /// A host, and by what it is found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// Its address, 48 bits.
+    /// Its address, the first byte lowest.
     address: u64,
     hash: u32,
 }
@@ -102,21 +102,22 @@ impl Host {
     /// Its address.
     #[inline]
     pub(crate) fn address(self) -> MacAddr {
-        let [_, _, address @ ..] = self.address.to_be_bytes();
+        let [address @ .., _, _] = self.address.to_le_bytes();
         MacAddr(address)
     }
 
     /// Whether the address names many hosts (IEEE 802-2014 §8.2.2): never a source.
     #[inline]
     pub(crate) fn is_group(self) -> bool {
-        self.address >> 40 & 1 == 1
+        self.address & 1 == 1
     }
 
     /// Whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning
     /// tree, pause frames.
     #[inline]
     pub(crate) fn stays_on_its_link(self) -> bool {
-        self.address >> 4 == 0x0180_c200_0000 >> 4
+        let [address @ .., last] = self.address().0;
+        address == [0x01, 0x80, 0xc2, 0, 0] && last < 0x10
     }
 
     #[inline]
@@ -141,9 +142,9 @@ impl Secret {
     /// The host with an address.
     #[inline]
     pub(crate) fn host(self, address: MacAddr) -> Host {
-        let [a, b, rest @ ..] = address.0;
+        let [first @ .., a, b] = address.0;
         let address =
-            u64::from(u16::from_be_bytes([a, b])) << 32 | u64::from(u32::from_be_bytes(rest));
+            u64::from(u32::from_le_bytes(first)) | u64::from(u16::from_le_bytes([a, b])) << 32;
         self.host_at(address)
     }
 
@@ -170,14 +171,15 @@ pub(crate) struct Hosts {
     /// A power of two of them, and those behind the last.
     lines: Vec<Line>,
     secret: Secret,
-    /// An entry's place counts from 1.
+    /// Behind one that is nobody's, as most switches number their ports from 1.
     ports: Vec<PortNo>,
 }
 
 impl Hosts {
     /// An empty table.
     pub(crate) fn new(secret: Secret) -> Self {
-        Self { lines: vec![Line::default(); LEAST_LINES + NEAR - 1], secret, ports: Vec::new() }
+        let lines = vec![Line::default(); LEAST_LINES + NEAR - 1];
+        Self { lines, secret, ports: vec![PortNo::ANY] }
     }
 
     /// Remembers a host; the port that it was behind before, if that was another.
@@ -200,8 +202,8 @@ impl Hosts {
     /// Whether [`learn`](Self::learn) would change nothing.
     #[inline]
     pub(crate) fn is_known(&self, host: Host, port: PortNo) -> bool {
-        let entry = |place| host.address << ADDRESS_SHIFT | RECENT | place;
-        self.known_place(port).is_some_and(|place| self.entry(host) == entry(place))
+        let entry = self.entry(host);
+        entry & RECENT != 0 && self.port(entry) == port
     }
 
     /// The port that a host is behind.
@@ -293,24 +295,22 @@ impl Hosts {
         if let Some(place) = self.known_place(port) {
             return Some(place);
         }
-        let place = Some(self.ports.len() as u64 + 1).filter(|place| *place <= PLACE)?;
+        let place = Some(self.ports.len() as u64).filter(|place| *place <= PLACE)?;
         self.ports.push(port);
         Some(place)
     }
 
     #[inline]
     fn known_place(&self, port: PortNo) -> Option<u64> {
-        // Most switches number their ports from 1.
-        let likely = (port.0 as usize).wrapping_sub(1);
-        if self.ports.get(likely) == Some(&port) {
-            return Some(likely as u64 + 1);
+        if self.ports.get(port.0 as usize) == Some(&port) {
+            return Some(port.0.into());
         }
-        self.ports.iter().position(|known| *known == port).map(|place| place as u64 + 1)
+        self.ports[1..].iter().position(|known| *known == port).map(|place| place as u64 + 1)
     }
 
     #[inline]
     fn port(&self, entry: u64) -> PortNo {
-        self.ports[(entry & PLACE) as usize - 1]
+        self.ports[(entry & PLACE) as usize]
     }
 }
 

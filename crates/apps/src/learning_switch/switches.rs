@@ -24,7 +24,7 @@ impl<'s> Table<'s> {
         match self.0 {
             Some((last, hosts)) if last == dpid => hosts,
             _ => {
-                let hosts = switches.place(dpid).ok().map(|place| &switches.tables[place].1);
+                let hosts = switches.find(dpid);
                 self.0 = Some((dpid, hosts));
                 hosts
             }
@@ -46,6 +46,11 @@ impl Switches {
     }
 
     /// The table of a switch.
+    pub(crate) fn find(&self, dpid: Dpid) -> Option<&Hosts> {
+        self.place(dpid).ok().map(|place| &self.tables[place].1)
+    }
+
+    /// The same, to be changed.
     #[inline]
     pub(crate) fn get(&mut self, dpid: Dpid) -> Option<&mut Hosts> {
         if self.tables.get(self.last).is_none_or(|(last, _)| *last != dpid) {

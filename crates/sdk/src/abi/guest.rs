@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use openflow::{Blanks, FlowModTemplate, PortNo};
+use openflow::{Blanks, FlowModTemplate};
 
 use super::series::{BLANKS_SIZE, MAX_SERIES, Written};
 use super::{
@@ -60,28 +60,44 @@ pub(crate) struct Host {
     xid: u32,
     /// What is being written in the room that was reserved last, if that is a series.
     series: Option<OpenSeries>,
+    /// Bytes for which there is room, at least; see [`has_room`](Self::has_room).
+    room: usize,
 }
 
-/// Bytes that a message takes beyond its own, as `rosemary_app.h` says.
+/// Bytes that a message takes beyond its own, as `rosemary_app.h` says; and up to where the next begins.
 const HEAD: usize = 24;
+const MOST_HEAD: usize = 32;
 
 /// A series of which more may come.
 #[derive(Debug)]
 struct OpenSeries {
     /// Which template's, and to whom.
     of: (u64, Switch),
-    /// The last port that each may name.
-    last_port: PortNo,
-    /// Where the blanks of the next go: there is room for `left` more.
-    next: *mut Written,
-    left: usize,
+    blank: Blank,
     /// Bytes of the flow-mod before the blanks.
     flow_mod: usize,
 }
 
+/// Where the next blanks of a series go: there is room for `left` more.
+#[derive(Debug, Clone, Copy)]
+struct Blank {
+    next: *mut Written,
+    left: usize,
+}
+
+impl Blank {
+    /// That of no series.
+    const NONE: Self = Self { next: std::ptr::null_mut(), left: 0 };
+}
+
 impl Host {
     fn new(table: *const HostTable) -> Self {
-        Self { table, xid: 0, series: None }
+        Self { table, xid: 0, series: None, room: 0 }
+    }
+
+    /// Another batch begins. One that panicked may have left a series, whose room is no longer.
+    fn begin_batch(&mut self) {
+        (self.series, self.room) = (None, 0);
     }
 
     fn table(&self) -> &HostTable {
@@ -134,6 +150,8 @@ impl Host {
     #[inline]
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.end_series();
+        // And as much again, where it would cross a ring's end.
+        self.room = self.room.saturating_sub(2 * (size + MOST_HEAD));
         let size = u32::try_from(size).ok()?;
         // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
         // thread: a `Network` exists no longer.
@@ -154,39 +172,63 @@ impl Host {
         unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
     }
 
-    /// Puts one more flow-mod into the series that is being written. `false` if that is another one's, or
-    /// full, or none is, or it cannot be said in it.
+    /// Sends flow-mods of a template, one for each of these blanks, as parts of series. Returns how many: fewer if
+    /// there is no room for a long series now, or the next cannot be said in one.
     #[inline]
-    pub(crate) fn go_on(&mut self, template: u64, to: Switch, blanks: &Blanks) -> bool {
-        let Some(series) = &mut self.series else { return false };
-        let can_be_said = blanks.in_port <= series.last_port && blanks.output <= series.last_port;
-        if series.left == 0 || series.of != (template, to) || !can_be_said {
-            return false;
+    pub(crate) fn send_series(
+        &mut self,
+        of: (u64, Switch),
+        template: &FlowModTemplate,
+        blanks: impl IntoIterator<Item = Blanks>,
+    ) -> usize {
+        if self.series.as_ref().is_some_and(|series| series.of != of) {
+            self.end_series();
         }
-        // SAFETY: as `next` says; the room is ours until `end_series`, which every `reserve` and the
-        // batch's end begin with.
-        unsafe { series.next.write_unaligned(blanks.into()) };
-        series.next = series.next.wrapping_add(1);
-        series.left -= 1;
-        self.xid = self.xid.wrapping_add(1);
-        true
+        let (before, last_port) = (self.xid, template.last_port());
+        // Apart from the series, which would be written anew with each.
+        let mut open = self.series.as_ref().map_or(Blank::NONE, |series| series.blank);
+        for blanks in blanks {
+            if open.left == 0 {
+                self.go_on_at(open);
+                match self.begin_series(of, template) {
+                    Some(first) => open = first,
+                    None => break,
+                }
+            }
+            if blanks.in_port > last_port || blanks.output > last_port {
+                break;
+            }
+            // SAFETY: as `next` says, of which `left` were left; the room is ours until `end_series`, which
+            // every `reserve` and the batch's end begin with.
+            unsafe { open.next.write_unaligned((&blanks).into()) };
+            open = Blank { next: open.next.wrapping_add(1), left: open.left - 1 };
+        }
+        self.go_on_at(open);
+        self.xid.wrapping_sub(before) as usize
     }
 
-    /// Begins a series of a template, in which the next transaction id is put. `false` if there is no room
-    /// for a long one now.
-    pub(crate) fn begin_series(&mut self, of: (u64, Switch), template: &FlowModTemplate) -> bool {
+    /// The blanks of the series that is being written, if one is, are written up to here.
+    fn go_on_at(&mut self, blank: Blank) {
+        let Some(series) = &mut self.series else { return };
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_SERIES")]
+        let written = (series.blank.left - blank.left) as u32;
+        series.blank = blank;
+        self.xid = self.xid.wrapping_add(written);
+    }
+
+    /// Begins a series of a template, in which the next transaction id is put; where its first blanks go. `None` if
+    /// there is no room for a long one now.
+    #[inline(never)]
+    fn begin_series(&mut self, of: (u64, Switch), template: &FlowModTemplate) -> Option<Blank> {
         let xid = self.xid.wrapping_add(1);
-        let (flow_mod, last_port) = (template.message(), template.last_port());
-        let Some(room) = self.reserve(flow_mod.len() + MAX_SERIES * BLANKS_SIZE) else {
-            return false;
-        };
+        let flow_mod = template.message();
+        let room = self.reserve(flow_mod.len() + MAX_SERIES * BLANKS_SIZE)?;
         let (to, blanks) = room.split_at_mut(flow_mod.len());
         to.copy_from_slice(flow_mod);
         to[4..8].copy_from_slice(&xid.to_be_bytes());
-        let next = blanks.as_mut_ptr().cast();
-        let (left, flow_mod) = (MAX_SERIES, flow_mod.len());
-        self.series = Some(OpenSeries { of, last_port, next, left, flow_mod });
-        true
+        let blank = Blank { next: blanks.as_mut_ptr().cast(), left: MAX_SERIES };
+        self.series = Some(OpenSeries { of, blank, flow_mod: flow_mod.len() });
+        Some(blank)
     }
 
     /// Sends the series that is being written, if one is.
@@ -199,7 +241,7 @@ impl Host {
 
     #[inline(never)]
     fn commit_series(&mut self, series: &OpenSeries) {
-        let OpenSeries { of: (_, to), left, flow_mod, .. } = *series;
+        let OpenSeries { of: (_, to), blank: Blank { left, .. }, flow_mod } = *series;
         let count = MAX_SERIES - left;
         if count == 0 {
             return;
@@ -218,6 +260,15 @@ impl Host {
         let room = unsafe { (self.table().room)(self.table) as usize };
         let taken = |series: &OpenSeries| HEAD + series.flow_mod + MAX_SERIES * BLANKS_SIZE;
         room.saturating_sub(self.series.as_ref().map_or(0, taken))
+    }
+
+    /// Whether there is room for so many bytes. Asks only if that may have changed.
+    #[inline]
+    pub(crate) fn has_room(&mut self, size: usize) -> bool {
+        if self.room < size {
+            self.room = self.room();
+        }
+        self.room >= size
     }
 
     /// Keeps a record of the batch from the applications behind.
@@ -343,7 +394,7 @@ unsafe extern "C" fn on_batch<A: App>(
     // SAFETY: the ABI's contract: the batch is as it says during this call.
     let records = unsafe { Records::of(batch) };
     let Instance { app, host } = instance;
-    host.series = None; // a call that panicked may have left one, whose room is no longer
+    host.begin_batch();
     let called = catch_unwind(AssertUnwindSafe(|| {
         let mut network = Network::new(host, batch.now_ns);
         let handled = app.on_batch(&Batch::new(records), &mut network);
