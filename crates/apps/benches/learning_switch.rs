@@ -156,8 +156,8 @@ impl Packets {
         });
     }
 
-    fn records(&self) -> Vec<&[u8]> {
-        self.bytes[self.start..].chunks_exact(self.size).collect()
+    fn records(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes[self.start..].chunks_exact(self.size)
     }
 }
 
@@ -186,7 +186,7 @@ fn learned(object: &Path, packets: &mut Packets) -> HostedApp<Messages> {
 
 /// Calls the app with a batch; how many messages it sent.
 fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> u32 {
-    let answer = app.on_batch(1, &packets.records()).expect("it goes on");
+    let answer = app.on_batch(1, packets.records()).expect("it goes on");
     assert_eq!(answer.handled, MAX_BATCH);
     let host = app.host();
     host.used = 0;

@@ -157,8 +157,8 @@ impl Bench {
     pub fn batch(&mut self, records: &[AlignedRecord]) -> Result<(Answer, Vec<Sent>), Failed> {
         self.app.host().left = self.room;
         self.now_ns += 1_000_000;
-        let records: Vec<&[u8]> = records.iter().map(AlignedRecord::bytes).collect();
-        let answer = self.app.on_batch(self.now_ns, &records)?;
+        let records = records.iter().map(AlignedRecord::bytes);
+        let answer = self.app.on_batch(self.now_ns, records)?;
         Ok((answer, std::mem::take(&mut self.app.host().sent)))
     }
 

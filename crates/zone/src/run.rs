@@ -288,7 +288,7 @@ impl Zone {
             return Ok(Turn::Idle);
         }
         let began_ns = now_ns();
-        let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
+        let handled = call(&mut self.app, &mut self.times, began_ns, records.iter().copied())?;
         let back_ns = self.times.back_ns;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
@@ -426,11 +426,11 @@ impl Ring {
 
 /// Calls the application with records of one ring, or with none because it is time; returns how
 /// many it handled. If it fails, what it has sent is void.
-fn call(
+fn call<'r>(
     app: &mut HostedApp<ZoneHost>,
     times: &mut Times,
     called_ns: u64,
-    records: &[&[u8]],
+    records: impl IntoIterator<Item = &'r [u8]>,
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app

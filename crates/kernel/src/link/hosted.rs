@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use sdk::abi::host::{Gathered, Host, HostedApp, LoadError};
+use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
 use sdk::abi::{Level, MAX_BATCH, Words};
 use sys::object::Object;
 use sys::rate::Rate;
@@ -131,17 +131,25 @@ impl Hosted {
     }
 
     /// As [`Tracked::push`].
-    #[expect(clippy::inline_always, reason = "as in `Gathered::push`")]
-    #[inline(always)]
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         let size = size_of_val(head) + body.len().next_multiple_of(8);
-        let most = self.capacity as usize - room.keep(self.capacity);
-        if self.records.size() + size > most {
+        if self.records.size() + size > room.of(self.capacity) {
             return false;
         }
         self.records.push(head, body);
         self.tickets.push(ticket);
         true
+    }
+
+    /// Lets `write` write records that have no ticket, as many as there is ordinary room for before the app is to be
+    /// called. Returns what it returns.
+    #[inline]
+    pub(super) fn write<T>(&mut self, write: impl for<'w> FnOnce(&mut Writer<'w>) -> T) -> T {
+        let (before, many) = (self.records.len(), self.many());
+        let room = many.min(Room::Ordinary.of(self.capacity)).saturating_sub(self.records.size());
+        let written = self.records.write(self.most.saturating_sub(before), room, write);
+        self.tickets.push_none(self.records.len() - before);
+        written
     }
 
     /// How many records wait.
@@ -152,7 +160,12 @@ impl Hosted {
     /// Whether there are as many as it can be called with, or so long ones that there will soon be
     /// no room.
     pub(super) fn batch_waits(&self) -> bool {
-        self.records.len() >= self.most || self.records.size() >= self.capacity as usize / 4
+        self.records.len() >= self.most || self.records.size() >= self.many()
+    }
+
+    /// So many bytes of records that there will soon be no room.
+    fn many(&self) -> usize {
+        self.capacity as usize / 4
     }
 
     /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
@@ -174,12 +187,11 @@ impl Hosted {
         messages: &mut Messages,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<usize, String> {
-        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        let count = self.records.oldest(&mut batch).min(self.most);
+        let count = self.records.len().min(self.most);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
-            self.app.on_batch(now_ns, &[]).map_err(|failed| failed.to_string())?;
+            self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
         }
-        let answer = self.app.on_batch(now_ns, &batch[..count]);
+        let answer = self.app.on_batch(now_ns, self.records.iter().take(count));
         let KernelHost { messages: said, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;
@@ -202,24 +214,17 @@ impl Hosted {
 
     /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
     pub(super) fn disable(self) -> Option<Tracked> {
-        let Self { app, mut records, mut tickets, capacity, .. } = self;
+        let Self { app, records, mut tickets, capacity, .. } = self;
         // It has failed: nothing of its code is to run again, not even what would free it.
         std::mem::forget(app);
         let (mut ring, _) = Tracked::create(capacity).ok()?;
-        loop {
-            let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-            let count = records.oldest(&mut batch);
-            if count == 0 {
-                return Some(ring);
+        for record in records.iter() {
+            if let Some((words, body)) = super::split(record) {
+                ring.push(&words, body, Room::All, tickets.oldest());
             }
-            for record in &batch[..count] {
-                if let Some((words, body)) = super::split(record) {
-                    ring.push(&words, body, Room::All, tickets.oldest());
-                }
-                tickets.drop_oldest();
-            }
-            records.drop_oldest(count);
+            tickets.drop_oldest();
         }
+        Some(ring)
     }
 }
 

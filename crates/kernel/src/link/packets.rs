@@ -1,6 +1,6 @@
 //! Packet-ins on their way to an app.
 
-use openflow::PacketIn;
+use openflow::{PacketIn, Version};
 use sdk::abi::{COOKIE_WORD, Record, Words};
 use sys::ring::Room;
 
@@ -25,14 +25,14 @@ impl Link {
         if self.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
         }
-        let (to, room, ticket) = ((self.app, Set::of(self.slot)), Room::Ordinary, Ticket::NONE);
+        let to = (self.app, Set::of(self.slot));
         let (count, size) = match &mut self.place {
             Place::Nowhere => return 0,
-            Place::Zone(rings) => write_all(to, switch, bytes, |words, body| {
-                rings.ring.push(words, body, room, ticket)
+            Place::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
+                write_all(to, switch, bytes, |words, body| span.push(words, body))
             }),
-            Place::Here(hosted) => write_all(to, switch, bytes, |words, body| {
-                !hosted.batch_waits() && hosted.push(words, body, room, ticket)
+            Place::Here(hosted) => hosted.write(|writer| {
+                write_all(to, switch, bytes, |words, body| writer.push(words, body))
             }),
         };
         switch.counters.packet_ins += count;
@@ -119,13 +119,29 @@ impl Link {
 /// Writes packet-ins of a switch for an app, as [`Link::packet_ins`] says; how many, and their bytes.
 #[inline]
 fn write_all(
+    to: (AppId, Set),
+    switch: &mut Switch,
+    bytes: &mut [u8],
+    push: impl FnMut(&Words, &[u8]) -> bool,
+) -> (u64, usize) {
+    // A loop for each: where things stand in a message is then known in it.
+    match switch.version {
+        Version::V1_0 => write_all_of(Version::V1_0, to, switch, bytes, push),
+        Version::V1_3 => write_all_of(Version::V1_3, to, switch, bytes, push),
+    }
+}
+
+#[expect(clippy::inline_always, reason = "the version is known where it is called")]
+#[inline(always)]
+fn write_all_of(
+    version: Version,
     (app, links): (AppId, Set),
     switch: &mut Switch,
     bytes: &mut [u8],
     mut push: impl FnMut(&Words, &[u8]) -> bool,
 ) -> (u64, usize) {
     let (mut count, mut size) = (0, 0);
-    while let Some(message) = whole_packet_in(switch.version, &mut bytes[size..]) {
+    while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
         let Ok(view) = PacketIn::decode(message) else { break };
         let Some(record) = packet_in_record(switch, &view, message) else { break };
         let cookie = record.cookie;

@@ -27,6 +27,11 @@ impl Tickets {
         self.written += 1;
     }
 
+    /// So many records are written that have none.
+    pub(super) fn push_none(&mut self, count: usize) {
+        self.written += count as u64;
+    }
+
     /// The app said `Stop` of a record, by its number from the oldest.
     pub(super) fn stop(&mut self, number: u64) {
         let number = self.done + number;

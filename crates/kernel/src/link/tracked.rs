@@ -3,7 +3,7 @@
 use std::io;
 
 use sdk::abi::Words;
-use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room};
+use sys::ring::{Down, KernelEnd, PeerFault, RingFds, Room, Span};
 
 use super::tickets::{Tickets, Verdict};
 use crate::held::Ticket;
@@ -36,6 +36,19 @@ impl Tracked {
             self.tickets.push(ticket);
         }
         pushed
+    }
+
+    /// As [`KernelEnd::write`], of records that have no ticket.
+    #[inline]
+    pub(super) fn write<T>(
+        &mut self,
+        room: Room,
+        write: impl for<'w> FnOnce(&mut Span<'w>) -> T,
+    ) -> T {
+        let before = self.ring.outstanding();
+        let written = self.ring.write(room, write);
+        self.tickets.push_none((self.ring.outstanding() - before) as usize);
+        written
     }
 
     /// As [`KernelEnd::take`]; what the zone has now said about tickets is appended to `verdicts`.

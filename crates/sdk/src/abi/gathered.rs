@@ -1,7 +1,10 @@
 //! Records for an application in the caller's own process, from when they are written until the
 //! application has handled them.
 
-use super::{MAX_BATCH, Record, Words};
+use std::mem::MaybeUninit;
+use std::slice;
+
+use super::{Record, Words};
 
 const WORD: usize = size_of::<u64>();
 
@@ -11,20 +14,22 @@ const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may l
 #[derive(Debug, Default)]
 pub struct Gathered {
     words: Vec<u64>,
-    places: Vec<Place>,
+    /// The first word of each.
+    starts: Vec<usize>,
 }
 
-/// Where a record is.
+/// Room for more of them, while they are written.
 #[derive(Debug)]
-struct Place {
-    /// Its first word.
-    start: usize,
-    /// How many bytes it has.
-    size: usize,
+pub struct Writer<'g> {
+    words: &'g mut [MaybeUninit<u64>],
+    starts: slice::IterMut<'g, MaybeUninit<usize>>,
+    /// The first word of the next.
+    next: usize,
 }
 
-impl Gathered {
-    /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`.
+impl Writer<'_> {
+    /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`. `false` if there
+    /// is no room for it.
     ///
     /// # Panics
     /// If the record has more than `u32::MAX` bytes.
@@ -33,18 +38,19 @@ impl Gathered {
         reason = "a head that was just made is not read from memory anew"
     )]
     #[inline(always)]
-    pub fn push(&mut self, head: &Words, body: &[u8]) {
+    pub fn push(&mut self, head: &Words, body: &[u8]) -> bool {
         let size = size_of_val(head) + body.len();
-        let start = self.words.len();
-        let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
         let count = head.len() + body.len().div_ceil(WORD);
-        // Room is looked for once, and not for each word.
-        self.words.reserve(count);
-        let room = &mut self.words.spare_capacity_mut()[..count];
+        if self.words.len() < count {
+            return false;
+        }
+        let Some(start) = self.starts.next() else { return false };
+        let (room, rest) = std::mem::take(&mut self.words).split_at_mut(count);
         let (to_head, to_body) = room.split_at_mut(head.len());
         for (to, word) in to_head.iter_mut().zip(head) {
             to.write(*word);
         }
+        let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
         to_head[0].write(head[0] >> 32 << 32 | size_in_head);
         if let Some(last) = to_body.last_mut() {
             last.write(0); // what the body leaves of it
@@ -54,21 +60,61 @@ impl Gathered {
         unsafe {
             to_body.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(body.as_ptr(), body.len());
         };
-        // SAFETY: there is capacity for `count` more, and each was written above: the head's, the body's last,
-        // and with the body's bytes all before that.
-        unsafe { self.words.set_len(start + count) };
-        self.places.push(Place { start, size });
+        start.write(self.next);
+        self.next += count;
+        self.words = rest;
+        true
+    }
+}
+
+impl Gathered {
+    /// Writes a record, as [`Writer::push`].
+    ///
+    /// # Panics
+    /// If the record has more than `u32::MAX` bytes.
+    pub fn push(&mut self, head: &Words, body: &[u8]) {
+        let size = size_of_val(head) + body.len().next_multiple_of(WORD);
+        self.write(1, size, |writer| writer.push(head, body));
+    }
+
+    /// Lets `write` write up to `records` of together up to `bytes` bytes, for which room is made once. Returns what
+    /// it returns.
+    #[inline]
+    pub fn write<T>(
+        &mut self,
+        records: usize,
+        bytes: usize,
+        write: impl for<'w> FnOnce(&mut Writer<'w>) -> T,
+    ) -> T {
+        let (next, words) = (self.words.len(), bytes / WORD);
+        self.words.reserve(words);
+        self.starts.reserve(records);
+        let mut writer = Writer {
+            words: &mut self.words.spare_capacity_mut()[..words],
+            starts: self.starts.spare_capacity_mut()[..records].iter_mut(),
+            next,
+        };
+        let written = write(&mut writer);
+        let (next, left) = (writer.next, writer.starts.len());
+        let count = self.starts.len() + records - left;
+        // SAFETY: there is capacity for `words` more; of which `Writer::push` has written all before its `next`: a
+        // record's head, its body's last word, and with the body's bytes all before that. It is the writer from
+        // above: no other has its lifetime.
+        unsafe { self.words.set_len(next) };
+        // SAFETY: there is capacity for `records` more, of which as many were written as are no longer left.
+        unsafe { self.starts.set_len(count) };
+        written
     }
 
     /// How many records there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.starts.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.starts.is_empty()
     }
 
     /// Bytes that they take.
@@ -77,34 +123,31 @@ impl Gathered {
         self.words.len() * WORD
     }
 
-    /// Puts the oldest into `batch`, as many as there are and as it holds; says how many.
-    pub fn oldest<'r>(&'r self, batch: &mut [&'r [u8]; MAX_BATCH]) -> usize {
+    /// Each, the oldest first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.words.len() * WORD;
         // SAFETY: the words' own memory, of which any byte may be looked at, for as long as they
         // are borrowed.
-        let bytes = unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), bytes) };
-        let mut count = 0;
-        for (slot, place) in batch.iter_mut().zip(&self.places) {
-            let start = place.start * WORD;
-            *slot = &bytes[start..start + place.size];
-            count += 1;
-        }
-        count
+        let bytes = unsafe { slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), bytes) };
+        self.starts.iter().map(|start| {
+            let size = self.words[*start] & 0xffff_ffff;
+            &bytes[*start * WORD..][..size as usize]
+        })
     }
 
     /// Forgets the oldest `count`, or all if there are not as many.
     pub fn drop_oldest(&mut self, count: usize) {
-        match self.places.get(count) {
+        match self.starts.get(count) {
             None => {
                 self.words.clear();
-                self.places.clear();
+                self.starts.clear();
             }
             // What is left over is little, and seldom: an application takes whole batches.
-            Some(first) if count > 0 => {
-                let first = first.start;
+            Some(&first) if count > 0 => {
                 self.words.drain(..first);
-                self.places.drain(..count);
-                self.places.iter_mut().for_each(|place| place.start -= first);
+                self.starts.drain(..count);
+                self.starts.iter_mut().for_each(|start| *start -= first);
             }
             Some(_) => {}
         }
@@ -130,10 +173,9 @@ mod tests {
                 let number = u8::try_from(gathered.len() + next).unwrap();
                 push(&mut gathered, number, usize::from(number) % 19);
             }
-            let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-            let count = gathered.oldest(&mut batch);
-            assert_eq!(count, gathered.len());
-            for (place, record) in batch[..count].iter().enumerate() {
+            let count = gathered.len();
+            assert_eq!(gathered.iter().count(), count);
+            for (place, record) in gathered.iter().enumerate() {
                 let number = u8::try_from(next + place).unwrap();
                 let body = vec![number; usize::from(number) % 19];
                 assert_eq!(record.len(), RECORD_HEAD + body.len());
@@ -151,16 +193,27 @@ mod tests {
     }
 
     #[test]
-    fn batch_holds_the_oldest_if_there_are_more() {
-        let mut gathered = Gathered::default();
-        for number in 0..=u8::try_from(MAX_BATCH).unwrap() {
-            push(&mut gathered, number, 8);
+    fn writer_writes_as_many_records_and_bytes_as_there_is_room_for() {
+        let head = Record::new(RecordKind::PacketIn, 4, 7, 1).words();
+        for (records, bytes, sizes) in [
+            (2, 1000, &[true, true, false][..]),
+            (9, 2 * RECORD_HEAD + 32, &[true, true, false]),
+            (9, 2 * RECORD_HEAD + 31, &[true, false, false]),
+            (0, 1000, &[false]),
+            (9, 0, &[false]),
+        ] {
+            let mut gathered = Gathered::default();
+            push(&mut gathered, 1, 5);
+            let written = gathered.write(records, bytes, |writer| {
+                sizes.iter().map(|_| writer.push(&head, &[9; 11])).collect::<Vec<_>>()
+            });
+            assert_eq!(written, sizes, "{records} {bytes}");
+            push(&mut gathered, 2, 6);
+            let bodies: Vec<&[u8]> = gathered.iter().map(|record| &record[RECORD_HEAD..]).collect();
+            let count = written.iter().filter(|written| **written).count();
+            assert_eq!(bodies[0], [1; 5]);
+            assert_eq!(bodies[1..=count], vec![&[9_u8; 11][..]; count]);
+            assert_eq!((bodies[count + 1], bodies.len()), (&[2; 6][..], count + 2));
         }
-        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        assert_eq!(gathered.oldest(&mut batch), MAX_BATCH);
-        gathered.drop_oldest(MAX_BATCH);
-        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        assert_eq!(gathered.oldest(&mut batch), 1);
-        assert_eq!(batch[0][8], u8::try_from(MAX_BATCH).unwrap());
     }
 }

@@ -19,7 +19,7 @@ use super::{
 
 use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
 
-pub use super::gathered::Gathered;
+pub use super::gathered::{Gathered, Writer};
 
 /// What an application's calls lead to.
 pub trait Host: 'static {
@@ -285,18 +285,24 @@ impl<H: Host> HostedApp<H> {
     /// # Panics
     /// If there are more than [`MAX_BATCH`] records, or one is not a whole, aligned record: they
     /// come from a ring that was checked.
-    pub fn on_batch(&mut self, now_ns: u64, records: &[&[u8]]) -> Result<Answer, Failed> {
+    pub fn on_batch<'r>(
+        &mut self,
+        now_ns: u64,
+        records: impl IntoIterator<Item = &'r [u8]>,
+    ) -> Result<Answer, Failed> {
         let mut pointers = [std::ptr::null::<Record>(); MAX_BATCH];
-        for (pointer, record) in pointers[..records.len()].iter_mut().zip(records) {
+        let mut given = 0;
+        for record in records {
             #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
             let start = record.as_ptr().cast::<Record>();
             assert!(record.len() >= RECORD_HEAD && start.is_aligned(), "a whole record");
-            *pointer = start;
+            pointers[given] = start;
+            given += 1;
         }
-        let count = u32::try_from(records.len()).expect("at most MAX_BATCH");
+        let count = u32::try_from(given).expect("at most MAX_BATCH");
         let batch = BatchTable { now_ns, count, reserved: 0, records: pointers.as_ptr() };
         let mut answer = AnswerTable { handled: count, reserved: 0, wake_at_ns: u64::MAX };
-        self.begin(records.len());
+        self.begin(given);
         // SAFETY: the ABI's contract: `app` is what `create` returned and was not destroyed;
         // the batch's pointers are to whole records that outlive the call; nothing here borrows
         // `inner` during it.
@@ -307,7 +313,7 @@ impl<H: Host> HostedApp<H> {
         }
         let handled = answer.handled;
         if handled > count {
-            return Err(Failed::Handled { handled, count: records.len() });
+            return Err(Failed::Handled { handled, count: given });
         }
         // Now and not when it said so: that may have been between a `reserve` and its `commit`, or
         // more often than there are records, and a record that comes again may be stopped again.

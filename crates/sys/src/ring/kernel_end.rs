@@ -8,7 +8,7 @@ use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
     Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, last_word, memory_size, offset,
 };
-use crate::shm::{Shared, SharedView, fence};
+use crate::shm::{Shared, SharedView, Word, fence};
 
 /// How much of the ring a record may use (design §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,36 @@ pub enum Down<'o> {
     Stop(u32),
     /// The oldest so many records are handled; their space is free already.
     Done(u32),
+}
+
+/// Words of an up ring that are written one after the other.
+#[derive(Debug)]
+pub struct Span<'r> {
+    words: &'r [Word],
+    /// Bytes of the longest record that may be written.
+    longest: usize,
+    /// How many were.
+    records: u32,
+}
+
+impl Span<'_> {
+    /// As [`KernelEnd::push`]. `false` if there is no room for it here.
+    ///
+    /// # Panics
+    /// If `head` is empty.
+    #[expect(clippy::inline_always, reason = "as there")]
+    #[inline(always)]
+    pub fn push(&mut self, head: &[u64], body: &[u8]) -> bool {
+        let size = (head.len() * WORD + body.len()).next_multiple_of(WORD);
+        if size > self.longest {
+            return false;
+        }
+        let Some((to, rest)) = self.words.split_at_checked(size / WORD) else { return false };
+        store(to, head, body);
+        self.words = rest;
+        self.records += 1;
+        true
+    }
 }
 
 /// The kernel's side of a ring pair.
@@ -145,23 +175,25 @@ impl KernelEnd {
             self.written += place.pad as u64;
         }
         let start = self.index(self.written);
-        let to = &self.up.words()[start..start + place.size / WORD];
-        let (to_head, to_body) = to.split_at(head.len());
-        for (to, word) in to_head.iter().zip(head) {
-            to.store(*word, Ordering::Relaxed);
-        }
-        let first = head[0] >> 32 << 32 | u64::from(to_u32(size));
-        to_head[0].store(first, Ordering::Relaxed);
-        let (words, _) = body.as_chunks::<WORD>();
-        for (to, word) in to_body.iter().zip(words) {
-            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-        }
-        if let (Some(last), Some(to)) = (last_word(body), to_body.last()) {
-            to.store(last, Ordering::Relaxed);
-        }
+        store(&self.up.words()[start..start + place.size / WORD], head, body);
         self.written += place.size as u64;
         self.outstanding += 1;
         true
+    }
+
+    /// Lets `write` write up records, as [`push`](Self::push) does, as far as they go behind each other without
+    /// padding. Returns what it returns.
+    #[inline]
+    pub fn write<T>(&mut self, room: Room, write: impl for<'w> FnOnce(&mut Span<'w>) -> T) -> T {
+        let to_end = self.capacity as usize - offset(self.written, self.capacity as usize);
+        let (start, count) = (self.index(self.written), self.room(room).min(to_end) / WORD);
+        let words = &self.up.words()[start..start + count];
+        let mut span = Span { words, longest: room.of(self.capacity) / 2, records: 0 };
+        let written = write(&mut span);
+        let (left, records) = (span.words.len(), span.records);
+        self.written += ((count - left) * WORD) as u64;
+        self.outstanding += records;
+        written
     }
 
     /// Shows the zone all that was pushed. `true` if it sleeps and its doorbell is to be rung.
@@ -360,6 +392,25 @@ impl KernelEnd {
 
     fn index(&self, position: u64) -> usize {
         (HEADER + offset(position, self.capacity as usize)) / WORD
+    }
+}
+
+/// Writes an up record to where it just fits.
+#[expect(clippy::inline_always, reason = "as in `KernelEnd::push`")]
+#[inline(always)]
+fn store(to: &[Word], head: &[u64], body: &[u8]) {
+    let (to_head, to_body) = to.split_at(head.len());
+    for (to, word) in to_head.iter().zip(head) {
+        to.store(*word, Ordering::Relaxed);
+    }
+    let first = head[0] >> 32 << 32 | u64::from(to_u32(size_of_val(head) + body.len()));
+    to_head[0].store(first, Ordering::Relaxed);
+    let (words, _) = body.as_chunks::<WORD>();
+    for (to, word) in to_body.iter().zip(words) {
+        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+    if let (Some(last), Some(to)) = (last_word(body), to_body.last()) {
+        to.store(last, Ordering::Relaxed);
     }
 }
 

@@ -37,7 +37,7 @@ use std::os::fd::OwnedFd;
 
 use thiserror::Error;
 
-pub use kernel_end::{Down, KernelEnd, Room};
+pub use kernel_end::{Down, KernelEnd, Room, Span};
 pub use zone_end::{Batch, DownWriter, UpReader, ZoneEnd};
 
 /// Bytes of records in a ring unless configured otherwise. With less, a kernel and a zone on one core change

@@ -68,6 +68,37 @@ fn record_arrives_whole_where_it_lies() {
 }
 
 #[test]
+fn records_written_at_once_are_those_written_one_by_one_where_no_padding_is() {
+    let ((mut at_once, mut zone), (mut one_by_one, mut other)) = (pair(), pair());
+    for step in 0..STEPS {
+        let room = [Room::All, Room::AllButReserve, Room::Ordinary][step % 3];
+        let body = |number: usize| {
+            vec![u8::try_from(step % 251).unwrap(); (step * 7919 + number * 104_729) % 1300 + 1]
+        };
+        let written = at_once.write(room, |span| {
+            (0..5).take_while(|number| span.push(&HEAD, &body(*number))).count()
+        });
+        for number in 0..written {
+            assert!(one_by_one.push(&HEAD, &body(number), room), "step {step}");
+        }
+        // The next fits in no more, or begins anew at the ring's start.
+        assert_eq!(
+            at_once.push(&HEAD, &body(written), room),
+            one_by_one.push(&HEAD, &body(written), room)
+        );
+        for (kernel, zone) in [(&mut at_once, &mut zone), (&mut one_by_one, &mut other)] {
+            kernel.publish();
+            let seen = bodies(zone).len().saturating_sub(step % 2);
+            zone.messages.done(&mut zone.records, seen);
+            while kernel.take(&mut Vec::new()).unwrap().is_some() {}
+            kernel.release();
+        }
+        assert_eq!(bodies(&mut zone), bodies(&mut other));
+        assert_eq!(at_once.outstanding(), one_by_one.outstanding());
+    }
+}
+
+#[test]
 fn messages_verdicts_and_consumption_become_visible_in_one_store() {
     let (mut kernel, mut zone) = pair();
     push(&mut kernel, b"a");

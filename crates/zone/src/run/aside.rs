@@ -1,10 +1,9 @@
 //! Calls of the application that are for no record of the kernel's: services have answered, the monitor
 //! has something to tell, or it is time.
 
-use sdk::abi::MAX_BATCH as MAX_ALERTS;
+use sdk::abi::MAX_BATCH;
 use sdk::abi::host::Host as _;
 use sys::clock::now_ns;
-use sys::ring::MAX_BATCH;
 
 use super::{Turn, Zone, ZoneError, call};
 
@@ -23,10 +22,9 @@ impl Zone {
         }
         // Out of the host, which the application uses meanwhile, to take what came with them.
         let answers = self.app.host().services.lend_answers();
-        let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-        let count = answers.oldest(&mut batch);
         self.app.host().aside = true;
-        let handled = call(&mut self.app, &mut self.times, now_ns(), &batch[..count]);
+        let handled =
+            call(&mut self.app, &mut self.times, now_ns(), answers.iter().take(MAX_BATCH));
         self.app.host().aside = false;
         let handled = handled?;
         self.app.host().services.give_back(answers, handled);
@@ -51,11 +49,9 @@ impl Zone {
         if self.app.host().room() == 0 {
             return Ok(false);
         }
-        let mut records = [&[][..]; MAX_ALERTS];
-        let count = self.alerts.oldest(&mut records);
-        let records = &records[..count];
         self.app.host().aside = true;
-        let handled = call(&mut self.app, &mut self.times, now_ns(), records);
+        let handled =
+            call(&mut self.app, &mut self.times, now_ns(), self.alerts.iter().take(MAX_BATCH));
         self.app.host().aside = false;
         let handled = handled?;
         self.alerts.drop_oldest(handled);
@@ -78,7 +74,7 @@ impl Zone {
             ring.turn = Turn::NeedsRoom { had: 0 };
             return Ok(false);
         }
-        call(&mut self.app, &mut self.times, now_ns(), &[])?;
+        call(&mut self.app, &mut self.times, now_ns(), [])?;
         self.has_woken = true;
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)

@@ -2,8 +2,6 @@
 
 use std::os::fd::AsFd as _;
 
-use sdk::abi::MAX_BATCH;
-
 use super::*;
 
 /// The services, and the other end of the storage's socket.
@@ -18,9 +16,8 @@ fn connected() -> (Services, Packets) {
 /// What the application is told: the outcomes and their requests. It handles all.
 fn told(services: &mut Services) -> Vec<(u8, u64)> {
     let answers = services.lend_answers();
-    let mut batch: [&[u8]; MAX_BATCH] = [&[]; MAX_BATCH];
-    let count = answers.oldest(&mut batch);
-    let told = batch[..count].iter().map(|record| {
+    let count = answers.len();
+    let told = answers.iter().map(|record| {
         assert_eq!(record[40], Service::Storage as u8);
         (record[41], u64::from_le_bytes(*record[32..].first_chunk().unwrap()))
     });
