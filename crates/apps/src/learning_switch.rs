@@ -19,7 +19,7 @@ use rosemary_sdk::{
 };
 
 use self::hosts::{Host, Hosts, Secret};
-use self::switches::{Switches, Table};
+use self::switches::Switches;
 
 /// Flows that no packet has used for so long go by themselves, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
@@ -106,12 +106,17 @@ impl App for LearningSwitch {
                 None => ahead.is_frame = false,
             }
         }
-        // One batch's look-ups wait for memory together, not one after the other. In a loop of its own: the
-        // less a core has to do between two of them, the more of them it begins.
-        let (mut touched, mut table) = (0, Table::default());
-        for Ahead { is_frame, switch, dst, src, .. } in &self.ahead[..self.batch] {
-            if *is_frame && let Some(hosts) = table.of(switch.dpid, &self.switches) {
-                touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
+        // One batch's look-ups in a large table wait for memory together, not one after the other. In a loop of its
+        // own: the less a core has to do between two of them, the more of them it begins.
+        let mut touched = 0;
+        for run in self.ahead[..self.batch].chunk_by(|a, b| a.switch.dpid == b.switch.dpid) {
+            if let [Ahead { switch, .. }, ..] = run
+                && let Some(hosts) = self.switches.find(switch.dpid)
+                && hosts.is_large()
+            {
+                for Ahead { dst, src, .. } in run {
+                    touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
+                }
             }
         }
         std::hint::black_box(touched);

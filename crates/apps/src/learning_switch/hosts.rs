@@ -34,6 +34,9 @@ const WAYS: usize = 7;
 const LEAST_LINES: usize = 8;
 const MOST_LINES: usize = 32 * 1024;
 
+/// Lines of a table of which many are in no near cache: more than 64 KiB.
+const LARGE: usize = 1024;
+
 const PLACE: u64 = (1 << 15) - 1;
 const RECENT: u64 = 1 << 15;
 const ADDRESS_SHIFT: u32 = 16;
@@ -231,6 +234,12 @@ impl Hosts {
         let first = self.line_of(host);
         let in_line = |line: usize| self.lines[line].way_of(host).map(|way| (line, way));
         (first..first + NEAR).find_map(in_line)
+    }
+
+    /// Whether what is looked for must be waited for.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.lines.len() > LARGE + NEAR
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look

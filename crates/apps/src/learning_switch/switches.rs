@@ -13,25 +13,6 @@ pub(crate) struct Switches {
     last: usize,
 }
 
-/// The table of the switch that was asked for last: events come in runs of one switch.
-#[derive(Debug, Default)]
-pub(crate) struct Table<'s>(Option<(Dpid, Option<&'s Hosts>)>);
-
-impl<'s> Table<'s> {
-    /// The table of a switch, one of these.
-    #[inline]
-    pub(crate) fn of(&mut self, dpid: Dpid, switches: &'s Switches) -> Option<&'s Hosts> {
-        match self.0 {
-            Some((last, hosts)) if last == dpid => hosts,
-            _ => {
-                let hosts = switches.find(dpid);
-                self.0 = Some((dpid, hosts));
-                hosts
-            }
-        }
-    }
-}
-
 impl Switches {
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
