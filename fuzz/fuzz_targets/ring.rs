@@ -106,7 +106,7 @@ fn check(kernel: &mut KernelEnd, waiting: VecDeque<Vec<u8>>, out: &mut Vec<u8>) 
     for body in waiting {
         assert!(kernel.oldest(out));
         assert_eq!(out[8..], body);
-        kernel.drop_oldest();
+        kernel.drop_oldest(1);
     }
     assert!(!kernel.oldest(out));
 }

@@ -36,12 +36,7 @@ impl PacketInReason {
     }
 
     /// The reason's number.
-    #[inline]
     pub fn wire(self) -> u8 {
-        // One comparison after the other: nearly all are the first.
-        if self == Self::NoMatch {
-            return 0;
-        }
         match self {
             Self::NoMatch => 0,
             Self::Action => 1,

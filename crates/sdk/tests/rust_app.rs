@@ -163,7 +163,7 @@ impl App for Many {
             in_port: PortNo(number.into()),
             eth_dst: MacAddr([2; 6]),
             eth_src: MacAddr([4; 6]),
-            buffer_id: (number % 7 != 0).then_some(9),
+            buffer_id: (!number.is_multiple_of(7)).then_some(9),
             output: PortNo(if number == 200 { 0x1_0000 } else { 3 }),
         };
         let before = network.last_xid();
@@ -171,7 +171,7 @@ impl App for Many {
         let after = network.last_xid();
         assert_eq!(after.0.wrapping_sub(before.0) as usize, sent);
         assert_eq!(network.flow_mods_from(to, &template, []), 0);
-        let next = u8::try_from(sent + 1).unwrap();
+        let next = u8::try_from(sent + 1).expect("not all can be sent");
         match network.flow_mod_from(to, &template, &blanks(next)) {
             Err(error) if sent == 199 => {
                 assert_eq!(error.to_string(), "OpenFlow 1.0 cannot express action.output.port");

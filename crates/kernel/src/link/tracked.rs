@@ -74,7 +74,7 @@ impl Tracked {
     /// As [`KernelEnd::drop_oldest`].
     pub(super) fn drop_oldest(&mut self) {
         self.tickets.drop_oldest();
-        self.ring.drop_oldest();
+        self.ring.drop_oldest(1);
     }
 
     /// As [`KernelEnd::outstanding`].

@@ -1,5 +1,6 @@
 //! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
@@ -66,8 +67,9 @@ pub struct Span<'r> {
     words: &'r [Word],
     /// Bytes of the longest record that may be written.
     longest: usize,
-    /// How many were.
-    records: u32,
+    /// The low half of where the next begins.
+    next: u32,
+    ends: &'r mut VecDeque<u32>,
 }
 
 impl Span<'_> {
@@ -85,7 +87,8 @@ impl Span<'_> {
         let Some((to, rest)) = self.words.split_at_checked(size / WORD) else { return false };
         store(to, head, body);
         self.words = rest;
-        self.records += 1;
+        self.next = self.next.wrapping_add(to_u32(size));
+        self.ends.push_back(self.next);
         true
     }
 }
@@ -99,9 +102,10 @@ pub struct KernelEnd {
     /// Up: end of the last record written, and of the last one published.
     written: u64,
     published: u64,
-    /// Up: start of the oldest record that is not done, and how many there are from there.
+    /// Up: start of the oldest record that is not done, and where each from there ends, of which position the low
+    /// half suffices. It stands in the ring too, but there each would have to be waited for.
     freed: u64,
-    outstanding: u32,
+    ends: VecDeque<u32>,
     /// How many of these the zone has been shown.
     shown: u32,
     /// Down: start of the next record, and the checked end of what may be read.
@@ -140,7 +144,7 @@ impl KernelEnd {
             written: 0,
             published: 0,
             freed: 0,
-            outstanding: 0,
+            ends: VecDeque::new(),
             shown: 0,
             next: 0,
             limit: 0,
@@ -177,7 +181,7 @@ impl KernelEnd {
         let start = self.index(self.written);
         store(&self.up.words()[start..start + place.size / WORD], head, body);
         self.written += place.size as u64;
-        self.outstanding += 1;
+        self.ends.push_back(low_half(self.written));
         true
     }
 
@@ -188,11 +192,10 @@ impl KernelEnd {
         let to_end = self.capacity as usize - offset(self.written, self.capacity as usize);
         let (start, count) = (self.index(self.written), self.room(room).min(to_end) / WORD);
         let words = &self.up.words()[start..start + count];
-        let mut span = Span { words, longest: room.of(self.capacity) / 2, records: 0 };
+        let (next, longest) = (low_half(self.written), room.of(self.capacity) / 2);
+        let mut span = Span { words, longest, next, ends: &mut self.ends };
         let written = write(&mut span);
-        let (left, records) = (span.words.len(), span.records);
-        self.written += ((count - left) * WORD) as u64;
-        self.outstanding += records;
+        self.written += ((count - span.words.len()) * WORD) as u64;
         written
     }
 
@@ -202,7 +205,7 @@ impl KernelEnd {
             return false;
         }
         self.published = self.written;
-        self.shown = self.outstanding;
+        self.shown = self.outstanding();
         self.up.words()[PRODUCED].store(self.written, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::prepare_to_sleep`
         self.down.load(ASLEEP) == FOR_RECORDS
@@ -263,9 +266,7 @@ impl KernelEnd {
                     if stop {
                         return Ok(Some(Down::Stop(claimed)));
                     }
-                    for _ in 0..claimed {
-                        self.drop_oldest();
-                    }
+                    self.drop_oldest(claimed);
                     return Ok(Some(Down::Done(claimed)));
                 }
                 kind => return Err(PeerFault::Kind { at, kind }),
@@ -308,14 +309,14 @@ impl KernelEnd {
 
     /// How many records the zone has not done yet.
     pub fn outstanding(&self) -> u32 {
-        self.outstanding
+        to_u32(self.ends.len())
     }
 
     /// The oldest record that is not done, whole, into `out`; `false` if there is none.
     ///
     /// After the zone's death: nobody but the kernel ever wrote this memory.
     pub fn oldest(&self, out: &mut Vec<u8>) -> bool {
-        if self.outstanding == 0 {
+        if self.ends.is_empty() {
             return false;
         }
         let (at, first) = self.oldest_place();
@@ -326,21 +327,17 @@ impl KernelEnd {
         true
     }
 
-    /// Counts the oldest record that is not done as done.
+    /// Counts the oldest `count` records that are not done as done.
     ///
     /// # Panics
-    /// If there is none.
-    pub fn drop_oldest(&mut self) {
-        assert!(self.outstanding > 0, "there is a record to drop");
-        let (at, first) = self.oldest_place();
-        let start = self.index(self.freed);
-        if at != start {
-            self.freed += self.up.words()[start].load(Ordering::Relaxed) & 0xffff_ffff; // the pad
-        }
-        self.freed += u64::from(first.size.next_multiple_of(8));
-        self.outstanding -= 1;
-        self.shown = self.shown.saturating_sub(1);
-        if self.outstanding == 0 {
+    /// If there are not as many.
+    pub fn drop_oldest(&mut self, count: u32) {
+        let Some(last) = count.checked_sub(1) else { return };
+        let end = self.ends[last as usize];
+        self.freed += u64::from(end.wrapping_sub(low_half(self.freed)));
+        self.ends.drain(..count as usize);
+        self.shown = self.shown.saturating_sub(count);
+        if self.ends.is_empty() {
             self.freed = self.written; // so that an idle ring is an empty one
         }
     }

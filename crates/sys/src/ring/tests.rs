@@ -154,7 +154,7 @@ fn zone_that_dies_in_a_batch_leaves_its_records_to_the_next() {
     let mut left = Vec::new();
     while kernel.oldest(&mut out) {
         left.push(out[16..].to_vec());
-        kernel.drop_oldest();
+        kernel.drop_oldest(1);
     }
     assert_eq!(left, [b"two", b"six"]);
 }
@@ -267,7 +267,7 @@ fn record_that_may_be_in_the_ring_fits_into_an_empty_one_wherever_it_begins() {
         assert!(zone.messages.reserve(longest_message + 1).is_none());
         assert!(!kernel.push(&HEAD, &vec![0; longest_packet + 1], Room::AllButReserve));
         assert!(kernel.push(&HEAD, &vec![0; longest_packet], Room::AllButReserve), "{moved}");
-        kernel.drop_oldest();
+        kernel.drop_oldest(1);
         assert!(push(&mut kernel, &vec![0; longest]), "{moved}");
     }
 }
