@@ -146,7 +146,7 @@ fn scribble(memory: &Shared, random: &mut Random) {
             let (mut at, to) = (0, random.below(CAPACITY as usize));
             while at < to {
                 let (first, size) = random.record();
-                if at + size > CAPACITY as usize {
+                if at + size.max(16) > CAPACITY as usize {
                     break;
                 }
                 store(ring + at / 8, first);
