@@ -28,6 +28,7 @@ enum Step {
     /// The zone says how much there is.
     Produced { words: u16 },
     Push { size: u16, packet: bool },
+    Write { size: u16, times: u8, packet: bool },
     Publish,
     Take { times: u8 },
     Release,
@@ -72,6 +73,18 @@ fuzz_target!(|steps: Vec<Step>| {
                 if kernel.push(&[6 << 32], &body, room) {
                     waiting.push_back(body);
                 }
+            }
+            Step::Write { size, times, packet } => {
+                let room = if packet { Room::AllButReserve } else { Room::All };
+                kernel.write(room, |span| {
+                    for _ in 0..times {
+                        pushed = pushed.wrapping_add(1);
+                        let body = vec![pushed; usize::from(size) % 2100];
+                        if span.push(&[6 << 32], &body) {
+                            waiting.push_back(body);
+                        }
+                    }
+                });
             }
             Step::Publish => drop(kernel.publish()),
             Step::Take { times } => {

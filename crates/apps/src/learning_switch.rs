@@ -103,7 +103,7 @@ impl App for LearningSwitch {
             let known = packet_in.and_then(|packet_in| Ahead::of(&packet_in, self.secret));
             match known {
                 Some(known) => *ahead = known,
-                None => ahead.is_frame = false,
+                None => *ahead = Ahead::NOTHING,
             }
         }
         // One batch's look-ups in a large table wait for memory together, not one after the other. In a loop of its
@@ -114,7 +114,7 @@ impl App for LearningSwitch {
                 && let Some(hosts) = self.switches.find(switch.dpid)
                 && hosts.is_large()
             {
-                for Ahead { dst, src, .. } in run {
+                for Ahead { dst, src, .. } in run.iter().filter(|ahead| ahead.is_frame) {
                     touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
                 }
             }

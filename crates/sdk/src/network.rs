@@ -156,7 +156,9 @@ impl<'h> Network<'h> {
     /// [`last_xid`](Self::last_xid). It takes a fraction of the time of as many
     /// [`flow_mod_from`](Self::flow_mod_from).
     ///
-    /// Returns how many were sent; the first that was not may still be sent alone, or that tells why not.
+    /// Returns how many were sent. The first that was not is taken from `blanks` all the same:
+    /// [`flow_mod_from`](Self::flow_mod_from) sends it, or says why it cannot be sent. A template that does not add
+    /// flows sends none here.
     #[inline]
     pub fn flow_mods_from(
         &mut self,

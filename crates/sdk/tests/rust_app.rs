@@ -1,6 +1,8 @@
 //! Apps in Rust, through the ABI and back. These run under Miri too (`make miri`).
 #![cfg(feature = "host")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use openflow::{
     Bucket, ErrorMessage, FlowRemovedReason, GroupKind, GroupMod, GroupModCommand, Header, Kind,
     MeterMod, MeterModCommand, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
@@ -171,6 +173,8 @@ impl App for Many {
         let after = network.last_xid();
         assert_eq!(after.0.wrapping_sub(before.0) as usize, sent);
         assert_eq!(network.flow_mods_from(to, &template, []), 0);
+        let unsayable = Blanks { output: PortNo(0x1_0000), ..blanks(1) };
+        assert_eq!(network.flow_mods_from(to, &template, [unsayable]), 0);
         let next = u8::try_from(sent + 1).expect("not all can be sent");
         match network.flow_mod_from(to, &template, &blanks(next)) {
             Err(error) if sent == 199 => {
@@ -199,6 +203,54 @@ fn many_flow_mods_go_out_as_far_as_they_can_be_said_and_there_is_room() {
             assert_eq!(flow_mod.buffer_id.is_some(), number % 7 != 0);
         }
     }
+}
+
+/// Catches what the blanks of its flow-mods panic with, and goes on.
+struct Careless;
+
+impl App for Careless {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        let template =
+            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
+        let to = Bench::switch(7, Version::V1_3);
+        let blanks = |number: u32| Blanks {
+            in_port: PortNo(number),
+            eth_dst: MacAddr([2; 6]),
+            eth_src: MacAddr([4; 6]),
+            buffer_id: Some(number),
+            output: PortNo(3),
+        };
+        assert_eq!(network.flow_mods_from(to, &template, (1..=3).map(blanks)), 3);
+        let before = network.last_xid();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let some =
+                (4..).map(|number| if number < 70 { blanks(number) } else { panic!("so many") });
+            network.flow_mods_from(to, &template, some)
+        }));
+        assert!(caught.is_err());
+        // A series that was full is said; what was begun behind it is not.
+        assert_eq!(network.last_xid().0.wrapping_sub(before.0), 61);
+        assert_eq!(network.flow_mods_from(to, &template, (90..=91).map(blanks)), 2);
+        batch.len()
+    }
+}
+
+#[test]
+fn app_that_catches_the_panic_of_its_own_blanks_loses_no_more_than_those() {
+    let mut bench = Bench::new::<Careless>();
+    bench.room = 1 << 20;
+    let (_, messages) = bench.batch(&[]).unwrap();
+    let ports = messages.iter().map(|sent| {
+        let flow_mod = FlowMod::decode(&sent.message).unwrap();
+        flow_mod.buffer_id.unwrap()
+    });
+    assert_eq!(ports.collect::<Vec<_>>(), (1..=64).chain(90..=91).collect::<Vec<_>>());
 }
 
 /// Says `stop` far more often than there are records, and of records that there are not.

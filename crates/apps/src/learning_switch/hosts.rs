@@ -174,7 +174,7 @@ pub(crate) struct Hosts {
     /// A power of two of them, and those behind the last.
     lines: Vec<Line>,
     secret: Secret,
-    /// Behind one that is nobody's, as most switches number their ports from 1.
+    /// An entry's place is where its port is here: 0 is nobody's, so that port n is mostly at n.
     ports: Vec<PortNo>,
 }
 
@@ -239,7 +239,7 @@ impl Hosts {
     /// Whether what is looked for must be waited for.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
-        self.lines.len() > LARGE + NEAR
+        self.lines.len() > LARGE + NEAR - 1
     }
 
     /// Looks at what [`learn`](Self::learn) and [`port_of`](Self::port_of) of this host will look

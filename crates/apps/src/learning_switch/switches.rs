@@ -4,8 +4,7 @@ use rosemary_sdk::Dpid;
 
 use super::hosts::Hosts;
 
-/// In the order of their DPIDs, so that finding one costs little, whatever DPIDs there are; and what
-/// was found last is mostly what is asked for next, which costs nothing.
+/// In the order of their DPIDs, so that finding one costs little, whatever DPIDs there are.
 #[derive(Debug, Default)]
 pub(crate) struct Switches {
     tables: Vec<(Dpid, Hosts)>,
@@ -31,7 +30,7 @@ impl Switches {
         self.place(dpid).ok().map(|place| &self.tables[place].1)
     }
 
-    /// The same, to be changed.
+    /// The same, to be changed. What was found so last costs nothing.
     #[inline]
     pub(crate) fn get(&mut self, dpid: Dpid) -> Option<&mut Hosts> {
         if self.tables.get(self.last).is_none_or(|(last, _)| *last != dpid) {

@@ -141,12 +141,12 @@ impl Hosted {
         true
     }
 
-    /// Lets `write` write records that have no ticket, as many as there is ordinary room for before the app is to be
-    /// called. Returns what it returns.
+    /// Lets `write` write records that have no ticket, as many as there may be before the app is to be called; what
+    /// is longer goes by [`push`](Self::push). Returns what it returns.
     #[inline]
     pub(super) fn write<T>(&mut self, write: impl for<'w> FnOnce(&mut Writer<'w>) -> T) -> T {
-        let (before, many) = (self.records.len(), self.many());
-        let room = many.min(Room::Ordinary.of(self.capacity)).saturating_sub(self.records.size());
+        let before = self.records.len();
+        let room = self.many().saturating_sub(self.records.size());
         let written = self.records.write(self.most.saturating_sub(before), room, write);
         self.tickets.push_none(self.records.len() - before);
         written
@@ -163,7 +163,7 @@ impl Hosted {
         self.records.len() >= self.most || self.records.size() >= self.many()
     }
 
-    /// So many bytes of records that there will soon be no room.
+    /// So many bytes of records that there will soon be no room; less than what is for ordinary ones.
     fn many(&self) -> usize {
         self.capacity as usize / 4
     }

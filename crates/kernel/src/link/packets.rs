@@ -16,8 +16,9 @@ use crate::switch::Switch;
 
 impl Link {
     /// Gives the app the packet-ins that `bytes` begins with, and counts them, until one needs more than to
-    /// be written into its place: it is of the app's own flow, or there is no ordinary room for it, or an
-    /// app in this process is to be called first. Returns how many bytes they are.
+    /// be written into its place: it is of the app's own flow, or there is no ordinary room for it without padding,
+    /// or an app in this process is to be called first. Returns how many bytes they are, which may be none although
+    /// [`packet_in`](Self::packet_in) would take the first.
     ///
     /// It is [`packet_in`](Self::packet_in) for an app that gets all and alone does; what is the same for
     /// all of them is looked at once.

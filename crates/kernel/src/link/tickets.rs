@@ -85,8 +85,15 @@ mod tests {
         tickets.push(Ticket(10));
         tickets.done(4, &mut verdicts);
         assert_eq!(verdicts, [(Ticket(8), true), (Ticket(9), true)]);
+        tickets.push_none(3);
+        tickets.push(Ticket(11));
         tickets.done(2, &mut verdicts);
         assert_eq!(verdicts[2..], [(Ticket(10), false)]);
+        tickets.stop(3);
+        tickets.done(3, &mut verdicts);
+        assert_eq!((verdicts.len(), tickets.oldest()), (3, Ticket(11)));
+        tickets.done(1, &mut verdicts);
+        assert_eq!(verdicts[3..], [(Ticket(11), true)]);
         assert_eq!(tickets.oldest(), Ticket::NONE);
     }
 }

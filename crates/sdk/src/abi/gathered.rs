@@ -39,7 +39,8 @@ impl Writer<'_> {
     )]
     #[inline(always)]
     pub fn push(&mut self, head: &Words, body: &[u8]) -> bool {
-        let size = size_of_val(head) + body.len();
+        // First of all: nothing behind it can panic, so each start that is taken is written.
+        let size = u32::try_from(size_of_val(head) + body.len()).expect("a record is short");
         let count = head.len() + body.len().div_ceil(WORD);
         if self.words.len() < count {
             return false;
@@ -50,8 +51,7 @@ impl Writer<'_> {
         for (to, word) in to_head.iter_mut().zip(head) {
             to.write(*word);
         }
-        let size_in_head = u64::from(u32::try_from(size).expect("a record is short"));
-        to_head[0].write(head[0] >> 32 << 32 | size_in_head);
+        to_head[0].write(head[0] >> 32 << 32 | u64::from(size));
         if let Some(last) = to_body.last_mut() {
             last.write(0); // what the body leaves of it
         }

@@ -61,11 +61,13 @@ pub(crate) struct Host {
     /// What is being written in the room that was reserved last, if that is a series.
     series: Option<OpenSeries>,
     /// Bytes for which there is room, at least; see [`has_room`](Self::has_room).
-    room: usize,
+    room_at_least: usize,
 }
 
-/// Bytes that a message takes beyond its own, as `rosemary_app.h` says; and up to where the next begins.
+/// Bytes that a message takes beyond its own, as `rosemary_app.h` says.
 const HEAD: usize = 24;
+
+/// The same, with what there may be up to where the next begins.
 const MOST_HEAD: usize = 32;
 
 /// A series of which more may come.
@@ -92,12 +94,12 @@ impl Blank {
 
 impl Host {
     fn new(table: *const HostTable) -> Self {
-        Self { table, xid: 0, series: None, room: 0 }
+        Self { table, xid: 0, series: None, room_at_least: 0 }
     }
 
     /// Another batch begins. One that panicked may have left a series, whose room is no longer.
     fn begin_batch(&mut self) {
-        (self.series, self.room) = (None, 0);
+        (self.series, self.room_at_least) = (None, 0);
     }
 
     fn table(&self) -> &HostTable {
@@ -150,8 +152,9 @@ impl Host {
     #[inline]
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.end_series();
-        // And as much again, where it would cross a ring's end.
-        self.room = self.room.saturating_sub(2 * (size + MOST_HEAD));
+        // Twice: where it would cross a ring's end, as much before it is filled.
+        let taken = 2 * (size + MOST_HEAD);
+        self.room_at_least = self.room_at_least.saturating_sub(taken);
         let size = u32::try_from(size).ok()?;
         // SAFETY: the ABI's contract: called with its own table, during `on_batch` only, from its
         // thread: a `Network` exists no longer.
@@ -181,35 +184,35 @@ impl Host {
         template: &FlowModTemplate,
         blanks: impl IntoIterator<Item = Blanks>,
     ) -> usize {
-        if self.series.as_ref().is_some_and(|series| series.of != of) {
-            self.end_series();
-        }
         let (before, last_port) = (self.xid, template.last_port());
         // Apart from the series, which would be written anew with each.
-        let mut open = self.series.as_ref().map_or(Blank::NONE, |series| series.blank);
+        let mut open = match &self.series {
+            Some(series) if series.of == of => series.blank,
+            _ => Blank::NONE,
+        };
         for blanks in blanks {
+            if blanks.in_port > last_port || blanks.output > last_port {
+                break;
+            }
             if open.left == 0 {
-                self.go_on_at(open);
+                self.go_on_at(of, open);
                 match self.begin_series(of, template) {
                     Some(first) => open = first,
                     None => break,
                 }
-            }
-            if blanks.in_port > last_port || blanks.output > last_port {
-                break;
             }
             // SAFETY: as `next` says, of which `left` were left; the room is ours until `end_series`, which
             // every `reserve` and the batch's end begin with.
             unsafe { open.next.write_unaligned((&blanks).into()) };
             open = Blank { next: open.next.wrapping_add(1), left: open.left - 1 };
         }
-        self.go_on_at(open);
+        self.go_on_at(of, open);
         self.xid.wrapping_sub(before) as usize
     }
 
-    /// The blanks of the series that is being written, if one is, are written up to here.
-    fn go_on_at(&mut self, blank: Blank) {
-        let Some(series) = &mut self.series else { return };
+    /// The blanks of the series that is being written, if it is this one, are written up to here.
+    fn go_on_at(&mut self, of: (u64, Switch), blank: Blank) {
+        let Some(series) = self.series.as_mut().filter(|series| series.of == of) else { return };
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_SERIES")]
         let written = (series.blank.left - blank.left) as u32;
         series.blank = blank;
@@ -265,10 +268,10 @@ impl Host {
     /// Whether there is room for so many bytes. Asks only if that may have changed.
     #[inline]
     pub(crate) fn has_room(&mut self, size: usize) -> bool {
-        if self.room < size {
-            self.room = self.room();
+        if self.room_at_least < size {
+            self.room_at_least = self.room();
         }
-        self.room >= size
+        self.room_at_least >= size
     }
 
     /// Keeps a record of the batch from the applications behind.

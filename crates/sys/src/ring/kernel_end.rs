@@ -67,8 +67,8 @@ pub struct Span<'r> {
     words: &'r [Word],
     /// Bytes of the longest record that may be written.
     longest: usize,
-    /// The low half of where the next begins.
-    next: u32,
+    /// The end of the last record written.
+    written: &'r mut u64,
     ends: &'r mut VecDeque<u32>,
 }
 
@@ -85,10 +85,10 @@ impl Span<'_> {
             return false;
         }
         let Some((to, rest)) = self.words.split_at_checked(size / WORD) else { return false };
-        store(to, head, body);
+        store_record(to, head, body);
         self.words = rest;
-        self.next = self.next.wrapping_add(to_u32(size));
-        self.ends.push_back(self.next);
+        *self.written += size as u64;
+        self.ends.push_back(low_half(*self.written));
         true
     }
 }
@@ -144,7 +144,7 @@ impl KernelEnd {
             written: 0,
             published: 0,
             freed: 0,
-            ends: VecDeque::new(),
+            ends: VecDeque::with_capacity(capacity as usize / 64), // most are longer
             shown: 0,
             next: 0,
             limit: 0,
@@ -179,7 +179,7 @@ impl KernelEnd {
             self.written += place.pad as u64;
         }
         let start = self.index(self.written);
-        store(&self.up.words()[start..start + place.size / WORD], head, body);
+        store_record(&self.up.words()[start..start + place.size / WORD], head, body);
         self.written += place.size as u64;
         self.ends.push_back(low_half(self.written));
         true
@@ -192,11 +192,8 @@ impl KernelEnd {
         let to_end = self.capacity as usize - offset(self.written, self.capacity as usize);
         let (start, count) = (self.index(self.written), self.room(room).min(to_end) / WORD);
         let words = &self.up.words()[start..start + count];
-        let (next, longest) = (low_half(self.written), room.of(self.capacity) / 2);
-        let mut span = Span { words, longest, next, ends: &mut self.ends };
-        let written = write(&mut span);
-        self.written += ((count - span.words.len()) * WORD) as u64;
-        written
+        let longest = room.of(self.capacity) / 2;
+        write(&mut Span { words, longest, written: &mut self.written, ends: &mut self.ends })
     }
 
     /// Shows the zone all that was pushed. `true` if it sleeps and its doorbell is to be rung.
@@ -395,7 +392,7 @@ impl KernelEnd {
 /// Writes an up record to where it just fits.
 #[expect(clippy::inline_always, reason = "as in `KernelEnd::push`")]
 #[inline(always)]
-fn store(to: &[Word], head: &[u64], body: &[u8]) {
+fn store_record(to: &[Word], head: &[u64], body: &[u8]) {
     let (to_head, to_body) = to.split_at(head.len());
     for (to, word) in to_head.iter().zip(head) {
         to.store(*word, Ordering::Relaxed);
@@ -427,6 +424,43 @@ fn low_half(word: u64) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::shm::on_heap;
+
+    #[test]
+    fn records_are_freed_by_where_they_end_also_across_padding_and_where_low_halves_begin_anew() {
+        const CAPACITY: u32 = 4096;
+        let size = memory_size(CAPACITY);
+        let mut kernel = KernelEnd::over(on_heap(size).0, on_heap(size).1, CAPACITY);
+        let begin = (1 << 32) - 1000;
+        (kernel.written, kernel.published, kernel.freed) = (begin, begin, begin);
+        let (mut waiting, mut number, mut out) = (VecDeque::new(), 0_u8, Vec::new());
+        let mut next = || {
+            number = number.wrapping_add(1);
+            vec![number; usize::from(number) * 37 % 200 + 1]
+        };
+        for step in 0..200 {
+            kernel.write(Room::All, |span| {
+                for body in std::iter::repeat_with(&mut next).take(step % 5) {
+                    if span.push(&[6 << 32], &body) {
+                        waiting.push_back(body);
+                    }
+                }
+            });
+            let body = next(); // behind padding, perhaps
+            if kernel.push(&[6 << 32], &body, Room::All) {
+                waiting.push_back(body);
+            }
+            assert_eq!(kernel.outstanding() as usize, waiting.len());
+            let count = waiting.len() * (step % 4) / 3;
+            kernel.drop_oldest(to_u32(count));
+            waiting.drain(..count);
+            assert_eq!(kernel.oldest(&mut out), !waiting.is_empty());
+            if let Some(body) = waiting.front() {
+                assert_eq!(&out[8..], body, "step {step}");
+            }
+        }
+        assert!(kernel.written > 1 << 32, "{}", kernel.written);
+    }
 
     #[test]
     fn last_word_is_what_is_left_with_zeros_behind_it() {

@@ -210,3 +210,26 @@ fn packets_beyond_the_bound_find_no_room_and_events_still_do() {
     bench.link.switch_down(&bench.switch);
     assert_eq!(bench.link.waiting_here(), before + 1);
 }
+
+#[test]
+fn run_ends_where_the_app_is_to_be_called_and_a_long_packet_is_taken_by_itself() {
+    let mut bench = Bench::live();
+    let (packet_in, mut bytes) =
+        (openflow::PacketIn::new(openflow::PortNo(1), &[7; 5000]), Vec::new());
+    for _ in 0..6 {
+        openflow::append(&mut bytes, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+    }
+    let one = bytes.len() / 6;
+    // A quarter of 64 KiB: three of them.
+    assert_eq!(bench.link.packet_ins(&mut bench.switch, &mut bytes), 3 * one);
+    assert!(!bench.link.batch_waits(), "there is room for a short one");
+    assert_eq!(bench.link.packet_ins(&mut bench.switch, &mut bytes[3 * one..]), 0);
+    let message = &bytes[3 * one..4 * one];
+    let view = openflow::PacketIn::decode(message).unwrap();
+    let record = crate::record::packet_in_record(&bench.switch, &view, message).unwrap();
+    assert!(bench.link.packet_in(&mut bench.switch, &record, message, Ticket::NONE));
+    assert!(bench.link.batch_waits());
+    assert_eq!(bench.link.packet_ins(&mut bench.switch, &mut bytes[4 * one..]), 0);
+    assert_eq!(bench.call(), Ok(4));
+    assert_eq!(bench.link.packet_ins(&mut bench.switch, &mut bytes[4 * one..]), 2 * one);
+}
