@@ -114,6 +114,17 @@ fn flow_mods_of_a_template_go_out_as_any_others_do_in_their_place() {
     assert_eq!(other.most_in_a_series(), 0);
 }
 
+/// A template that adds flows.
+fn adds(network: &Network<'_>) -> Template {
+    network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said")
+}
+
+/// The blanks of a pair of hosts, for packets that come in by a port.
+fn pair_at(in_port: u32, buffer_id: Option<u32>) -> Blanks {
+    let (eth_dst, eth_src) = (MacAddr([2; 6]), MacAddr([4; 6]));
+    Blanks { in_port: PortNo(in_port), eth_dst, eth_src, buffer_id, output: PortNo(3) }
+}
+
 /// Sends flow-mods until there is no room.
 struct Filler;
 
@@ -125,12 +136,8 @@ impl App for Filler {
     fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
 
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
-        let template =
-            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
-        let (eth_dst, eth_src) = (MacAddr([2; 6]), MacAddr([4; 6]));
-        let (in_port, output, buffer_id) = (PortNo(1), PortNo(2), Some(3));
-        let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
-        let to = Bench::switch(7, Version::V1_3);
+        let template = adds(network);
+        let (blanks, to) = (pair_at(1, Some(3)), Bench::switch(7, Version::V1_3));
         while network.flow_mod_from(to, &template, &blanks).is_ok() {}
         batch.len()
     }
@@ -158,22 +165,18 @@ impl App for Many {
     fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
 
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
-        let template =
-            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
+        let template = adds(network);
         let to = Bench::switch(7, Version::V1_0);
-        let blanks = |number: u8| Blanks {
-            in_port: PortNo(number.into()),
-            eth_dst: MacAddr([2; 6]),
-            eth_src: MacAddr([4; 6]),
-            buffer_id: (!number.is_multiple_of(7)).then_some(9),
-            output: PortNo(if number == 200 { 0x1_0000 } else { 3 }),
+        let unsayable = Blanks { output: PortNo(0x1_0000), ..pair_at(200, Some(9)) };
+        let blanks = |number: u8| match number {
+            200 => unsayable,
+            _ => pair_at(number.into(), (!number.is_multiple_of(7)).then_some(9)),
         };
         let before = network.last_xid();
         let sent = network.flow_mods_from(to, &template, (1..=u8::MAX).map(blanks));
         let after = network.last_xid();
         assert_eq!(after.0.wrapping_sub(before.0) as usize, sent);
         assert_eq!(network.flow_mods_from(to, &template, []), 0);
-        let unsayable = Blanks { output: PortNo(0x1_0000), ..blanks(1) };
         assert_eq!(network.flow_mods_from(to, &template, [unsayable]), 0);
         let next = u8::try_from(sent + 1).expect("not all can be sent");
         match network.flow_mod_from(to, &template, &blanks(next)) {
@@ -216,16 +219,9 @@ impl App for Careless {
     fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
 
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
-        let template =
-            network.template(&FlowMod::add(Match::new()).priority(0)).expect("it can be said");
+        let template = adds(network);
         let to = Bench::switch(7, Version::V1_3);
-        let blanks = |number: u32| Blanks {
-            in_port: PortNo(number),
-            eth_dst: MacAddr([2; 6]),
-            eth_src: MacAddr([4; 6]),
-            buffer_id: Some(number),
-            output: PortNo(3),
-        };
+        let blanks = |number| pair_at(number, Some(number));
         assert_eq!(network.flow_mods_from(to, &template, (1..=3).map(blanks)), 3);
         let before = network.last_xid();
         let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -246,11 +242,11 @@ fn app_that_catches_the_panic_of_its_own_blanks_loses_no_more_than_those() {
     let mut bench = Bench::new::<Careless>();
     bench.room = 1 << 20;
     let (_, messages) = bench.batch(&[]).unwrap();
-    let ports = messages.iter().map(|sent| {
+    let buffers = messages.iter().map(|sent| {
         let flow_mod = FlowMod::decode(&sent.message).unwrap();
         flow_mod.buffer_id.unwrap()
     });
-    assert_eq!(ports.collect::<Vec<_>>(), (1..=64).chain(90..=91).collect::<Vec<_>>());
+    assert_eq!(buffers.collect::<Vec<_>>(), (1..=64).chain(90..=91).collect::<Vec<_>>());
 }
 
 /// Says `stop` far more often than there are records, and of records that there are not.
