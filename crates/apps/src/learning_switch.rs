@@ -12,10 +12,9 @@ mod hosts;
 #[path = "learning_switch/switches.rs"]
 mod switches;
 
-use rosemary_sdk::abi::MAX_BATCH;
 use rosemary_sdk::{
     Action, App, Batch, Blanks, Dpid, Event, FlowMod, Match, Network, PacketIn, Port, PortChange,
-    PortNo, SendError, Switch, Template, Version, export_app,
+    PortNo, SendError, Switch, Template, export_app,
 };
 
 use self::hosts::{Host, Hosts, Secret};
@@ -34,87 +33,50 @@ struct LearningSwitch {
     secret: Secret,
     /// The flow for a pair; made with the first.
     pair: Option<Template>,
-    /// Of each event of the batch in hand.
-    ahead: Box<[Ahead; MAX_BATCH]>,
-    /// How many these are.
-    batch: usize,
+    /// Whether a table has been large.
+    has_large: bool,
+    /// Of each packet-in of the batch in hand.
+    ahead: Vec<(Dpid, [Host; 2])>,
 }
 
-/// What is known of an event before it is handled.
-#[derive(Debug, Clone, Copy)]
-struct Ahead {
-    /// Whether it is a packet-in that has addresses; the rest means nothing if not.
-    is_frame: bool,
-    switch: Switch,
-    in_port: PortNo,
-    buffer_id: Option<u32>,
-    dst: Host,
-    src: Host,
-}
-
-impl Ahead {
-    const NOTHING: Self = Self {
-        is_frame: false,
-        switch: Switch { dpid: Dpid(0), epoch: 0, version: Version::V1_0 },
-        in_port: PortNo(0),
-        buffer_id: None,
-        dst: Host::NONE,
-        src: Host::NONE,
-    };
-
-    /// What is known of a packet-in.
-    #[inline]
-    fn of(packet_in: &PacketIn<'_>, secret: Secret) -> Option<Self> {
-        let (dst, src) = packet_in.addresses()?;
-        let PacketIn { switch, in_port, buffer_id, .. } = *packet_in;
-        let [dst, src] = [dst, src].map(|address| secret.host(address));
-        Some(Self { is_frame: true, switch, in_port, buffer_id, dst, src })
+/// The flow for a packet that this switch keeps, between hosts that are where they were.
+#[inline]
+fn flow(packet_in: &PacketIn<'_>, at: Switch, hosts: &Hosts) -> Option<Blanks> {
+    let PacketIn { switch, in_port, buffer_id, .. } = *packet_in;
+    if switch != at || buffer_id.is_none() {
+        return None;
     }
-
-    /// The flow for it, if it is a packet that this switch keeps, between hosts that are where they were.
-    #[inline]
-    fn flow(&self, of: Switch, hosts: &Hosts) -> Option<Blanks> {
-        let Self { is_frame, switch, in_port, buffer_id, dst, src } = *self;
-        if !is_frame || switch != of || buffer_id.is_none() {
-            return None;
-        }
-        let output = hosts.port_of(dst)?;
-        let is_known = output != in_port && hosts.is_known(src, in_port);
-        let (eth_dst, eth_src) = (dst.address(), src.address());
-        is_known.then_some(Blanks { in_port, eth_dst, eth_src, buffer_id, output })
-    }
+    let [dst, src] = hosts.secret().hosts(packet_in.data.first_chunk()?);
+    let (eth_dst, eth_src) = (dst.address(), src.address());
+    let output = hosts.port_of(dst)?;
+    let is_known = output != in_port && hosts.is_known(src, in_port);
+    is_known.then_some(Blanks { in_port, eth_dst, eth_src, buffer_id, output })
 }
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self {
-            switches: Switches::default(),
-            secret: Secret::new(),
-            pair: None,
-            ahead: Box::new([Ahead::NOTHING; MAX_BATCH]),
-            batch: 0,
-        }
+        let (switches, secret) = (Switches::default(), Secret::new());
+        Self { switches, secret, pair: None, has_large: false, ahead: Vec::new() }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
-        self.batch = batch.len().min(MAX_BATCH);
-        for (number, ahead) in self.ahead.iter_mut().enumerate().take(self.batch) {
-            let packet_in = batch.packet_in(number);
-            let known = packet_in.and_then(|packet_in| Ahead::of(&packet_in, self.secret));
-            match known {
-                Some(known) => *ahead = known,
-                None => *ahead = Ahead::NOTHING,
-            }
+        if !self.has_large {
+            return;
         }
         // One batch's look-ups in a large table wait for memory together, not one after the other. In a loop of its
         // own: the less a core has to do between two of them, the more of them it begins.
+        self.ahead.clear();
+        for packet_in in batch.packet_ins() {
+            if let Some(frame) = packet_in.data.first_chunk() {
+                self.ahead.push((packet_in.switch.dpid, self.secret.hosts(frame)));
+            }
+        }
         let mut touched = 0;
-        for run in self.ahead[..self.batch].chunk_by(|a, b| a.switch.dpid == b.switch.dpid) {
-            if let [Ahead { switch, .. }, ..] = run
-                && let Some(hosts) = self.switches.find(switch.dpid)
-                && hosts.is_large()
+        for run in self.ahead.chunk_by(|(a, _), (b, _)| a == b) {
+            if let [(dpid, _), ..] = run
+                && let Some(hosts) = self.switches.find(*dpid)
             {
-                for Ahead { dst, src, .. } in run.iter().filter(|ahead| ahead.is_frame) {
+                for (_, [dst, src]) in run {
                     touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
                 }
             }
@@ -124,29 +86,29 @@ impl App for LearningSwitch {
 
     /// Most packets that a switch keeps are between hosts that are where they were.
     #[inline]
-    fn go_ahead(&mut self, first: usize, network: &mut Network<'_>) -> usize {
-        let (Some(pair), Some(ahead)) = (&self.pair, self.ahead[..self.batch].get(first..)) else {
-            return 0;
-        };
-        let mut count = 0;
+    fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
+        let Some(pair) = &self.pair else { return 0 };
+        let mut next = first;
         // Events come in runs of one switch.
-        while let Some(Ahead { switch, .. }) = ahead.get(count)
+        while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
             && let Some(hosts) = self.switches.find(switch.dpid)
         {
-            let flows = ahead[count..].iter().map_while(|ahead| ahead.flow(*switch, hosts));
-            let sent = network.flow_mods_from(*switch, pair, flows);
-            count += sent;
+            let packets = (next..batch.len()).map_while(|number| batch.packet_in(number));
+            let flows = packets.map_while(|packet_in| flow(&packet_in, switch, hosts));
+            let sent = network.flow_mods_from(switch, pair, flows);
+            next += sent;
             if sent == 0 {
                 break; // which is for `on_event`
             }
         }
-        count
+        next - first
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
         let result = match event {
             Event::SnapshotBegin => {
                 self.switches.clear();
+                self.has_large = false;
                 Ok(())
             }
             // A switch that comes may be known: it was connected anew, or is told again because
@@ -179,15 +141,17 @@ impl LearningSwitch {
         packet_in: &PacketIn<'_>,
         network: &mut Network<'_>,
     ) -> Result<(), SendError> {
-        let Some((eth_dst, eth_src)) = packet_in.addresses() else { return Ok(()) };
-        let Ahead { dst, src, .. } = self.ahead[network.handling()];
+        let Some(frame) = packet_in.data.first_chunk() else { return Ok(()) };
+        let [dst, src] = self.secret.hosts(frame);
+        let (eth_dst, eth_src) = (dst.address(), src.address());
         if dst.stays_on_its_link() {
             return Ok(());
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-        debug_assert_eq!(src, self.secret.host(eth_src), "it was looked ahead");
         let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
-        if !src.is_group() && hosts.learn(src, in_port).is_some() {
+        let moved = !src.is_group() && hosts.learn(src, in_port).is_some();
+        self.has_large |= hosts.is_large();
+        if moved {
             // The flows towards a host that moved lead to where it was.
             network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
         }
@@ -390,14 +354,23 @@ mod tests {
                 kept(two, 5, ALICE, BOB),
             ]
         };
-        let (mut together, mut alone) =
-            (Bench::new::<LearningSwitch>(), Bench::new::<LearningSwitch>());
-        for round in 0..3 {
-            let (answer, said) = together.batch(&events()).unwrap();
-            assert_eq!(answer.handled, events().len());
-            let one_by_one: Vec<Sent> =
-                events().into_iter().flat_map(|event| alone.event(event)).collect();
-            assert_eq!(said, one_by_one, "round {round}");
+        // With few hosts, and with more than a small table has entries.
+        for others in [0, 8000_u32] {
+            let mut benches = [(); 2].map(|()| Bench::new::<LearningSwitch>());
+            for bench in &mut benches {
+                for number in 0..others {
+                    let [a, b, c, d] = number.to_be_bytes();
+                    packet(bench, one, ([6, 0, a, b, c, d], 9), BOB);
+                }
+            }
+            let [mut together, mut alone] = benches;
+            for round in 0..3 {
+                let (answer, said) = together.batch(&events()).unwrap();
+                assert_eq!(answer.handled, events().len());
+                let one_by_one: Vec<Sent> =
+                    events().into_iter().flat_map(|event| alone.event(event)).collect();
+                assert_eq!(said, one_by_one, "round {round}, {others} others");
+            }
         }
     }
 

@@ -68,16 +68,15 @@ pub trait App: Sized + 'static {
         let _ = batch;
     }
 
-    /// Handles events of the batch from number `first` on by what [`look_ahead`](Self::look_ahead) found out
-    /// about them, as far as that suffices and there is room, and does not look at them again. Returns how many;
-    /// the next is for [`on_event`](Self::on_event). An application that answers most events in the same way is
-    /// faster by it.
+    /// Handles events of the batch from number `first` on, as many as are all alike and there is room for, and
+    /// returns how many; the next is for [`on_event`](Self::on_event). An application that answers most events in
+    /// the same way is faster by it.
     ///
     /// What it has sent to an event that it does not count is sent all the same: of one that needs several
     /// messages, room for all is looked for first ([`Network::room`]). To keep event `number` from the
     /// applications behind, [`Network::stop_event`].
-    fn go_ahead(&mut self, first: usize, network: &mut Network<'_>) -> usize {
-        let _ = (first, network);
+    fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
+        let _ = (batch, first, network);
         0
     }
 
@@ -92,7 +91,7 @@ pub trait App: Sized + 'static {
             self.on_wake(network);
         }
         self.look_ahead(batch);
-        let mut number = self.go_ahead(0, network).min(batch.len());
+        let mut number = self.go_ahead(batch, 0, network).min(batch.len());
         while number < batch.len() {
             if !network.has_room(2 * batch.size_of(number) + ANSWER_ROOM) {
                 return number;
@@ -102,7 +101,7 @@ pub trait App: Sized + 'static {
                 self.on_event(event, network);
             }
             number += 1;
-            number += self.go_ahead(number, network).min(batch.len() - number);
+            number += self.go_ahead(batch, number, network).min(batch.len() - number);
         }
         batch.len()
     }

@@ -2,10 +2,10 @@
 //! look into, whatever addresses somebody invents.
 //!
 //! ```text
-//! line h:    | 7 tags, a byte each | entry | entry | entry | entry | entry | entry | entry |   64 bytes
-//! line h+1:  | ...                 the next seven, for what finds no room there            |
+//! line h:    | 0, 7 tags: a byte each | entry 1 | entry 2 | ...                | entry 7 |   64 bytes
+//! line h+1:  | ...                 the next seven, for what finds no room there          |
 //!
-//! tag: 0 for no entry, or 1 and 7 bits of the address's hash
+//! tag: 0 for no entry, or 7 bits of the address's hash, of which at least one is 1
 //!
 //! entry: 63          16 15     14              0
 //!        +-------------+--------+---------------+
@@ -45,14 +45,10 @@ const ADDRESS_SHIFT: u32 = 16;
 /// one in thirty lines is full.
 const NEAR: usize = 8;
 
-/// See the module's description.
+/// See the module's description. The first word's byte `n` is the tag of entry `n`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Line {
-    /// The tag of entry 0 lowest; the byte above the last is 0.
-    tags: u64,
-    entries: [u64; WAYS],
-}
+struct Line([u64; 1 + WAYS]);
 
 /// A byte in each place of a word.
 const EACH: u64 = 0x0101_0101_0101_0101;
@@ -61,12 +57,13 @@ impl Line {
     /// Where in it a host is.
     #[inline]
     fn way_of(&self, host: Host) -> Option<usize> {
-        let differs = self.tags ^ (EACH * u64::from(host.tag()));
-        // The highest bit of each byte that is zero, and of some above one that is (Hacker's Delight §6-1).
-        let mut found = differs.wrapping_sub(EACH) & !differs & EACH << 7;
+        let Self([tags, ..]) = self;
+        let differs = tags ^ (EACH * host.tag());
+        // The highest bit of each byte that is zero: no byte has it, so none borrows of the next.
+        let mut found = ((EACH << 7) - differs) & (EACH << 7);
         while found != 0 {
             let way = found.trailing_zeros() as usize / 8;
-            if self.entries.get(way).is_some_and(|entry| entry >> ADDRESS_SHIFT == host.address) {
+            if self.0[way] >> ADDRESS_SHIFT == host.address {
                 return Some(way);
             }
             found &= found - 1;
@@ -76,17 +73,16 @@ impl Line {
 
     /// Where in it is no entry.
     fn empty(&self) -> Option<usize> {
-        (0..WAYS).find(|way| self.tag(*way) == 0)
+        (1..=WAYS).find(|way| self.tag(*way) == 0)
     }
 
-    fn tag(&self, way: usize) -> u8 {
-        self.tags.to_le_bytes()[way]
+    fn tag(&self, way: usize) -> u64 {
+        self.0[0] >> (8 * way) & 0xff
     }
 
-    fn put(&mut self, way: usize, tag: u8, entry: u64) {
-        let mut tags = self.tags.to_le_bytes();
-        tags[way] = tag;
-        (self.tags, self.entries[way]) = (u64::from_le_bytes(tags), entry);
+    fn put(&mut self, way: usize, tag: u64, entry: u64) {
+        let others = self.0[0] & !(0xff << (8 * way));
+        (self.0[0], self.0[way]) = (others | tag << (8 * way), entry);
     }
 }
 
@@ -99,9 +95,6 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// The one whose address is zeros, under no secret.
-    pub(crate) const NONE: Self = Self { address: 0, hash: 0 };
-
     /// Its address.
     #[inline]
     pub(crate) fn address(self) -> MacAddr {
@@ -124,9 +117,8 @@ impl Host {
     }
 
     #[inline]
-    fn tag(self) -> u8 {
-        let [highest, ..] = self.hash.to_be_bytes();
-        highest | 0x80
+    fn tag(self) -> u64 {
+        u64::from(self.hash >> 25).max(1)
     }
 }
 
@@ -142,13 +134,12 @@ impl Secret {
         Self([before, first | 1, second | 1])
     }
 
-    /// The host with an address.
+    /// The hosts with the addresses that a frame begins with: destination and source.
     #[inline]
-    pub(crate) fn host(self, address: MacAddr) -> Host {
-        let [first @ .., a, b] = address.0;
-        let address =
-            u64::from(u32::from_le_bytes(first)) | u64::from(u16::from_le_bytes([a, b])) << 32;
-        self.host_at(address)
+    pub(crate) fn hosts(self, frame: &[u8; 12]) -> [Host; 2] {
+        let word =
+            |at: usize| frame[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        [word(0) & u64::MAX >> ADDRESS_SHIFT, word(4) >> ADDRESS_SHIFT].map(|it| self.host_at(it))
     }
 
     #[inline]
@@ -185,6 +176,12 @@ impl Hosts {
         Self { lines, secret, ports: vec![PortNo::ANY] }
     }
 
+    /// What its hosts are found by.
+    #[inline]
+    pub(crate) fn secret(&self) -> Secret {
+        self.secret
+    }
+
     /// Remembers a host; the port that it was behind before, if that was another.
     #[inline]
     pub(crate) fn learn(&mut self, host: Host, port: PortNo) -> Option<PortNo> {
@@ -194,7 +191,7 @@ impl Hosts {
             self.insert(host, entry);
             return None;
         };
-        let known = &mut self.lines[line].entries[way];
+        let known = &mut self.lines[line].0[way];
         let before = *known;
         if before != entry {
             *known = entry; // and if not, the line stays clean
@@ -221,12 +218,12 @@ impl Hosts {
     fn entry(&self, host: Host) -> u64 {
         let line = &self.lines[self.line_of(host)];
         // Nearly all are in their own.
-        line.way_of(host).map_or_else(|| self.entry_near(host), |way| line.entries[way])
+        line.way_of(host).map_or_else(|| self.entry_near(host), |way| line.0[way])
     }
 
     #[inline(never)]
     fn entry_near(&self, host: Host) -> u64 {
-        self.find(host).map_or(0, |(line, way)| self.lines[line].entries[way])
+        self.find(host).map_or(0, |(line, way)| self.lines[line].0[way])
     }
 
     /// In which line a host is, and where in it.
@@ -246,15 +243,15 @@ impl Hosts {
     /// at, so that it is in the cache by then. What it returns means nothing.
     #[inline]
     pub(crate) fn touch(&self, host: Host) -> u64 {
-        self.lines[self.line_of(host)].tags
+        self.lines[self.line_of(host)].0[0]
     }
 
     /// Forgets the hosts behind a port.
     pub(crate) fn forget(&mut self, port: PortNo) {
         let Some(place) = self.known_place(port) else { return };
         for line in &mut self.lines {
-            for way in 0..WAYS {
-                if line.tag(way) != 0 && line.entries[way] & PLACE == place {
+            for way in 1..=WAYS {
+                if line.tag(way) != 0 && line.0[way] & PLACE == place {
                     line.put(way, 0, 0);
                 }
             }
@@ -273,11 +270,11 @@ impl Hosts {
             }
             if self.lines.len() >= MOST_LINES {
                 let line = &mut self.lines[first];
-                let silent = line.entries.iter().position(|entry| entry & RECENT == 0);
-                for entry in &mut line.entries {
+                let silent = (1..=WAYS).find(|way| line.0[*way] & RECENT == 0);
+                for entry in &mut line.0[1..] {
                     *entry &= !RECENT;
                 }
-                line.put(silent.unwrap_or(0), host.tag(), entry);
+                line.put(silent.unwrap_or(1), host.tag(), entry);
                 return;
             }
             self.double();
@@ -288,8 +285,8 @@ impl Hosts {
         let lines = 2 * (self.lines.len() - (NEAR - 1)) + NEAR - 1;
         let before = std::mem::replace(&mut self.lines, vec![Line::default(); lines]);
         for line in before {
-            for way in (0..WAYS).filter(|way| line.tag(*way) != 0) {
-                let entry = line.entries[way];
+            for way in (1..=WAYS).filter(|way| line.tag(*way) != 0) {
+                let entry = line.0[way];
                 self.insert(self.secret.host_at(entry >> ADDRESS_SHIFT), entry);
             }
         }
@@ -338,12 +335,21 @@ mod tests {
         PortNo(u32::try_from(number % 23).unwrap() + 1)
     }
 
+    fn known(hosts: &Hosts, host: MacAddr) -> Host {
+        let mut frame = [0; 12];
+        frame[..6].copy_from_slice(&host.0);
+        frame[6..].copy_from_slice(&host.0);
+        let [dst, src] = hosts.secret.hosts(&frame);
+        assert_eq!((dst, dst.address()), (src, host));
+        dst
+    }
+
     fn learn(hosts: &mut Hosts, host: MacAddr, port: PortNo) -> Option<PortNo> {
-        hosts.learn(hosts.secret.host(host), port)
+        hosts.learn(known(hosts, host), port)
     }
 
     fn port_of(hosts: &Hosts, host: MacAddr) -> Option<PortNo> {
-        hosts.port_of(hosts.secret.host(host))
+        hosts.port_of(known(hosts, host))
     }
 
     #[test]

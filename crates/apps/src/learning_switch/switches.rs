@@ -62,16 +62,15 @@ impl Switches {
 
 #[cfg(test)]
 mod tests {
-    use rosemary_sdk::{MacAddr, PortNo};
+    use rosemary_sdk::PortNo;
 
     use super::*;
     use crate::hosts::Secret;
 
     #[test]
     fn each_switch_keeps_its_own_table_whatever_comes_and_goes() {
-        const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
         let (mut switches, secret) = (Switches::default(), Secret::new());
-        let host = secret.host(HOST);
+        let [host, _] = secret.hosts(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let mut known = std::collections::BTreeMap::new();
         for step in 0..2000_u32 {
             let dpid = Dpid(u64::from(step) * 7919 % 31);

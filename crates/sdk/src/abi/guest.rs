@@ -80,16 +80,21 @@ struct OpenSeries {
     flow_mod: usize,
 }
 
-/// Where the next blanks of a series go: there is room for `left` more.
+/// Where the next blanks of a series go: there is room for more up to `end`.
 #[derive(Debug, Clone, Copy)]
 struct Blank {
     next: *mut Written,
-    left: usize,
+    end: *mut Written,
 }
 
 impl Blank {
     /// That of no series.
-    const NONE: Self = Self { next: std::ptr::null_mut(), left: 0 };
+    const NONE: Self = Self { next: std::ptr::null_mut(), end: std::ptr::null_mut() };
+
+    /// For how many there is room.
+    fn left(self) -> usize {
+        (self.end.addr() - self.next.addr()) / BLANKS_SIZE
+    }
 }
 
 impl Host {
@@ -194,17 +199,17 @@ impl Host {
             if blanks.in_port > last_port || blanks.output > last_port {
                 break;
             }
-            if open.left == 0 {
+            if open.next == open.end {
                 self.go_on_at(of, open);
                 match self.begin_series(of, template) {
                     Some(first) => open = first,
                     None => break,
                 }
             }
-            // SAFETY: as `next` says, of which `left` were left; the room is ours until `end_series`, which
-            // every `reserve` and the batch's end begin with.
+            // SAFETY: there is room for whole ones from `next` to `end`, which is not reached; it is ours until
+            // `end_series`, which every `reserve` and the batch's end begin with.
             unsafe { open.next.write_unaligned((&blanks).into()) };
-            open = Blank { next: open.next.wrapping_add(1), left: open.left - 1 };
+            open.next = open.next.wrapping_add(1);
         }
         self.go_on_at(of, open);
         self.xid.wrapping_sub(before) as usize
@@ -214,7 +219,7 @@ impl Host {
     fn go_on_at(&mut self, of: (u64, Switch), blank: Blank) {
         let Some(series) = self.series.as_mut().filter(|series| series.of == of) else { return };
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_SERIES")]
-        let written = (series.blank.left - blank.left) as u32;
+        let written = (series.blank.left() - blank.left()) as u32;
         series.blank = blank;
         self.xid = self.xid.wrapping_add(written);
     }
@@ -229,7 +234,8 @@ impl Host {
         let (to, blanks) = room.split_at_mut(flow_mod.len());
         to.copy_from_slice(flow_mod);
         to[4..8].copy_from_slice(&xid.to_be_bytes());
-        let blank = Blank { next: blanks.as_mut_ptr().cast(), left: MAX_SERIES };
+        let next: *mut Written = blanks.as_mut_ptr().cast();
+        let blank = Blank { next, end: next.wrapping_add(MAX_SERIES) };
         self.series = Some(OpenSeries { of, blank, flow_mod: flow_mod.len() });
         Some(blank)
     }
@@ -244,8 +250,8 @@ impl Host {
 
     #[inline(never)]
     fn commit_series(&mut self, series: &OpenSeries) {
-        let OpenSeries { of: (_, to), blank: Blank { left, .. }, flow_mod } = *series;
-        let count = MAX_SERIES - left;
+        let OpenSeries { of: (_, to), blank, flow_mod } = *series;
+        let count = MAX_SERIES - blank.left();
         if count == 0 {
             return;
         }
