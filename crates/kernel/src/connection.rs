@@ -410,13 +410,13 @@ impl Connection {
 
     /// Whether messages of apps are to be refused, when so many bytes are about to be appended.
     pub(crate) fn is_full(&self, waits: usize) -> bool {
-        Self::would_be_full(self.out.len() + waits)
+        self.out.len() + waits > FULL
     }
 
-    /// The same with so many bytes that are to be written.
-    #[inline]
-    pub(crate) fn would_be_full(out: usize) -> bool {
-        out > FULL
+    /// How many messages of so many bytes may be appended to `out` bytes of output before those of apps are to be
+    /// refused.
+    pub(crate) fn room_for(size: usize, out: usize) -> usize {
+        FULL.checked_sub(out).map_or(0, |left| left / size + 1)
     }
 
     /// Whether the switch has not read for so long that it is to be dropped.

@@ -36,7 +36,12 @@ impl Spent {
     /// above the quota.
     #[inline]
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota) -> bool {
-        self.account(what, quota).spend()
+        let mut account = self.account(what, quota);
+        let may = account.left() > 0;
+        if may {
+            account.spend(1);
+        }
+        may
     }
 
     /// Where messages like this one are counted.
@@ -72,16 +77,20 @@ pub(crate) struct Account<'s> {
 }
 
 impl Account<'_> {
-    /// As [`Spent::spend`].
+    /// How many there may be more, at least, of those that there may be: 0 for none.
     #[inline]
-    pub(crate) fn spend(&mut self) -> bool {
+    pub(crate) fn left(&mut self) -> u32 {
         if *self.left == 0 {
             *self.left = self.purse.take(self.kind, self.most, self.second);
         }
-        let Some(left) = self.left.checked_sub(1) else { return false };
-        *self.left = left;
-        *self.sent += 1;
-        true
+        *self.left
+    }
+
+    /// Counts so many as sent, of those that are [`left`](Self::left).
+    #[inline]
+    pub(crate) fn spend(&mut self, count: u32) {
+        *self.left -= count;
+        *self.sent += u64::from(count);
     }
 }
 

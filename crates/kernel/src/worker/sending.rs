@@ -248,35 +248,43 @@ impl<'r> Sending<'r> {
         let Connection { switch: Some(switch), session, asked, out, .. } = &mut **connection else {
             return;
         };
-        let (most, count) = (link.policy.flows, u32::try_from(series.len()).unwrap_or(u32::MAX));
+        let (most, count, size) = (link.policy.flows, series.len(), series.size_of_each());
         let sender = Sender { link: link.slot(), life: link.life, xid: series.first_xid() };
         let mut account = link.spent.account(allowed, link.policy.quota);
         let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
+        let may_use = |buffer| switch.given.has(buffer, *index);
         // Each has a transaction id, also if it does not go out.
-        let first = session.xids(count);
-        asked.sent_all(first, count, sender);
-        // How many go out, and how many the quota of flows keeps from it.
-        let (mut sent, mut kept) = (0, 0);
-        for (number, blanks) in (0_u32..).zip(series.each()) {
-            let (before, xid) = (out.len(), first.wrapping_add(number));
-            let why_not = if !blanks.buffer_id.is_none_or(|buffer| switch.given.has(buffer, *index))
-            {
+        let first = session.xids(to_u32(count));
+        asked.sent_all(first, to_u32(count), sender);
+        // Which is next, how many go out, and how many the quota of flows keeps from it.
+        let (mut next, mut sent, mut kept) = (0, 0, 0);
+        while next < count {
+            let room = Connection::room_for(size, out.len());
+            let may = if has_flows { room.min(account.left() as usize) } else { 0 };
+            let numbers = next..next.saturating_add(may).min(count);
+            let xid = first.wrapping_add(to_u32(next));
+            let appended = series.append(numbers, xid, may_use, out);
+            account.spend(to_u32(appended));
+            (next, sent) = (next + appended, sent + to_u32(appended));
+            if next == count {
+                break;
+            }
+            let why_not = if !series.buffer(next).is_none_or(may_use) {
                 Refusal::Buffer
-            } else if series.append(&blanks, xid, out).is_err() {
+            } else if series.message(next).is_none() {
                 Refusal::Shape
-            } else if Connection::would_be_full(before) {
+            } else if Connection::room_for(size, out.len()) == 0 {
                 Refusal::Full
             } else if !has_flows {
                 Refusal::Flows
-            } else if !account.spend() {
+            } else if account.left() == 0 {
                 Refusal::Quota
             } else {
-                sent += 1;
-                continue;
+                continue; // there was another portion of the quota
             };
-            out.truncate(before);
             kept += u32::from(why_not == Refusal::Flows);
-            refuse(number as usize, why_not);
+            refuse(next, why_not);
+            next += 1;
         }
         self.tally.flow_mods += u64::from(sent);
         self.adds_to(table, sent);
@@ -323,4 +331,9 @@ impl<'r> Sending<'r> {
         self.count();
         self.connection
     }
+}
+
+/// Of few.
+fn to_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

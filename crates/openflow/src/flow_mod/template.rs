@@ -143,17 +143,39 @@ impl FlowModTemplate {
         }
     }
 
-    /// Appends it with the blanks filled in.
-    ///
-    /// # Errors
-    /// [`EncodeError::Unsupported`] if the version has no such port; nothing is appended.
+    /// Appends one for each of these blanks, whose transaction ids count up from `xid`, and returns how many: up to
+    /// the first that has a port which the version has not.
     #[inline]
-    pub fn append(&self, blanks: &Blanks, xid: u32, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub fn append_all(
+        &self,
+        blanks: impl IntoIterator<Item = Blanks>,
+        xid: u32,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let before = out.len();
+        let each = blanks.into_iter().scan(xid, |next, blanks| {
+            let xid = std::mem::replace(next, next.wrapping_add(1));
+            Some((xid, blanks))
+        });
+        // A loop for each: how long a message is, is then known in it.
+        let size = self.message().len();
         match &self.0 {
-            Message::V1_0(message) => fill_v1_0(blanks, xid, || extend(message, out)),
-            Message::V1_3(message) => fill_v1_3(blanks, xid, || extend(message, out)),
-        }?;
-        Ok(())
+            Message::V1_0(message) => {
+                for (xid, blanks) in each {
+                    if fill_v1_0(&blanks, xid, || extend(message, out)).is_err() {
+                        break;
+                    }
+                }
+            }
+            Message::V1_3(message) => {
+                for (xid, blanks) in each {
+                    if fill_v1_3(&blanks, xid, || extend(message, out)).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        (out.len() - before) / size
     }
 }
 
@@ -262,8 +284,9 @@ mod tests {
                 assert_eq!(template.fill(&blanks, 5, &mut filled), Ok(size));
                 assert_eq!(filled, encoded);
                 let mut appended = vec![7];
-                assert_eq!(template.append(&blanks, 5, &mut appended), Ok(()));
-                assert_eq!(appended[1..], encoded[..size]);
+                let next = plain.encode(version, 6, &mut encoded).map(|_| &encoded[..size]);
+                assert_eq!(template.append_all([blanks, blanks], 5, &mut appended), 2);
+                assert_eq!(appended[1..], [&filled[..size], next.unwrap()].concat());
                 let no_room = EncodeError::NoRoom { need: size, size: size - 1 };
                 assert_eq!(template.fill(&blanks, 5, &mut filled[..size - 1]), Err(no_room));
             }
@@ -333,6 +356,9 @@ mod tests {
         let blanks = Blanks { in_port, eth_dst: none, eth_src: none, buffer_id: None, output };
         let error = template.fill(&blanks, 0, &mut [0; 128]).unwrap_err();
         assert_eq!(error.to_string(), "OpenFlow 1.0 cannot express action.output.port");
+        let (said, mut out) = (Blanks { output: PortNo(1), ..blanks }, Vec::new());
+        assert_eq!(template.append_all([said, blanks, said], 0, &mut out), 1);
+        assert_eq!(out.len(), template.message().len());
         assert!(FlowModTemplate::new(&add.table(1), Version::V1_0).is_err());
     }
 }

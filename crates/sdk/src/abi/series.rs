@@ -15,7 +15,9 @@
 //! flow-mod's own blanks means nothing. Its transaction id is that of the first; those
 //! of the others count up.
 
-use openflow::{Blanks, EncodeError, FlowModTemplate, Header, MacAddr, PortNo};
+use std::ops::Range;
+
+use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PortNo};
 
 /// Bytes of the blanks of one flow-mod.
 pub const BLANKS_SIZE: usize = 24;
@@ -115,19 +117,24 @@ impl<'a> Series<'a> {
         self.first
     }
 
-    /// The blanks of each.
-    #[inline]
-    pub fn each(&self) -> impl Iterator<Item = Blanks> {
-        self.blanks.iter().map(read)
+    /// The buffer that one of them uses.
+    pub fn buffer(&self, number: usize) -> Option<u32> {
+        read(self.blanks.get(number)?).buffer_id
     }
 
-    /// Appends one of them to `out`.
-    ///
-    /// # Errors
-    /// As [`FlowModTemplate::append`].
+    /// Appends those with these numbers to `out`, with transaction ids that count up from `xid`, up to the first
+    /// whose buffer may not be used, or which cannot be said in its version. Returns how many.
     #[inline]
-    pub fn append(&self, blanks: &Blanks, xid: u32, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        self.template.append(blanks, xid, out)
+    pub fn append(
+        &self,
+        numbers: Range<usize>,
+        xid: u32,
+        may_use: impl Fn(u32) -> bool,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let may = |blanks: &Blanks| blanks.buffer_id.is_none_or(&may_use);
+        let each = self.blanks.get(numbers).unwrap_or_default().iter().map(read);
+        self.template.append_all(each.take_while(may), xid, out)
     }
 
     /// One of them as if it had been sent alone; `None` if its version has not such a port, or there are not as
@@ -148,8 +155,7 @@ impl<'a> Series<'a> {
 
     fn encode(&self, blanks: &Blanks, xid: u32) -> Option<Vec<u8>> {
         let mut message = Vec::with_capacity(self.size_of_each());
-        self.append(blanks, xid, &mut message).ok()?;
-        Some(message)
+        (self.template.append_all([*blanks], xid, &mut message) == 1).then_some(message)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "there are few")]
