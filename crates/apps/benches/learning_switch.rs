@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_main};
 use openflow::{PacketIn, PortNo, Version};
-use rosemary_sdk::abi::host::{Host, HostedApp};
+use rosemary_sdk::abi::host::{Host, HostedApp, WholeRecord};
 use rosemary_sdk::abi::{Level, MAX_BATCH, RECORD_HEAD, Record, RecordKind};
 use sys::object::Object;
 use thread_time::{ThreadTime, now};
@@ -186,7 +186,7 @@ fn learned(object: &Path, packets: &mut Packets) -> HostedApp<Messages> {
 
 /// Calls the app with a batch; how many messages it sent.
 fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> u32 {
-    let answer = app.on_batch(1, packets.records()).expect("it goes on");
+    let answer = app.on_batch(1, packets.records().map(WholeRecord::of)).expect("it goes on");
     assert_eq!(answer.handled, MAX_BATCH);
     let host = app.host();
     host.used = 0;

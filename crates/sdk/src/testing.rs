@@ -2,7 +2,7 @@
 
 use openflow::{Dpid, MacAddr, PortNo, Version};
 
-use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError};
+use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError, WholeRecord};
 use crate::abi::series::Series;
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
 use crate::services::{AskError, Outcome, RequestId, Service};
@@ -157,7 +157,7 @@ impl Bench {
     pub fn batch(&mut self, records: &[AlignedRecord]) -> Result<(Answer, Vec<Sent>), Failed> {
         self.app.host().left = self.room;
         self.now_ns += 1_000_000;
-        let records = records.iter().map(AlignedRecord::bytes);
+        let records = records.iter().map(AlignedRecord::bytes).map(WholeRecord::of);
         let answer = self.app.on_batch(self.now_ns, records)?;
         Ok((answer, std::mem::take(&mut self.app.host().sent)))
     }

@@ -26,7 +26,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
-use sdk::abi::host::{Answer as Answered, Failed, Gathered, Host as _, HostedApp, LoadError};
+use sdk::abi::host::{
+    Answer as Answered, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord,
+};
 use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
@@ -275,20 +277,19 @@ impl Zone {
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(self.batch)?;
-        let mut records = &batch[..];
-        let mut part_is_over = false;
+        let (mut count, mut part_is_over) = (batch.len(), false);
         if self.telling.is_some()
-            && let Some(end) = records.iter().position(|record| ends_part(record))
+            && let Some(end) = batch.iter().position(ends_part)
         {
             // What is behind it is later than what other rings have to tell.
-            (records, part_is_over) = (&records[..=end], true);
+            (count, part_is_over) = (end + 1, true);
         }
-        let count = records.len();
         if count == 0 {
             return Ok(Turn::Idle);
         }
+        let records = batch.iter().take(count).map(WholeRecord::of);
         let began_ns = now_ns();
-        let handled = call(&mut self.app, &mut self.times, began_ns, records.iter().copied())?;
+        let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
         let back_ns = self.times.back_ns;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
@@ -430,7 +431,7 @@ fn call<'r>(
     app: &mut HostedApp<ZoneHost>,
     times: &mut Times,
     called_ns: u64,
-    records: impl IntoIterator<Item = &'r [u8]>,
+    records: impl IntoIterator<Item = WholeRecord<'r>>,
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app

@@ -191,7 +191,7 @@ impl Hosted {
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
             self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
         }
-        let answer = self.app.on_batch(now_ns, self.records.iter().take(count));
+        let answer = self.app.on_batch(now_ns, self.records.records().take(count));
         let KernelHost { messages: said, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;

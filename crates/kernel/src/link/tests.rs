@@ -84,7 +84,7 @@ impl Bench {
     fn peek(&mut self, most: usize) -> Vec<Seen> {
         self.pump();
         let zone = self.zone.as_mut().unwrap();
-        zone.records.batch(most).unwrap().iter().map(|record| seen(record)).collect()
+        zone.records.batch(most).unwrap().iter().map(seen).collect()
     }
 
     /// Lets the zone handle all that there is.
@@ -262,7 +262,7 @@ fn change_of_a_port_that_finds_the_ring_full_has_its_switch_told_anew() {
         let batch = zone.records.batch(MAX_BATCH).unwrap();
         let count = batch.len();
         let news = batch.iter().filter(|record| record[4] != 2);
-        told.extend(news.map(|record| seen(record)));
+        told.extend(news.map(seen));
         zone.messages.done(&mut zone.records, count);
     }
     assert_eq!(told, [Seen::Up(7), Seen::Port(1)]);

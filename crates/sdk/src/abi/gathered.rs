@@ -1,14 +1,52 @@
 //! Records for an application in the caller's own process, from when they are written until the
 //! application has handled them.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
-use super::{Record, Words};
+use super::{RECORD_HEAD, Record, Words};
 
 const WORD: usize = size_of::<u64>();
 
 const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may lie at any word");
+
+/// A whole record, where it lies for `'r`, at a multiple of 8 bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct WholeRecord<'r> {
+    start: *const Record,
+    lies: PhantomData<&'r Record>,
+}
+
+impl<'r> WholeRecord<'r> {
+    /// The record that these bytes are.
+    ///
+    /// # Panics
+    /// If they are not a whole record, or do not lie so: they come from a ring that was checked.
+    #[inline]
+    pub fn of(record: &'r [u8]) -> Self {
+        #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
+        let words = record.as_ptr().cast::<u64>();
+        assert!(record.len() >= RECORD_HEAD && words.is_aligned(), "a whole record");
+        // SAFETY: it is borrowed for `'r`, and as above.
+        unsafe { Self::at(words) }
+    }
+
+    /// The one at these words.
+    ///
+    /// # Safety
+    /// A whole record is there for `'r`, and nobody changes it.
+    #[inline]
+    unsafe fn at(words: *const u64) -> Self {
+        Self { start: words.cast(), lies: PhantomData }
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub(super) fn start(self) -> *const Record {
+        self.start
+    }
+}
 
 /// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first.
 #[derive(Debug, Default)]
@@ -136,6 +174,14 @@ impl Gathered {
         })
     }
 
+    /// The same, as an application is given them.
+    #[inline]
+    pub fn records(&self) -> impl Iterator<Item = WholeRecord<'_>> {
+        let words = self.words.as_ptr();
+        // SAFETY: `Writer::push` wrote a whole record from there on, and nobody changes it while it is borrowed.
+        self.starts.iter().map(move |start| unsafe { WholeRecord::at(words.wrapping_add(*start)) })
+    }
+
     /// Forgets the oldest `count`, or all if there are not as many.
     pub fn drop_oldest(&mut self, count: usize) {
         match self.starts.get(count) {
@@ -157,7 +203,7 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{RECORD_HEAD, RecordKind};
+    use crate::abi::RecordKind;
 
     fn push(gathered: &mut Gathered, number: u8, size: usize) {
         let head = Record::new(RecordKind::PacketIn, 4, u64::from(number), 1).words();
@@ -175,6 +221,8 @@ mod tests {
             }
             let count = gathered.len();
             assert_eq!(gathered.iter().count(), count);
+            let starts = gathered.iter().map(|record| WholeRecord::of(record).start());
+            assert!(gathered.records().map(WholeRecord::start).eq(starts));
             for (place, record) in gathered.iter().enumerate() {
                 let number = u8::try_from(next + place).unwrap();
                 let body = vec![number; usize::from(number) % 19];

@@ -13,13 +13,13 @@ use sys::object::Object;
 use thiserror::Error;
 
 use super::{
-    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, MAX_CONFIG, RECORD_HEAD,
-    Record, SYMBOL, guest,
+    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, MAX_CONFIG, Record,
+    SYMBOL, guest,
 };
 
 use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
 
-pub use super::gathered::{Gathered, Writer};
+pub use super::gathered::{Gathered, WholeRecord, Writer};
 
 /// What an application's calls lead to.
 pub trait Host: 'static {
@@ -283,20 +283,16 @@ impl<H: Host> HostedApp<H> {
     /// [`Failed`]: it must not be called again; what it sent in this call is to be forgotten.
     ///
     /// # Panics
-    /// If there are more than [`MAX_BATCH`] records, or one is not a whole, aligned record: they
-    /// come from a ring that was checked.
+    /// If there are more than [`MAX_BATCH`] records.
     pub fn on_batch<'r>(
         &mut self,
         now_ns: u64,
-        records: impl IntoIterator<Item = &'r [u8]>,
+        records: impl IntoIterator<Item = WholeRecord<'r>>,
     ) -> Result<Answer, Failed> {
         let mut pointers = [std::ptr::null::<Record>(); MAX_BATCH];
         let mut given = 0;
         for record in records {
-            #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
-            let start = record.as_ptr().cast::<Record>();
-            assert!(record.len() >= RECORD_HEAD && start.is_aligned(), "a whole record");
-            pointers[given] = start;
+            pointers[given] = record.start();
             given += 1;
         }
         let count = u32::try_from(given).expect("at most MAX_BATCH");

@@ -4,8 +4,8 @@
 //! change a record before `Done`, and does not look behind the published index.
 
 use std::fmt;
+use std::hint::black_box;
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,7 +59,7 @@ impl ZoneEnd {
             up: Arc::clone(&up),
             capacity,
             next: 0,
-            ends: Vec::with_capacity(MAX_BATCH),
+            found: Vec::with_capacity(MAX_BATCH),
         };
         let messages =
             DownWriter { down, up, capacity, written: 0, published: 0, reserved: None, stopped: 0 };
@@ -68,21 +68,30 @@ impl ZoneEnd {
 }
 
 /// Records in the ring, oldest first.
+#[derive(Clone, Copy)]
 pub struct Batch<'r> {
-    /// Not made empty first: for a batch of one that would cost a sixth of its way up and down.
-    records: [MaybeUninit<&'r [u8]>; MAX_BATCH],
-    /// How many of them there are.
-    len: usize,
+    up: &'r SharedView,
+    found: &'r [Found],
 }
 
-impl<'r> std::ops::Deref for Batch<'r> {
-    type Target = [&'r [u8]];
+impl<'r> Batch<'r> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
 
-    fn deref(&self) -> &Self::Target {
-        let start = self.records[..self.len].as_ptr().cast();
-        // SAFETY: `UpReader::batch` wrote the first `len` and then counted them; `MaybeUninit` has
-        // the layout of what it holds.
-        unsafe { std::slice::from_raw_parts(start, self.len) }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Each, where it lies.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> + use<'r> {
+        let Self { up, found } = *self;
+        // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done` frees it, and
+        // `DownWriter::done`, which alone says that, needs the reader that is borrowed for `'r`.
+        found.iter().map(|found| unsafe { up.bytes(found.place, found.size) })
     }
 }
 
@@ -92,14 +101,22 @@ impl fmt::Debug for Batch<'_> {
     }
 }
 
+/// Where a record of the batch in hand lies in the ring's memory, its size in bytes, and the position where it ends.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    place: usize,
+    size: usize,
+    end: u64,
+}
+
 /// The reading half.
 #[derive(Debug)]
 pub struct UpReader {
     up: Arc<SharedView>,
     capacity: u32,
     next: u64,
-    /// Where each record of the batch in hand ends.
-    ends: Vec<u64>,
+    /// The batch in hand.
+    found: Vec<Found>,
 }
 
 impl UpReader {
@@ -108,41 +125,39 @@ impl UpReader {
     /// # Errors
     /// [`PeerFault`] if the kernel's records make no sense: a mistake of ours.
     pub fn batch(&mut self, most: usize) -> Result<Batch<'_>, PeerFault> {
-        let mut batch = Batch { records: [MaybeUninit::uninit(); MAX_BATCH], len: 0 };
-        self.ends.clear();
+        self.found.clear();
         let produced = self.up.load_acquire(PRODUCED);
         let (from, capacity) = (self.next, self.capacity);
         if produced.checked_sub(from).is_none_or(|ahead| ahead > u64::from(capacity)) {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
-        let mut at = from;
-        while at < produced && batch.len < most.min(MAX_BATCH) {
+        let (words, mut at, mut step) = (self.up.words(), from, 0);
+        while at < produced && self.found.len() < most.min(MAX_BATCH) {
             let place = HEADER + offset(at, capacity as usize);
-            let First { size, kind } = First::of(self.up.load(place / WORD));
+            let First { size, kind } = First::of(words[place / WORD].load(Ordering::Relaxed));
             let to_end = HEADER + capacity as usize - place;
             if size < 8 || size as usize > to_end {
                 let most = u32::try_from(to_end).unwrap_or(capacity);
                 return Err(PeerFault::Size { at, size, least: 8, most });
             }
-            at += u64::from(size.next_multiple_of(8));
-            if kind == PAD {
-                continue;
+            // Most records are as long as the one before. A core that foresees that here looks at the next without
+            // waiting for this one's size.
+            if size.next_multiple_of(8) != step {
+                step = another(size.next_multiple_of(8));
             }
-            // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done`
-            // frees it, and `DownWriter::done`, which alone says that, needs `&mut self`.
-            let record = unsafe { self.up.bytes(place, size as usize) };
-            batch.records[batch.len].write(record);
-            batch.len += 1;
-            self.ends.push(at);
+            at += u64::from(step);
+            if kind != PAD {
+                self.found.push(Found { place, size: size as usize, end: at });
+            }
         }
-        Ok(batch)
+        Ok(Batch { up: &self.up, found: &self.found })
     }
 
     /// Leaves the first `n` records of the last batch behind.
     fn advance(&mut self, n: usize) {
         if let Some(last) = n.checked_sub(1) {
-            self.next = self.ends[last];
-            self.ends.clear();
+            self.next = self.found[last].end;
+            self.found.clear();
         }
     }
 
@@ -150,6 +165,14 @@ impl UpReader {
     pub fn is_waiting(&self) -> bool {
         self.up.load_acquire(PRODUCED) != self.next
     }
+}
+
+/// A step that is not the one before. Were a compiler to see that it is the same, or to choose without a jump, each
+/// step would wait for the one before.
+#[cold]
+#[inline(never)]
+fn another(step: u32) -> u32 {
+    black_box(step)
 }
 
 /// The writing half.

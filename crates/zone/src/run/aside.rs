@@ -24,7 +24,7 @@ impl Zone {
         let answers = self.app.host().services.lend_answers();
         self.app.host().aside = true;
         let handled =
-            call(&mut self.app, &mut self.times, now_ns(), answers.iter().take(MAX_BATCH));
+            call(&mut self.app, &mut self.times, now_ns(), answers.records().take(MAX_BATCH));
         self.app.host().aside = false;
         let handled = handled?;
         self.app.host().services.give_back(answers, handled);
@@ -51,7 +51,7 @@ impl Zone {
         }
         self.app.host().aside = true;
         let handled =
-            call(&mut self.app, &mut self.times, now_ns(), self.alerts.iter().take(MAX_BATCH));
+            call(&mut self.app, &mut self.times, now_ns(), self.alerts.records().take(MAX_BATCH));
         self.app.host().aside = false;
         let handled = handled?;
         self.alerts.drop_oldest(handled);

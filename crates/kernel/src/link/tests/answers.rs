@@ -9,7 +9,7 @@ fn all(bench: &mut Bench) -> Vec<Vec<u8>> {
     bench.pump();
     let zone = bench.zone.as_mut().unwrap();
     let records: Vec<Vec<u8>> =
-        zone.records.batch(MAX_BATCH).unwrap().iter().map(|record| record.to_vec()).collect();
+        zone.records.batch(MAX_BATCH).unwrap().iter().map(<[u8]>::to_vec).collect();
     zone.messages.done(&mut zone.records, records.len());
     records
 }

@@ -22,7 +22,7 @@ fn records(bench: &mut Bench) -> Vec<Vec<u8>> {
     bench.pump();
     let zone = bench.zone.as_mut().unwrap();
     let batch = zone.records.batch(MAX_BATCH).unwrap();
-    let records: Vec<Vec<u8>> = batch.iter().map(|record| record.to_vec()).collect();
+    let records: Vec<Vec<u8>> = batch.iter().map(<[u8]>::to_vec).collect();
     zone.messages.done(&mut zone.records, records.len());
     records
 }

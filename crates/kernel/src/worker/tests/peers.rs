@@ -155,7 +155,7 @@ impl Zone {
     /// What waits in a ring, without being done with it.
     pub(super) fn peek(&mut self, ring: usize) -> Vec<Seen> {
         let batch = self.ends[ring].0.records.batch(MAX_BATCH).unwrap();
-        batch.iter().map(|record| Seen::of(record)).collect()
+        batch.iter().map(Seen::of).collect()
     }
 
     /// What waits in a ring; `answer` says for each to which switch which number goes back.
