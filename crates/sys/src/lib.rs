@@ -12,6 +12,7 @@
 //! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
 //! | [`packets`] | packets of bytes between a zone and a service |
 //! | [`clock`] | the time that applications are told |
+//! | [`sched`] | how a thread that wakes up gets a processor |
 //! | [`named`] | control sockets with a name in the file system, and who connects to them |
 //! | [`process`] | children that die with their parent, pidfds, dropping privileges |
 //! | [`program`] | what is the same in all programs that the monitor starts |
@@ -41,6 +42,7 @@ pub mod process;
 pub mod program;
 pub mod rate;
 pub mod ring;
+pub mod sched;
 pub mod shm;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -15,6 +15,7 @@ mod apps;
 mod filling;
 mod flows;
 mod hosted;
+mod pace;
 mod rates;
 mod reading;
 mod roster;
@@ -45,6 +46,7 @@ use crate::link::{Messages, Verdict};
 use crate::tls::{self, Entrance};
 
 use self::adopt::most_connections;
+use self::pace::Pace;
 use self::rates::Rates;
 use self::reading::Ready;
 use self::roster::Roster;
@@ -144,6 +146,7 @@ pub struct Worker {
     /// What is read of one switch before it is another's turn, in bytes.
     read: usize,
     next_tick: Instant,
+    pace: Pace,
     rates: Rates,
 }
 
@@ -193,6 +196,7 @@ impl Worker {
             seat: apps.seat,
             read: wires.crew.tuning().read as usize,
             next_tick: now + TICK,
+            pace: Pace::new(),
             rates: Rates::new(now),
             wires,
         };
@@ -284,6 +288,9 @@ impl Worker {
         let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
         let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
+        if !wait.is_zero() {
+            self.pace.sleeps();
+        }
         wait.try_into().expect("a tick is short")
     }
 
@@ -343,6 +350,7 @@ impl Worker {
         }
         match input {
             Ok(Input::Bytes { size, all }) => {
+                self.pace.read(size);
                 connection.session.heard(now);
                 let more = !all || connection.peer != Peer::Talks;
                 if let Err(why) = self.messages(key, &mut buffer[..size], now) {
@@ -391,6 +399,7 @@ impl Worker {
     /// Lets time pass for every session.
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + TICK;
+        self.pace.settle();
         if self.listeners_paused {
             self.pause_listeners(false);
         }

@@ -34,6 +34,7 @@ pub(super) const KERNEL: &[Entry] = &[
     always("eventfd2", libc::SYS_eventfd2), // bells between its threads
     always("pipe2", libc::SYS_pipe2), // doorbells
     when("sched_setaffinity", libc::SYS_sched_setaffinity, Test::OneOf(0, ITSELF)), // a worker pins itself
+    when("sched_setscheduler", libc::SYS_sched_setscheduler, Test::OneOf(0, ITSELF)), // and says how it is woken
 ];
 
 /// The same, of x86-64.
