@@ -33,9 +33,9 @@ struct LearningSwitch {
     secret: Secret,
     /// The flow for a pair; made with the first.
     pair: Option<Template>,
-    /// Whether a table has been large.
+    /// Whether a table has been large since the last snapshot.
     has_large: bool,
-    /// Of each packet-in of the batch in hand.
+    /// Of each packet-in of the batch in hand, if so.
     ahead: Vec<(Dpid, [Host; 2])>,
 }
 
@@ -355,12 +355,13 @@ mod tests {
             ]
         };
         // With few hosts, and with more than a small table has entries.
-        for others in [0, 8000_u32] {
+        let many = if cfg!(miri) { 0 } else { 8000_u32 };
+        for others in [0, many] {
             let mut benches = [(); 2].map(|()| Bench::new::<LearningSwitch>());
             for bench in &mut benches {
                 for number in 0..others {
                     let [a, b, c, d] = number.to_be_bytes();
-                    packet(bench, one, ([6, 0, a, b, c, d], 9), BOB);
+                    packet(bench, two, ([6, 0, a, b, c, d], 9), BOB);
                 }
             }
             let [mut together, mut alone] = benches;

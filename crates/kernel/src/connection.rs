@@ -23,7 +23,7 @@ use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
 
 /// Output above which messages of apps are refused, in bytes.
-const FULL: usize = 1 << 20;
+pub(crate) const FULL: usize = 1 << 20;
 
 /// Output above which a switch that does not read is dropped, in bytes.
 const TOO_MUCH: usize = 4 << 20;
@@ -410,10 +410,10 @@ impl Connection {
 
     /// Whether messages of apps are to be refused, when so many bytes are about to be appended.
     pub(crate) fn is_full(&self, waits: usize) -> bool {
-        self.out.len() + waits > FULL
+        Self::room_for(1, self.out.len() + waits) == 0
     }
 
-    /// How many messages of so many bytes may be appended to `out` bytes of output before those of apps are to be
+    /// How many messages of `size` bytes may be appended to `out` bytes of output before those of apps are to be
     /// refused.
     pub(crate) fn room_for(size: usize, out: usize) -> usize {
         FULL.checked_sub(out).map_or(0, |left| left / size + 1)

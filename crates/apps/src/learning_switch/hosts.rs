@@ -5,7 +5,7 @@
 //! line h:    | 0, 7 tags: a byte each | entry 1 | entry 2 | ...                | entry 7 |   64 bytes
 //! line h+1:  | ...                 the next seven, for what finds no room there          |
 //!
-//! tag: 0 for no entry, or 7 bits of the address's hash, of which at least one is 1
+//! tag: 0 for no entry, or 7 bits of the address's hash, and 1 if these are 0
 //!
 //! entry: 63          16 15     14              0
 //!        +-------------+--------+---------------+
@@ -59,7 +59,7 @@ impl Line {
     fn way_of(&self, host: Host) -> Option<usize> {
         let Self([tags, ..]) = self;
         let differs = tags ^ (EACH * host.tag());
-        // The highest bit of each byte that is zero: no byte has it, so none borrows of the next.
+        // The highest bit of each byte that is zero: none of `differs` has that bit, so none borrows of the next.
         let mut found = ((EACH << 7) - differs) & (EACH << 7);
         while found != 0 {
             let way = found.trailing_zeros() as usize / 8;
@@ -87,7 +87,7 @@ impl Line {
 }
 
 /// A host, and by what it is found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Host {
     /// Its address, the first byte lowest.
     address: u64,

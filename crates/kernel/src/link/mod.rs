@@ -56,7 +56,7 @@ use self::fullness::Fullness;
 use self::hosted::Hosted;
 pub(crate) use self::messages::{Messages, Sent};
 use self::part::Role;
-use self::spent::Spent;
+pub(crate) use self::spent::{Account, Spent};
 pub(crate) use self::tickets::Verdict;
 use self::tracked::Tracked;
 
@@ -198,6 +198,11 @@ impl Link {
     /// Whether the app is somewhere.
     pub(crate) fn is_attached(&self) -> bool {
         self.phase != Phase::Down
+    }
+
+    /// Whether the app is in a zone.
+    pub(crate) fn is_in_zone(&self) -> bool {
+        matches!(self.place, Place::Zone(_))
     }
 
     /// How full the app is now. One in this process never is: it is called when there is a batch.

@@ -20,7 +20,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    pub(super) fn new(purse: Arc<Purse>) -> Self {
+    pub(crate) fn new(purse: Arc<Purse>) -> Self {
         Self { purse, second: 0, left: [0; KINDS], sent: [0; KINDS] }
     }
 
@@ -37,7 +37,7 @@ impl Spent {
     #[inline]
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota) -> bool {
         let mut account = self.account(what, quota);
-        let may = account.left() > 0;
+        let may = account.left() > 0 || account.refill();
         if may {
             account.spend(1);
         }
@@ -77,19 +77,27 @@ pub(crate) struct Account<'s> {
 }
 
 impl Account<'_> {
-    /// How many there may be more, at least, of those that there may be: 0 for none.
+    /// How many more may be sent without asking again.
     #[inline]
-    pub(crate) fn left(&mut self) -> u32 {
-        if *self.left == 0 {
-            *self.left = self.purse.take(self.kind, self.most, self.second);
-        }
+    pub(crate) fn left(&self) -> u32 {
         *self.left
     }
 
-    /// Counts so many as sent, of those that are [`left`](Self::left).
+    /// Takes what may be sent beyond that, when none is [`left`](Self::left). `false` if nothing may.
+    pub(crate) fn refill(&mut self) -> bool {
+        if *self.left == 0 {
+            *self.left = self.purse.take(self.kind, self.most, self.second);
+        }
+        *self.left > 0
+    }
+
+    /// Counts so many as sent.
+    ///
+    /// # Panics
+    /// If not as many were [`left`](Self::left).
     #[inline]
     pub(crate) fn spend(&mut self, count: u32) {
-        *self.left -= count;
+        *self.left = self.left.checked_sub(count).expect("it was asked how many are left");
         *self.sent += u64::from(count);
     }
 }

@@ -14,6 +14,7 @@ mod answers;
 mod apps;
 mod filling;
 mod flows;
+mod gate;
 mod hosted;
 mod pace;
 mod rates;
@@ -42,7 +43,7 @@ use crate::control::{App, Tuning};
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
 use crate::door::Door;
-use crate::link::{Messages, Verdict};
+use crate::link::{Link, Messages, Verdict};
 use crate::tls::{self, Entrance};
 
 use self::adopt::most_connections;
@@ -289,7 +290,7 @@ impl Worker {
         let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         if !wait.is_zero() {
-            self.pace.sleeps();
+            self.pace.waits();
         }
         wait.try_into().expect("a tick is short")
     }
@@ -399,7 +400,7 @@ impl Worker {
     /// Lets time pass for every session.
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + TICK;
-        self.pace.settle();
+        self.pace.tick(self.dispatch.links.iter().any(Link::is_in_zone));
         if self.listeners_paused {
             self.pause_listeners(false);
         }

@@ -11,6 +11,7 @@ use sdk::abi::series::Series;
 
 use super::Worker;
 use super::filling::count_flows;
+use super::gate::Gate;
 use super::roster::Entry;
 use super::switches::table_miss;
 use crate::asked::Sender;
@@ -242,50 +243,25 @@ impl<'r> Sending<'r> {
         series: &Series<'_>,
         allowed: Allowed,
         table: u8,
-        mut refuse: impl FnMut(usize, Refusal),
+        refuse: impl FnMut(usize, Refusal),
     ) {
         let Self { connection, link, index, .. } = self;
         let Connection { switch: Some(switch), session, asked, out, .. } = &mut **connection else {
             return;
         };
-        let (most, count, size) = (link.policy.flows, series.len(), series.size_of_each());
+        let most = link.policy.flows;
+        let count = u32::try_from(series.len()).expect("at most MAX_SERIES");
         let sender = Sender { link: link.slot(), life: link.life, xid: series.first_xid() };
-        let mut account = link.spent.account(allowed, link.policy.quota);
         let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
-        let may_use = |buffer| switch.given.has(buffer, *index);
         // Each has a transaction id, also if it does not go out.
-        let first = session.xids(to_u32(count));
-        asked.sent_all(first, to_u32(count), sender);
-        // Which is next, how many go out, and how many the quota of flows keeps from it.
-        let (mut next, mut sent, mut kept) = (0, 0, 0);
-        while next < count {
-            let room = Connection::room_for(size, out.len());
-            let may = if has_flows { room.min(account.left() as usize) } else { 0 };
-            let numbers = next..next.saturating_add(may).min(count);
-            let xid = first.wrapping_add(to_u32(next));
-            let appended = series.append(numbers, xid, may_use, out);
-            account.spend(to_u32(appended));
-            (next, sent) = (next + appended, sent + to_u32(appended));
-            if next == count {
-                break;
-            }
-            let why_not = if !series.buffer(next).is_none_or(may_use) {
-                Refusal::Buffer
-            } else if series.message(next).is_none() {
-                Refusal::Shape
-            } else if Connection::room_for(size, out.len()) == 0 {
-                Refusal::Full
-            } else if !has_flows {
-                Refusal::Flows
-            } else if account.left() == 0 {
-                Refusal::Quota
-            } else {
-                continue; // there was another portion of the quota
-            };
-            kept += u32::from(why_not == Refusal::Flows);
-            refuse(next, why_not);
-            next += 1;
-        }
+        let first = session.xids(count);
+        asked.sent_all(first, count, sender);
+        let mut gate = Gate {
+            account: link.spent.account(allowed, link.policy.quota),
+            has_flows,
+            may_use: |buffer| switch.given.has(buffer, *index),
+        };
+        let (sent, kept) = gate.append(series, first, out, refuse);
         self.tally.flow_mods += u64::from(sent);
         self.adds_to(table, sent);
         if most != u32::MAX {
@@ -331,9 +307,4 @@ impl<'r> Sending<'r> {
         self.count();
         self.connection
     }
-}
-
-/// Of few.
-fn to_u32(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -130,6 +130,16 @@ impl FlowModTemplate {
         }
     }
 
+    /// Whether its version has these ports.
+    pub fn has_ports(&self, blanks: &Blanks) -> bool {
+        match &self.0 {
+            Message::V1_0(_) => [blanks.in_port, blanks.output]
+                .iter()
+                .all(|port| v1_0::port_to_wire(*port).is_some()),
+            Message::V1_3(_) => true,
+        }
+    }
+
     /// Encodes it with the blanks filled in; returns its size.
     ///
     /// # Errors
@@ -287,6 +297,12 @@ mod tests {
                 let next = plain.encode(version, 6, &mut encoded).map(|_| &encoded[..size]);
                 assert_eq!(template.append_all([blanks, blanks], 5, &mut appended), 2);
                 assert_eq!(appended[1..], [&filled[..size], next.unwrap()].concat());
+                appended.clear();
+                assert_eq!(template.append_all([blanks, blanks], u32::MAX, &mut appended), 2);
+                assert_eq!(
+                    (&appended[4..8], &appended[size + 4..size + 8]),
+                    (&[255; 4][..], &[0; 4][..])
+                );
                 let no_room = EncodeError::NoRoom { need: size, size: size - 1 };
                 assert_eq!(template.fill(&blanks, 5, &mut filled[..size - 1]), Err(no_room));
             }
@@ -357,6 +373,7 @@ mod tests {
         let error = template.fill(&blanks, 0, &mut [0; 128]).unwrap_err();
         assert_eq!(error.to_string(), "OpenFlow 1.0 cannot express action.output.port");
         let (said, mut out) = (Blanks { output: PortNo(1), ..blanks }, Vec::new());
+        assert_eq!((template.has_ports(&said), template.has_ports(&blanks)), (true, false));
         assert_eq!(template.append_all([said, blanks, said], 0, &mut out), 1);
         assert_eq!(out.len(), template.message().len());
         assert!(FlowModTemplate::new(&add.table(1), Version::V1_0).is_err());

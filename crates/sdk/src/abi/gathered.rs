@@ -14,21 +14,24 @@ const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may l
 /// A whole record, where it lies for `'r`, at a multiple of 8 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeRecord<'r> {
+    /// No reference: that would lend the head only, and the body behind it is looked at by it, too.
     start: *const Record,
     lies: PhantomData<&'r Record>,
 }
 
 impl<'r> WholeRecord<'r> {
-    /// The record that these bytes are.
+    /// The record that these bytes begin with.
     ///
     /// # Panics
-    /// If they are not a whole record, or do not lie so: they come from a ring that was checked.
+    /// If there is no whole one, or it does not lie so: they come from a ring that was checked.
     #[inline]
     pub fn of(record: &'r [u8]) -> Self {
         #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
         let words = record.as_ptr().cast::<u64>();
-        assert!(record.len() >= RECORD_HEAD && words.is_aligned(), "a whole record");
-        // SAFETY: it is borrowed for `'r`, and as above.
+        let size = record.first_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
+        let is_whole = (RECORD_HEAD..=record.len()).contains(&size);
+        assert!(is_whole && words.is_aligned(), "a whole record");
+        // SAFETY: it is borrowed for `'r`, and has all that its head says, as was just checked.
         unsafe { Self::at(words) }
     }
 

@@ -122,6 +122,11 @@ impl<'a> Series<'a> {
         read(self.blanks.get(number)?).buffer_id
     }
 
+    /// Whether its version has the ports of one.
+    pub fn has_ports(&self, number: usize) -> bool {
+        self.blanks.get(number).is_some_and(|blanks| self.template.has_ports(&read(blanks)))
+    }
+
     /// Appends those with these numbers to `out`, with transaction ids that count up from `xid`, up to the first
     /// whose buffer may not be used, or which cannot be said in its version. Returns how many.
     #[inline]

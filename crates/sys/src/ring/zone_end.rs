@@ -60,6 +60,7 @@ impl ZoneEnd {
             capacity,
             next: 0,
             found: Vec::with_capacity(MAX_BATCH),
+            step: 0,
         };
         let messages =
             DownWriter { down, up, capacity, written: 0, published: 0, reserved: None, stopped: 0 };
@@ -117,6 +118,8 @@ pub struct UpReader {
     next: u64,
     /// The batch in hand.
     found: Vec<Found>,
+    /// From where the last record of a batch began to where the next could: what is foreseen.
+    step: u32,
 }
 
 impl UpReader {
@@ -131,7 +134,7 @@ impl UpReader {
         if produced.checked_sub(from).is_none_or(|ahead| ahead > u64::from(capacity)) {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
-        let (words, mut at, mut step) = (self.up.words(), from, 0);
+        let (words, mut at, mut step) = (self.up.words(), from, self.step);
         while at < produced && self.found.len() < most.min(MAX_BATCH) {
             let place = HEADER + offset(at, capacity as usize);
             let First { size, kind } = First::of(words[place / WORD].load(Ordering::Relaxed));
@@ -150,6 +153,7 @@ impl UpReader {
                 self.found.push(Found { place, size: size as usize, end: at });
             }
         }
+        self.step = step;
         Ok(Batch { up: &self.up, found: &self.found })
     }
 
