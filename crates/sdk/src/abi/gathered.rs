@@ -28,7 +28,9 @@ impl<'r> WholeRecord<'r> {
     pub fn of(record: &'r [u8]) -> Self {
         #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
         let words = record.as_ptr().cast::<u64>();
-        let size = record.first_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
+        let size = record
+            .first_chunk::<RECORD_HEAD>()
+            .map_or(0, |[a, b, c, d, ..]| u32::from_le_bytes([*a, *b, *c, *d]) as usize);
         let is_whole = (RECORD_HEAD..=record.len()).contains(&size);
         assert!(is_whole && words.is_aligned(), "a whole record");
         // SAFETY: it is borrowed for `'r`, and has all that its head says, as was just checked.

@@ -313,8 +313,10 @@ impl<H: Host> HostedApp<H> {
         }
         // Now and not when it said so: that may have been between a `reserve` and its `commit`, or
         // more often than there are records, and a record that comes again may be stopped again.
-        for number in (0..handled as usize).filter(|number| stopped >> number & 1 == 1) {
-            self.host().stop(number);
+        let mut left = stopped;
+        while left.trailing_zeros() < handled {
+            self.host().stop(left.trailing_zeros() as usize);
+            left &= left - 1;
         }
         let wake_at_ns = (answer.wake_at_ns != u64::MAX).then_some(answer.wake_at_ns);
         Ok(Answer { handled: handled as usize, wake_at_ns })

@@ -59,7 +59,8 @@ impl ZoneEnd {
             up: Arc::clone(&up),
             capacity,
             next: 0,
-            found: Vec::with_capacity(MAX_BATCH),
+            found: Box::new([Found { place: 0, size: 0, end: 0 }; MAX_BATCH]),
+            count: 0,
             step: 0,
         };
         let messages =
@@ -116,8 +117,9 @@ pub struct UpReader {
     up: Arc<SharedView>,
     capacity: u32,
     next: u64,
-    /// The batch in hand.
-    found: Vec<Found>,
+    /// The records of the batch in hand, and how many there are.
+    found: Box<[Found; MAX_BATCH]>,
+    count: usize,
     /// From where the last record of a batch began to where the next could: what is foreseen.
     step: u32,
 }
@@ -128,14 +130,15 @@ impl UpReader {
     /// # Errors
     /// [`PeerFault`] if the kernel's records make no sense: a mistake of ours.
     pub fn batch(&mut self, most: usize) -> Result<Batch<'_>, PeerFault> {
-        self.found.clear();
+        self.count = 0;
         let produced = self.up.load_acquire(PRODUCED);
         let (from, capacity) = (self.next, self.capacity);
         if produced.checked_sub(from).is_none_or(|ahead| ahead > u64::from(capacity)) {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
         let (words, mut at, mut step) = (self.up.words(), from, self.step);
-        while at < produced && self.found.len() < most.min(MAX_BATCH) {
+        let (mut places, mut count) = (self.found.iter_mut().take(most), 0);
+        while at < produced {
             let place = HEADER + offset(at, capacity as usize);
             let First { size, kind } = First::of(words[place / WORD].load(Ordering::Relaxed));
             let to_end = HEADER + capacity as usize - place;
@@ -145,23 +148,27 @@ impl UpReader {
             }
             // Most records are as long as the one before. A core that foresees that here looks at the next without
             // waiting for this one's size.
-            if size.next_multiple_of(8) != step {
-                step = another(size.next_multiple_of(8));
+            let padded = (size + 7) & !7;
+            if padded != step {
+                step = another(padded);
             }
-            at += u64::from(step);
+            let end = at + u64::from(step);
             if kind != PAD {
-                self.found.push(Found { place, size: size as usize, end: at });
+                let Some(found) = places.next() else { break };
+                *found = Found { place, size: size as usize, end };
+                count += 1;
             }
+            at = end;
         }
-        self.step = step;
-        Ok(Batch { up: &self.up, found: &self.found })
+        (self.step, self.count) = (step, count);
+        Ok(Batch { up: &self.up, found: &self.found[..count] })
     }
 
     /// Leaves the first `n` records of the last batch behind.
     fn advance(&mut self, n: usize) {
         if let Some(last) = n.checked_sub(1) {
-            self.next = self.found[last].end;
-            self.found.clear();
+            self.next = self.found[..self.count][last].end;
+            self.count = 0;
         }
     }
 

@@ -87,7 +87,7 @@ impl Memory {
     /// If the bytes do not lie inside: offsets are ours, and a peer's sizes were checked.
     fn byte_at(&self, offset: usize, size: usize) -> *mut u8 {
         let bytes = self.words * WORD;
-        assert!(offset <= bytes && size <= bytes - offset, "{size} bytes at {offset} of {bytes}");
+        assert!(offset <= bytes && size <= bytes - offset, "they lie inside");
         self.start.as_ptr().cast::<u8>().wrapping_add(offset)
     }
 }
