@@ -35,7 +35,7 @@ struct LearningSwitch {
     pair: Option<Template>,
     /// Whether a table has been large since the last snapshot.
     has_large: bool,
-    /// Of each packet-in of the batch in hand, if so.
+    /// Switch and hosts of each packet-in of the batch in hand, if so.
     ahead: Vec<(Dpid, [Host; 2])>,
 }
 
@@ -355,8 +355,8 @@ mod tests {
             ]
         };
         // With few hosts, and with more than a small table has entries.
-        let many = if cfg!(miri) { 0 } else { 8000_u32 };
-        for others in [0, many] {
+        let others: &[u32] = if cfg!(miri) { &[0] } else { &[0, 8000] };
+        for &others in others {
             let mut benches = [(); 2].map(|()| Bench::new::<LearningSwitch>());
             for bench in &mut benches {
                 for number in 0..others {

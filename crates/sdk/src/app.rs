@@ -70,7 +70,8 @@ pub trait App: Sized + 'static {
 
     /// Handles events of the batch from number `first` on, as many as are all alike and there is room for, and
     /// returns how many; the next is for [`on_event`](Self::on_event). An application that answers most events in
-    /// the same way is faster by it. It is called behind every event, also the last, with `first` at the batch's end.
+    /// the same way is faster by it. It is called first with 0, also for a wake-up, then behind
+    /// every event that `on_event` got, also the last.
     ///
     /// What it has sent to an event that it does not count is sent all the same: of one that needs several
     /// messages, room for all is looked for first ([`Network::room`]). To keep event `number` from the

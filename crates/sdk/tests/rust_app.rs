@@ -259,6 +259,13 @@ impl App for Stubborn {
         Self { handles: 2 }
     }
 
+    fn configure(&mut self, handles: &str) -> Result<(), String> {
+        if !handles.is_empty() {
+            self.handles = handles.parse().map_err(|_| "not a number".to_owned())?;
+        }
+        Ok(())
+    }
+
     fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
 
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
@@ -280,6 +287,9 @@ fn stops_said_again_or_of_records_that_were_not_handled_count_nothing() {
     assert!(bench.stopped().is_empty());
     bench.batch(&packets::<64>()).unwrap();
     assert_eq!(bench.stopped(), [1]);
+    let mut bench = Bench::configured::<Stubborn>("64").unwrap();
+    bench.batch(&packets::<64>()).unwrap();
+    assert_eq!(bench.stopped(), [1, 2, 3, 63]);
 }
 
 struct Panics;

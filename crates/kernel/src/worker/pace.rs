@@ -5,9 +5,9 @@
 //! few more packets are no reason to stop the app that works on those from before. What comes meanwhile is read
 //! together, which costs less for each.
 //!
-//! In its turn it waits until the zone sleeps, or its slice of time is over: milliseconds (sched(7)), by which all that
-//! it does is late, timers and bells too. So it is woken at once again in the next tick if it
-//! was woken seldom, as beside an app that does not come to an end.
+//! In its turn it waits until whatever runs on its processor sleeps, or has had its slice of time: milliseconds
+//! (sched(7)), by which all that it does then is late, timers and bells too. So it is woken at once again in the next
+//! tick if it waited seldom, as beside an app that does not come to an end.
 
 use sys::sched::Waking;
 use tracing::warn;
@@ -15,7 +15,7 @@ use tracing::warn;
 /// Bytes from switches, each time that it wakes, that are much: reading them takes as long as waking up for them.
 const MUCH: usize = 16 * 1024;
 
-/// Times that it wakes in a tick that are not seldom: each 2.5 ms.
+/// Waits in a tick that are not seldom.
 const OFTEN: usize = 40;
 
 /// See the module's description.
@@ -30,13 +30,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// That of the calling thread. One that the operator has given another policy keeps it.
+    /// That of the calling thread. One that was started with another policy than threads have keeps it.
     pub(super) fn new() -> Self {
         let waking = Waking::get().unwrap_or_else(|error| {
             warn!(%error, "could not find out how a worker is woken; it stays so");
             None
         });
-        Self { waking, waits: 0, bytes: 0 }
+        Self { waking: waking.filter(|waking| *waking == Waking::AtOnce), waits: 0, bytes: 0 }
     }
 
     /// So many bytes came from a switch.
@@ -107,5 +107,13 @@ mod tests {
             pace.tick(true);
             assert_eq!((pace.waking, Waking::get().unwrap()), (Some(waking), Some(waking)));
         }
+    }
+
+    #[test]
+    fn policy_that_the_operator_chose_stays() {
+        Waking::InTurn.set().unwrap();
+        let mut pace = Pace::new();
+        pace.tick(true);
+        assert_eq!(Waking::get().unwrap(), Some(Waking::InTurn));
     }
 }

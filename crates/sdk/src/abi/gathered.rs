@@ -14,7 +14,7 @@ const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may l
 /// A whole record, where it lies for `'r`, at a multiple of 8 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeRecord<'r> {
-    /// No reference: that would lend the head only, and the body behind it is looked at by it, too.
+    /// No reference: that would lend the head only, and the body behind it is read through it, too.
     start: *const Record,
     lies: PhantomData<&'r Record>,
 }
@@ -243,6 +243,31 @@ mod tests {
         }
         gathered.drop_oldest(gathered.len());
         assert_eq!((gathered.size(), gathered.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn slice_is_a_record_if_it_has_all_that_its_head_says_and_lies_at_a_word() {
+        let mut gathered = Gathered::default();
+        push(&mut gathered, 7, 20);
+        let mut words = [0_u64; 10];
+        let record = gathered.iter().next().unwrap();
+        let bytes =
+            |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|it| it.to_ne_bytes()).collect() };
+        for (word, bytes) in words.iter_mut().zip(record.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        assert_eq!(bytes(&words)[..record.len()], *record);
+        // SAFETY: words' own memory.
+        let all = unsafe { slice::from_raw_parts(words.as_ptr().cast::<u8>(), 80) };
+        let size = record.len();
+        let is_one =
+            |slice: &[u8]| std::panic::catch_unwind(|| WholeRecord::of(slice).start()).is_ok();
+        assert!(is_one(&all[..size]) && is_one(all), "with more behind it, too");
+        assert!(!is_one(&all[..size - 1]), "it says more than there is");
+        assert!(!is_one(&all[..RECORD_HEAD - 1]) && !is_one(&[]));
+        assert!(!is_one(&all[4..]), "it lies between two words");
     }
 
     #[test]

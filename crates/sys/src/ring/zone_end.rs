@@ -120,7 +120,7 @@ pub struct UpReader {
     /// The records of the batch in hand, and how many there are.
     found: Box<[Found; MAX_BATCH]>,
     count: usize,
-    /// From where the last record of a batch began to where the next could: what is foreseen.
+    /// From where the record that was looked at last began to where the next could.
     step: u32,
 }
 

@@ -34,8 +34,8 @@ pub(super) const KERNEL: &[Entry] = &[
     always("eventfd2", libc::SYS_eventfd2), // bells between its threads
     always("pipe2", libc::SYS_pipe2), // doorbells
     when("sched_setaffinity", libc::SYS_sched_setaffinity, Test::OneOf(0, ITSELF)), // a worker pins itself
-    when("sched_getscheduler", libc::SYS_sched_getscheduler, Test::OneOf(0, ITSELF)), // how it is woken
-    when("sched_setscheduler", libc::SYS_sched_setscheduler, Test::OneOf(0, ITSELF)), // the same
+    when("sched_getscheduler", libc::SYS_sched_getscheduler, Test::OneOf(0, ITSELF)), // a worker asks how it is woken
+    when("sched_setscheduler", libc::SYS_sched_setscheduler, Test::OneOf(0, ITSELF)), // and says it
 ];
 
 /// The same, of x86-64.
