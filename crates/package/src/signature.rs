@@ -112,9 +112,9 @@ impl fmt::Debug for PublicKey {
 }
 
 impl fmt::Display for KeyId {
-    /// As the minisign tool prints it.
+    /// As the minisign tool prints it: without zeros in front.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016X}", u64::from_le_bytes(self.0))
+        write!(f, "{:X}", u64::from_le_bytes(self.0))
     }
 }
 
