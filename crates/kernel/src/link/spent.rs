@@ -37,7 +37,7 @@ impl Spent {
     #[inline]
     pub(crate) fn spend(&mut self, what: Allowed, quota: Quota) -> bool {
         let mut account = self.account(what, quota);
-        let may = account.left() > 0 || account.refill();
+        let may = account.refill();
         if may {
             account.spend(1);
         }
@@ -83,7 +83,8 @@ impl Account<'_> {
         *self.left
     }
 
-    /// Takes what may be sent beyond that, when none is [`left`](Self::left). `false` if nothing may.
+    /// Takes what may be sent beyond that, if none is [`left`](Self::left). `false` if there is still none then.
+    #[inline]
     pub(crate) fn refill(&mut self) -> bool {
         if *self.left == 0 {
             *self.left = self.purse.take(self.kind, self.most, self.second);

@@ -249,19 +249,11 @@ mod tests {
     fn slice_is_a_record_if_it_has_all_that_its_head_says_and_lies_at_a_word() {
         let mut gathered = Gathered::default();
         push(&mut gathered, 7, 20);
-        let mut words = [0_u64; 10];
-        let record = gathered.iter().next().unwrap();
-        let bytes =
-            |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|it| it.to_ne_bytes()).collect() };
-        for (word, bytes) in words.iter_mut().zip(record.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(whole);
-        }
-        assert_eq!(bytes(&words)[..record.len()], *record);
-        // SAFETY: words' own memory.
-        let all = unsafe { slice::from_raw_parts(words.as_ptr().cast::<u8>(), 80) };
-        let size = record.len();
+        push(&mut gathered, 8, 0);
+        let size = gathered.iter().next().unwrap().len();
+        // SAFETY: the words' own memory.
+        let all =
+            unsafe { slice::from_raw_parts(gathered.words.as_ptr().cast::<u8>(), gathered.size()) };
         let is_one =
             |slice: &[u8]| std::panic::catch_unwind(|| WholeRecord::of(slice).start()).is_ok();
         assert!(is_one(&all[..size]) && is_one(all), "with more behind it, too");
