@@ -320,13 +320,6 @@ impl<'h> Network<'h> {
         self.packet_out(packet_in.switch, &packet_out)
     }
 
-    /// Which event of the batch is being handled, as [`Batch::get`](crate::Batch::get) counts them: in
-    /// [`App::on_event`](crate::App::on_event) only.
-    #[inline]
-    pub fn handling(&self) -> usize {
-        self.handling
-    }
-
     /// Keeps the event being handled from the applications behind this one.
     pub fn stop(&mut self) {
         self.host.stop(self.handling);
