@@ -13,8 +13,8 @@ mod hosts;
 mod switches;
 
 use rosemary_sdk::{
-    Action, App, Batch, Blanks, Dpid, Event, FlowMod, Match, Network, PacketIn, Port, PortChange,
-    PortNo, SendError, Switch, Template, export_app,
+    Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, Match, Network, PacketIn,
+    Port, PortChange, PortNo, SendError, Switch, Template, export_app,
 };
 
 use self::hosts::{Host, Hosts, Secret};
@@ -39,11 +39,11 @@ struct LearningSwitch {
     ahead: Vec<(Dpid, [Host; 2])>,
 }
 
-/// The flow for a packet that this switch keeps, between hosts that are where they were.
+/// The flow for a packet between hosts that are where they were.
 #[inline]
 fn flow(packet_in: &PacketIn<'_>, at: Switch, hosts: &Hosts) -> Option<Blanks> {
     let PacketIn { switch, in_port, buffer_id, .. } = *packet_in;
-    if switch != at || buffer_id.is_none() {
+    if switch != at {
         return None;
     }
     let [dst, src] = hosts.secret().hosts(packet_in.data.first_chunk()?);
@@ -84,18 +84,29 @@ impl App for LearningSwitch {
         std::hint::black_box(touched);
     }
 
-    /// Most packets that a switch keeps are between hosts that are where they were.
+    /// Most packets are between hosts that are where they were.
     #[inline]
     fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
         let Some(pair) = &self.pair else { return 0 };
         let mut next = first;
         // Events come in runs of one switch.
-        while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
+        while let Some(PacketIn { switch, buffer_id, .. }) = batch.packet_in(next)
             && let Some(hosts) = self.switches.find(switch.dpid)
         {
             let packets = (next..batch.len()).map_while(|number| batch.packet_in(number));
-            let flows = packets.map_while(|packet_in| flow(&packet_in, switch, hosts));
-            let sent = network.flow_mods_from(switch, pair, flows);
+            let sent = if buffer_id.is_some() {
+                // The switch sends its copy through the new flow.
+                let kept = packets.take_while(|packet_in| packet_in.buffer_id.is_some());
+                let flows = kept.map_while(|packet_in| flow(&packet_in, switch, hosts));
+                network.flow_mods_from(switch, pair, flows)
+            } else {
+                let whole = packets.take_while(|packet_in| packet_in.buffer_id.is_none());
+                let flows = whole.map_while(|packet_in| {
+                    let flow = flow(&packet_in, switch, hosts)?;
+                    Some(FlowAndPacket { flow, packet: packet_in.data })
+                });
+                network.flows_and_packets_from(switch, pair, flows)
+            };
             next += sent;
             if sent == 0 {
                 break; // which is for `on_event`

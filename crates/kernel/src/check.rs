@@ -248,10 +248,20 @@ impl Rights {
         let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.packet_out, Refusal::Capability)?;
         allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
-        let lldp = ethertype(packet_out.data) == Some(LLDP);
-        allow(self.topology_probe || !lldp, Refusal::Capability)?;
+        self.packet(packet_out.data)?;
         self.actions(packet_out.actions)?;
         Ok(Allowed::PacketOut)
+    }
+
+    /// Whether a packet may go out, whole and by any port.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub(crate) fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
+        allow(self.packet_out, Refusal::Capability)?;
+        let lldp = ethertype(packet) == Some(LLDP);
+        allow(self.topology_probe || !lldp, Refusal::Capability)
     }
 
     fn group_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {

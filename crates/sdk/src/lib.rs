@@ -39,7 +39,7 @@ pub use openflow;
 pub use openflow::{
     Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };
-pub use template::Template;
+pub use template::{FlowAndPacket, Template};
 
 /// Exports an [`App`] as the application of this shared object.
 ///

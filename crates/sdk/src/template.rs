@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use openflow::{EncodeError, FlowMod, FlowModTemplate, Version};
+use openflow::{Blanks, EncodeError, FlowMod, FlowModTemplate, Version};
 
 use crate::network::SendError;
 use crate::own::Own;
@@ -48,4 +48,14 @@ impl Template {
         };
         template.as_ref().map_err(Clone::clone)
     }
+}
+
+/// A flow for a pair of hosts, and the packet that asked for it, which came whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowAndPacket<'p> {
+    /// What is filled into the template.
+    pub flow: Blanks,
+    /// The packet, from its Ethernet header on, which goes out behind the flow-mod by the flow's output; none goes if it
+    /// is empty, as where the switch has kept it in the flow's buffer.
+    pub packet: &'p [u8],
 }

@@ -65,7 +65,7 @@ impl Host for Recorder {
         match Series::read(said, series) {
             Some(series) => {
                 self.most_in_a_series = self.most_in_a_series.max(series.len());
-                self.sent.extend(series.messages().map(sent));
+                self.sent.extend(series.messages().flatten().map(sent));
             }
             None if series == 0 => self.sent.push(sent(said.to_vec())),
             None => self.log.push("Warn: what it said to be a series is refused".into()),

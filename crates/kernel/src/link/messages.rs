@@ -39,10 +39,10 @@ impl Sent {
         let Some(series) = Series::read(said, self.series) else {
             return each(said, self.series == 0);
         };
-        for number in 0..series.len() {
-            match series.message(number) {
-                Some(message) => each(&message, true),
-                None => each(&series.quote(number).unwrap_or_default(), false),
+        for said in series.messages() {
+            match said {
+                Ok(message) => each(&message, true),
+                Err(quote) => each(&quote, false),
             }
         }
     }

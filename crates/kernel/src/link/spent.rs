@@ -58,6 +58,17 @@ impl Spent {
         Account { purse, second: *second, kind, most, left: &mut left[kind], sent: &mut sent[kind] }
     }
 
+    /// Where flow-mods are counted, and where packet-outs are.
+    #[inline]
+    pub(crate) fn accounts(&mut self, quota: Quota) -> [Account<'_>; 2] {
+        let Self { purse, second, left: [flow_mods, packet_outs, _], sent: [a, b, _] } = self;
+        let second = *second;
+        [
+            Account { purse, second, kind: 0, most: quota.flow_mods, left: flow_mods, sent: a },
+            Account { purse, second, kind: 1, most: quota.packet_outs, left: packet_outs, sent: b },
+        ]
+    }
+
     /// How many it has sent: what changes switches, packet-outs, requests.
     pub(crate) fn sent(&self) -> [u64; KINDS] {
         self.sent

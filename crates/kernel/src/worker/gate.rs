@@ -1,81 +1,176 @@
-//! Which flow-mods of a series go out.
+//! What of a series goes out.
 //!
-//! As if they had come one by one, but what is the same for all that go out together is asked once, and they are
-//! appended in one loop; why one does not is found out where that stops.
+//! As if its messages had come one by one. But of flow-mods without packets what is the same for all that go out
+//! together is asked once, and they are appended in one loop; why one does not is found out where that stops.
 
-use sdk::Refusal;
+use openflow::{Blanks, FlowModTemplate, PacketOut};
 use sdk::abi::series::Series;
+use sdk::{FlowAndPacket, Refusal};
 
 use crate::connection::Connection;
 use crate::link::Account;
 
 /// What decides it.
-pub(super) struct Gate<'s, M> {
-    pub(super) account: Account<'s>,
+pub(super) struct Gate<'s, M, P> {
+    /// Why the flow-mod may not go out, whatever its blanks are.
+    pub(super) refused: Option<Refusal>,
+    pub(super) flow_mods: Account<'s>,
+    pub(super) packet_outs: Account<'s>,
     /// Whether the quota of flows allows one more.
     pub(super) has_flows: bool,
     /// Whether the app was given the packet in this buffer.
     pub(super) may_use: M,
+    /// Whether this packet may go out.
+    pub(super) packet: P,
 }
 
-impl<M: Fn(u32) -> bool> Gate<'_, M> {
-    /// Appends those that may go out, with transaction ids that count up from `first`, also where one may not. Returns
-    /// how many went out, and how many the quota of flows has kept from it.
+/// How many messages of a series went out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) flow_mods: u32,
+    pub(super) packet_outs: u32,
+    /// How many flow-mods the quota of flows has kept from it.
+    pub(super) kept: u32,
+}
+
+impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
+    /// Appends those that may go out, with transaction ids that count up from `first`, also where one may not, which
+    /// `refuse` is told.
     pub(super) fn append(
         &mut self,
         series: &Series<'_>,
         first: u32,
         out: &mut Vec<u8>,
+        refuse: impl FnMut(usize, Refusal),
+    ) -> Passed {
+        if series.has_packets() {
+            self.append_with_packets(series, first, out, refuse)
+        } else {
+            self.append_flow_mods(series, first, out, refuse)
+        }
+    }
+
+    fn append_flow_mods(
+        &mut self,
+        series: &Series<'_>,
+        first: u32,
+        out: &mut Vec<u8>,
         mut refuse: impl FnMut(usize, Refusal),
-    ) -> (u32, u32) {
-        let (count, size) = (series.len(), series.size_of_each());
-        let (mut next, mut sent, mut kept) = (0, 0, 0);
-        while next < count {
+    ) -> Passed {
+        let (count, size) = (series.len(), series.template().message().len());
+        let (mut next, mut passed) = (0_usize, Passed::default());
+        loop {
             let room = Connection::room_for(size, out.len());
-            let may = if self.has_flows { room.min(self.account.left() as usize) } else { 0 };
+            let may = self.has_flows && self.refused.is_none();
+            let may = if may { room.min(self.flow_mods.left() as usize) } else { 0 };
             let numbers = next..next.saturating_add(may).min(count);
             let xid = first.wrapping_add(to_u32(next));
             let appended = series.append(numbers, xid, &self.may_use, out);
-            self.account.spend(to_u32(appended));
-            (next, sent) = (next + appended, sent + to_u32(appended));
-            if next == count {
-                break;
+            self.flow_mods.spend(to_u32(appended));
+            (next, passed.flow_mods) = (next + appended, passed.flow_mods + to_u32(appended));
+            let Some(flow) = series.flow(next) else { return passed };
+            if let Err(why_not) = self.flow_mod(series.template(), &flow, out.len()) {
+                passed.kept += u32::from(why_not == Refusal::Flows);
+                refuse(next, why_not);
+                next += 1;
+            } // else with what may be sent beyond
+        }
+    }
+
+    fn append_with_packets(
+        &mut self,
+        series: &Series<'_>,
+        first: u32,
+        out: &mut Vec<u8>,
+        mut refuse: impl FnMut(usize, Refusal),
+    ) -> Passed {
+        let (template, version) = (series.template(), series.template().version());
+        let (mut next, mut passed) = (0_usize, Passed::default());
+        for FlowAndPacket { flow, packet } in series.flows_and_packets() {
+            match self.flow_mod(template, &flow, out.len()) {
+                Ok(()) => {
+                    template.append_all([flow], first.wrapping_add(to_u32(next)), out);
+                    self.flow_mods.spend(1);
+                    passed.flow_mods += 1;
+                }
+                Err(why_not) => {
+                    passed.kept += u32::from(why_not == Refusal::Flows);
+                    refuse(next, why_not);
+                }
             }
-            let why_not = if !series.buffer(next).is_none_or(&self.may_use) {
-                Refusal::Buffer
-            } else if !series.has_ports(next) {
-                Refusal::Shape
-            } else if Connection::room_for(size, out.len()) == 0 {
-                Refusal::Full
-            } else if !self.has_flows {
-                Refusal::Flows
-            } else if !self.account.refill() {
-                Refusal::Quota
-            } else {
-                continue; // with what may be sent beyond
-            };
-            kept += u32::from(why_not == Refusal::Flows);
-            refuse(next, why_not);
+            next += 1;
+            if packet.is_empty() {
+                continue;
+            }
+            let (ports, xid) = ((flow.in_port, flow.output), first.wrapping_add(to_u32(next)));
+            let sent = self.packet_out(packet, out.len()).and_then(|()| {
+                PacketOut::append_output(ports, packet, version, xid, out)
+                    .map_err(|_| Refusal::Shape)
+            });
+            match sent {
+                Ok(()) => {
+                    self.packet_outs.spend(1);
+                    passed.packet_outs += 1;
+                }
+                Err(why_not) => refuse(next, why_not),
+            }
             next += 1;
         }
-        (sent, kept)
+        passed
+    }
+
+    /// Whether a flow-mod may go out behind so many bytes.
+    #[inline]
+    fn flow_mod(
+        &mut self,
+        template: &FlowModTemplate,
+        flow: &Blanks,
+        waits: usize,
+    ) -> Result<(), Refusal> {
+        if let Some(why_not) = self.refused {
+            Err(why_not)
+        } else if !flow.buffer_id.is_none_or(&self.may_use) {
+            Err(Refusal::Buffer)
+        } else if !template.has_ports(flow) {
+            Err(Refusal::Shape)
+        } else if Connection::room_for(1, waits) == 0 {
+            Err(Refusal::Full)
+        } else if !self.has_flows {
+            Err(Refusal::Flows)
+        } else if !self.flow_mods.refill() {
+            Err(Refusal::Quota)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether a packet-out may.
+    #[inline]
+    fn packet_out(&mut self, packet: &[u8], waits: usize) -> Result<(), Refusal> {
+        (self.packet)(packet)?;
+        if Connection::room_for(1, waits) == 0 {
+            Err(Refusal::Full)
+        } else if !self.packet_outs.refill() {
+            Err(Refusal::Quota)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Of those in a series, which are few.
 fn to_u32(count: usize) -> u32 {
-    u32::try_from(count).expect("at most MAX_SERIES")
+    u32::try_from(count).expect("a series is short")
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use openflow::{FlowMod, FlowModTemplate, Match, Version};
+    use openflow::{FlowMod, MacAddr, Match, PortNo, Version};
     use sdk::abi::series::MAX_SERIES;
 
     use super::*;
-    use crate::check::Allowed;
     use crate::connection::FULL;
     use crate::crew::Purse;
     use crate::link::Spent;
@@ -84,82 +179,165 @@ mod tests {
     /// A buffer that the app was not given.
     const FOREIGN: u32 = 8;
 
-    /// A series of which some use a buffer, and some a port that is only in 1.3.
-    fn said(version: Version, count: u32, random: &mut impl FnMut(u32) -> u32) -> Vec<u8> {
-        let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+    /// What a packet that may not go out begins with.
+    const SECRET: u8 = 9;
+
+    type Random<'r> = &'r mut dyn FnMut(u32) -> u32;
+
+    /// Flows, of which some use a buffer, and some a port that is only in 1.3; with packets or without.
+    fn flows(count: u32, with_packets: bool, random: Random<'_>) -> Vec<(Blanks, Vec<u8>)> {
+        let mut flow = || {
+            let buffer_id = [None, Some(7), Some(FOREIGN)][random(9).saturating_sub(6) as usize];
+            let output = PortNo(if random(10) == 0 { 0x1_0000 } else { 2 });
+            let (eth_dst, eth_src) = (MacAddr([3; 6]), MacAddr([4; 6]));
+            let first = [5, SECRET][usize::from(random(9) == 0)];
+            let size = if with_packets { random(70) } else { 0 };
+            let packet = (0..size).map(|_| first).collect();
+            (Blanks { in_port: PortNo(1), eth_dst, eth_src, buffer_id, output }, packet)
+        };
+        (0..count).map(|_| flow()).collect()
+    }
+
+    /// As an app writes them.
+    fn said(
+        template: &FlowModTemplate,
+        flows: &[(Blanks, Vec<u8>)],
+        with_packets: bool,
+    ) -> Vec<u8> {
         let mut said = template.message().to_vec();
-        for _ in 0..count {
-            let buffer = [u32::MAX, 7, FOREIGN][random(9).saturating_sub(6) as usize];
-            let output = if random(10) == 0 { 0x1_0000 } else { 2 };
-            said.extend([1, output, buffer, 3, 4, 5].into_iter().flat_map(u32::to_le_bytes));
+        for (blanks, packet) in flows {
+            let numbers = [blanks.in_port.0, blanks.output.0, blanks.buffer_id.unwrap_or(u32::MAX)];
+            said.extend(numbers.into_iter().flat_map(u32::to_le_bytes));
+            said.extend(blanks.eth_dst.0.iter().chain(&blanks.eth_src.0));
+            if with_packets {
+                said.extend(to_u32(packet.len()).to_le_bytes());
+                said.extend(packet);
+            }
         }
         said
     }
 
-    /// What goes out if each is decided alone, and which do not and why; `left` is what the quota still allows.
-    fn one_by_one(
-        series: &Series<'_>,
-        first: u32,
+    /// What decides it, for a model.
+    struct Limits {
+        refused: Option<Refusal>,
         has_flows: bool,
-        left: &mut u32,
+        /// What the quota still allows.
+        flow_mods: u32,
+        packet_outs: u32,
+    }
+
+    /// What goes out if each message is decided alone, and which do not and why.
+    fn one_by_one(
+        template: &FlowModTemplate,
+        flows: &[(Blanks, Vec<u8>)],
+        first: u32,
+        limits: &mut Limits,
         out: &mut Vec<u8>,
     ) -> Vec<(usize, Refusal)> {
-        let mut refused = Vec::new();
-        for number in 0..series.len() {
-            let why = match series.message(number) {
-                _ if series.buffer(number) == Some(FOREIGN) => Refusal::Buffer,
-                None => Refusal::Shape,
-                Some(_) if out.len() > FULL => Refusal::Full,
-                Some(_) if !has_flows => Refusal::Flows,
-                Some(_) if *left == 0 => Refusal::Quota,
-                Some(mut message) => {
-                    *left -= 1;
-                    let xid = first.wrapping_add(to_u32(number));
-                    message[4..8].copy_from_slice(&xid.to_be_bytes());
-                    out.extend(message);
-                    continue;
-                }
+        let version = template.version();
+        let (mut number, mut refused) = (0, Vec::new());
+        for (flow, packet) in flows {
+            let is_sayable = version == Version::V1_3 || flow.output.0 < 0x1_0000;
+            let xid = first.wrapping_add(to_u32(number));
+            let why_not = if let Some(why) = limits.refused {
+                Some(why)
+            } else if flow.buffer_id == Some(FOREIGN) {
+                Some(Refusal::Buffer)
+            } else if !is_sayable {
+                Some(Refusal::Shape)
+            } else if out.len() > FULL {
+                Some(Refusal::Full)
+            } else if !limits.has_flows {
+                Some(Refusal::Flows)
+            } else if limits.flow_mods == 0 {
+                Some(Refusal::Quota)
+            } else {
+                limits.flow_mods -= 1;
+                let mut message = [0; 128];
+                let size = template.fill(flow, xid, &mut message).unwrap();
+                out.extend(&message[..size]);
+                None
             };
-            refused.push((number, why));
+            refused.extend(why_not.map(|why| (number, why)));
+            number += 1;
+            if packet.is_empty() {
+                continue;
+            }
+            let why_not = if packet[0] == SECRET {
+                Some(Refusal::Capability)
+            } else if out.len() > FULL {
+                Some(Refusal::Full)
+            } else if limits.packet_outs == 0 {
+                Some(Refusal::Quota)
+            } else if !is_sayable {
+                Some(Refusal::Shape)
+            } else {
+                limits.packet_outs -= 1;
+                let ports = (flow.in_port, flow.output);
+                PacketOut::append_output(ports, packet, version, xid.wrapping_add(1), out).unwrap();
+                None
+            };
+            refused.extend(why_not.map(|why| (number, why)));
+            number += 1;
         }
         refused
     }
 
     #[test]
-    fn series_goes_out_as_its_flow_mods_would_one_by_one() {
+    fn series_goes_out_as_its_messages_would_one_by_one() {
         let mut state = 1_u64;
         let mut random = |below: u32| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             u32::try_from((state >> 33) % u64::from(below)).unwrap()
         };
         let (first, mut seen) = (u32::MAX - 9, Vec::new());
-        for round in 0..600 {
+        for round in 0..1200 {
             let version = [Version::V1_0, Version::V1_3][random(2) as usize];
-            let count = 1 + random(to_u32(MAX_SERIES));
-            let said = said(version, count, &mut random);
+            let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+            let (count, with_packets) = (1 + random(to_u32(MAX_SERIES)), random(2) == 0);
+            let flows = flows(count, with_packets, &mut random);
+            let said = said(&template, &flows, with_packets);
             let series = Series::read(&said, count).unwrap();
+            assert_eq!(series.has_packets(), with_packets);
             let near = FULL - random(4000) as usize;
             let waits = [0, near, FULL + 1][random(8).saturating_sub(5) as usize];
-            let (flow_mods, has_flows) = (random(100), random(8) > 0);
-            let (mut expected, mut left) = (vec![0; waits], flow_mods);
-            let refused = one_by_one(&series, first, has_flows, &mut left, &mut expected);
+            let quota = Quota { flow_mods: random(100), packet_outs: random(100), requests: 0 };
+            let refused = (random(9) == 0).then_some(Refusal::Cookie);
+            let Quota { flow_mods, packet_outs, .. } = quota;
+            let mut limits = Limits { refused, has_flows: random(8) > 0, flow_mods, packet_outs };
+            let has_flows = limits.has_flows;
+            let mut expected = vec![0; waits];
+            let not_sent = one_by_one(&template, &flows, first, &mut limits, &mut expected);
             // With the quota in one portion, and in several.
             let mut spent = Spent::new(Arc::new(Purse::new(1 + round % 3)));
-            let quota = Quota { flow_mods, packet_outs: 0, requests: 0 };
-            let account = spent.account(Allowed::FlowMod { sweeps: false }, quota);
-            let mut gate = Gate { account, has_flows, may_use: |buffer| buffer != FOREIGN };
+            let [flow_mods, packet_outs] = spent.accounts(quota);
+            let may_use = |buffer| buffer != FOREIGN;
+            let packet = |packet: &[u8]| match packet[0] {
+                SECRET => Err(Refusal::Capability),
+                _ => Ok(()),
+            };
+            let mut gate = Gate { refused, flow_mods, packet_outs, has_flows, may_use, packet };
             let (mut out, mut told) = (vec![0; waits], Vec::new());
-            let counted =
+            let passed =
                 gate.append(&series, first, &mut out, |number, why| told.push((number, why)));
-            assert_eq!(told, refused, "round {round}");
+            assert_eq!(told, not_sent, "round {round}");
             assert!(out == expected, "round {round}");
-            let kept = refused.iter().filter(|(_, why)| *why == Refusal::Flows).count();
-            assert_eq!(counted, (flow_mods - left, to_u32(kept)), "round {round}");
-            assert_eq!(spent.sent()[0], u64::from(flow_mods - left));
-            seen.extend(refused.into_iter().map(|(_, why)| why));
+            let kept = not_sent.iter().filter(|(_, why)| *why == Refusal::Flows).count();
+            let gone = [quota.flow_mods - limits.flow_mods, quota.packet_outs - limits.packet_outs];
+            let [flow_mods, packet_outs] = gone;
+            assert_eq!(passed, Passed { flow_mods, packet_outs, kept: to_u32(kept) }, "{round}");
+            assert_eq!(spent.sent()[..2], gone.map(u64::from));
+            seen.extend(not_sent.into_iter().map(|(_, why)| why));
         }
-        for why in [Refusal::Buffer, Refusal::Shape, Refusal::Full, Refusal::Flows, Refusal::Quota]
-        {
+        for why in [
+            Refusal::Buffer,
+            Refusal::Shape,
+            Refusal::Full,
+            Refusal::Flows,
+            Refusal::Quota,
+            Refusal::Cookie,
+            Refusal::Capability,
+        ] {
             assert!(seen.contains(&why), "{why:?}");
         }
     }

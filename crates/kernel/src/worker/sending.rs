@@ -90,7 +90,7 @@ impl Worker {
             if sent.series > 0 {
                 sending.connection.out.extend_from_slice(&bytes[from..sent.start]);
                 from = sent.end;
-                sending.series(sent, &mut bytes[sent.start..sent.end], &mut refused);
+                sending.series(sent, &bytes[sent.start..sent.end], &mut refused);
                 continue;
             }
             match sending.admit(sent.start - from, message) {
@@ -207,65 +207,42 @@ impl<'r> Sending<'r> {
     }
 
     /// Checks a series, and appends of it what may go out.
-    fn series(&mut self, sent: &Sent, said: &mut [u8], refused: &mut Vec<Refused>) {
-        let read = Series::read(said, sent.series).map(|series| series.size_of_each());
-        let switch = self.connection.switch.as_ref();
-        let (flow_mod, version) = match (read, switch) {
-            (Some(flow_mod), Some(switch)) => (flow_mod, switch.version),
-            (None, _) => {
-                return refused.push(Refused { sent: *sent, number: None, why: Refusal::Shape });
-            }
-            (_, None) => {
-                return refused.push(Refused { sent: *sent, number: None, why: Refusal::NoSwitch });
-            }
-        };
-        // Which buffer it uses is said by its blanks.
-        let checked = self.link.rights.check(version, &mut said[..flow_mod], |_| true);
-        let mut refuse =
-            |number, why| refused.push(Refused { sent: *sent, number: Some(number), why });
-        match (checked, Series::read(said, sent.series)) {
-            (Ok(allowed), Some(series)) => {
-                let table = occupancy::adds(version, said).unwrap_or_default();
-                self.append(&series, allowed, table, refuse);
-                // Those that are refused are told as the app wrote them.
-                rewrite::own_words(version, &mut said[..flow_mod]);
-            }
-            (checked, _) => {
-                let why = checked.err().unwrap_or(Refusal::Shape);
-                (0..sent.series as usize).for_each(|number| refuse(number, why));
-            }
-        }
-    }
-
-    /// Appends those of a series that may go out, of which the flow-mod may.
-    fn append(
-        &mut self,
-        series: &Series<'_>,
-        allowed: Allowed,
-        table: u8,
-        refuse: impl FnMut(usize, Refusal),
-    ) {
+    fn series(&mut self, sent: &Sent, said: &[u8], refused: &mut Vec<Refused>) {
         let Self { connection, link, index, .. } = self;
-        let Connection { switch: Some(switch), session, asked, out, .. } = &mut **connection else {
-            return;
+        let Connection { switch, session, asked, out, .. } = &mut **connection;
+        let mut refuse = |number, why| refused.push(Refused { sent: *sent, number, why });
+        let Some(mut series) = Series::read(said, sent.series) else {
+            return refuse(None, Refusal::Shape);
         };
+        let Some(switch) = switch else { return refuse(None, Refusal::NoSwitch) };
+        if series.template().version() != switch.version {
+            return refuse(None, Refusal::Shape);
+        }
+        // Which buffer it uses is said by its blanks.
+        let checked = link.rights.check(switch.version, series.flow_mod(), |_| true);
+        let table = occupancy::adds(switch.version, series.template().message());
         let most = link.policy.flows;
-        let count = u32::try_from(series.len()).expect("at most MAX_SERIES");
+        let count = u32::try_from(series.len()).expect("a series is short");
         let sender = Sender { link: link.slot(), life: link.life, xid: series.first_xid() };
         let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
         // Each has a transaction id, also if it does not go out.
         let first = session.xids(count);
         asked.sent_all(first, count, sender);
+        let [flow_mods, packet_outs] = link.spent.accounts(link.policy.quota);
         let mut gate = Gate {
-            account: link.spent.account(allowed, link.policy.quota),
+            refused: checked.err(),
+            flow_mods,
+            packet_outs,
             has_flows,
             may_use: |buffer| switch.given.has(buffer, *index),
+            packet: |packet: &[u8]| link.rights.packet(packet),
         };
-        let (sent, kept) = gate.append(series, first, out, refuse);
-        self.tally.flow_mods += u64::from(sent);
-        self.adds_to(table, sent);
+        let passed = gate.append(&series, first, out, |number, why| refuse(Some(number), why));
+        self.tally.flow_mods += u64::from(passed.flow_mods);
+        self.tally.packet_outs += u64::from(passed.packet_outs);
+        self.adds_to(table.unwrap_or_default(), passed.flow_mods);
         if most != u32::MAX {
-            self.add(Behind { adds: sent + kept, ..Behind::default() });
+            self.add(Behind { adds: passed.flow_mods + passed.kept, ..Behind::default() });
         }
     }
 

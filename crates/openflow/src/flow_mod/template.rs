@@ -113,6 +113,24 @@ impl FlowModTemplate {
         }
     }
 
+    /// The same, to be changed in what a template leaves to who made it: priority, timeouts, cookie, flags.
+    #[inline]
+    pub fn message_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Message::V1_0(message) => message,
+            Message::V1_3(message) => message,
+        }
+    }
+
+    /// Whose it is.
+    #[inline]
+    pub fn version(&self) -> Version {
+        match &self.0 {
+            Message::V1_0(_) => Version::V1_0,
+            Message::V1_3(_) => Version::V1_3,
+        }
+    }
+
     /// Whether it adds flows.
     #[inline]
     pub fn adds(&self) -> bool {

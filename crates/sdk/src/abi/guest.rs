@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openflow::{Blanks, FlowModTemplate};
 
-use super::series::{BLANKS_SIZE, MAX_SERIES, Written};
+use super::series::{BLANKS_SIZE, MAX_SERIES, PACKET_SIZE, Written};
 use super::{
     ABI, AnswerTable, AppTable, BatchTable, FAILED, HostTable, Level, MAX_BATCH, RECORD_HEAD,
     Record,
@@ -20,6 +20,7 @@ use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
 use crate::services::{AskError, RequestId, Service};
+use crate::template::FlowAndPacket;
 
 /// An application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
@@ -70,30 +71,36 @@ const HEAD: usize = 24;
 /// The same, with what there may be up to where the next begins.
 const MOST_HEAD: usize = 32;
 
+/// Bytes of the flows and packets of a series with packets, at most. Longer packets go out alone.
+const WITH_PACKETS: usize = 8192;
+
 /// A series of which more may come.
 #[derive(Debug)]
 struct OpenSeries {
     /// Which template's, and to whom.
     of: (u64, Switch),
-    blank: Blank,
-    /// Bytes of the flow-mod before the blanks.
-    flow_mod: usize,
+    has_packets: bool,
+    /// Where the flow-mod begins.
+    start: *mut u8,
+    rest: Rest,
+    /// How many flow-mods there are.
+    count: usize,
 }
 
-/// Where the next blanks of a series go: there is room for more up to `end`.
+/// Where more of a series goes: there is room up to `end`.
 #[derive(Debug, Clone, Copy)]
-struct Blank {
-    next: *mut Written,
-    end: *mut Written,
+struct Rest {
+    next: *mut u8,
+    end: *mut u8,
 }
 
-impl Blank {
+impl Rest {
     /// That of no series.
     const NONE: Self = Self { next: std::ptr::null_mut(), end: std::ptr::null_mut() };
 
-    /// For how many there is room.
+    /// Bytes for which there is room.
     fn left(self) -> usize {
-        (self.end.addr() - self.next.addr()) / BLANKS_SIZE
+        self.end.addr() - self.next.addr()
     }
 }
 
@@ -192,8 +199,8 @@ impl Host {
         let (before, last_port) = (self.xid, template.last_port());
         // Apart from the series, which would be written anew with each.
         let mut open = match &self.series {
-            Some(series) if series.of == of => series.blank,
-            _ => Blank::NONE,
+            Some(series) if series.of == of && !series.has_packets => series.rest,
+            _ => Rest::NONE,
         };
         for blanks in blanks {
             if blanks.in_port > last_port || blanks.output > last_port {
@@ -201,43 +208,93 @@ impl Host {
             }
             if open.next == open.end {
                 self.go_on_at(of, open);
-                match self.begin_series(of, template) {
+                match self.begin_series(of, template, false) {
                     Some(first) => open = first,
                     None => break,
                 }
             }
             // SAFETY: there is room for whole ones from `next` to `end`, which is not reached; it is ours until
             // `end_series`, which every `reserve` and the batch's end begin with.
-            unsafe { open.next.write_unaligned((&blanks).into()) };
-            open.next = open.next.wrapping_add(1);
+            unsafe { open.next.cast::<Written>().write_unaligned((&blanks).into()) };
+            open.next = open.next.wrapping_add(BLANKS_SIZE);
         }
         self.go_on_at(of, open);
         self.xid.wrapping_sub(before) as usize
     }
 
     /// The blanks of the series that is being written, if it is this one, are written up to here.
-    fn go_on_at(&mut self, of: (u64, Switch), blank: Blank) {
-        let Some(series) = self.series.as_mut().filter(|series| series.of == of) else { return };
-        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_SERIES")]
-        let written = (series.blank.left() - blank.left()) as u32;
-        series.blank = blank;
-        self.xid = self.xid.wrapping_add(written);
+    fn go_on_at(&mut self, of: (u64, Switch), rest: Rest) {
+        let is_this = |series: &&mut OpenSeries| series.of == of && !series.has_packets;
+        let Some(series) = self.series.as_mut().filter(is_this) else { return };
+        let written = (series.rest.left() - rest.left()) / BLANKS_SIZE;
+        series.rest = rest;
+        series.count += written;
+        self.xid = self.xid.wrapping_add(few(written));
     }
 
-    /// Begins a series of a template, in which the next transaction id is put; where its first blanks go. `None` if
+    /// Sends flow-mods of a template, each with its packet, as parts of series. Returns how many flow-mods: fewer as in
+    /// [`send_series`](Self::send_series), or if the next packet is long.
+    #[inline]
+    pub(crate) fn send_with_packets<'p>(
+        &mut self,
+        of: (u64, Switch),
+        template: &FlowModTemplate,
+        flows: impl IntoIterator<Item = FlowAndPacket<'p>>,
+    ) -> usize {
+        let (mut sent, last_port) = (0, template.last_port());
+        for FlowAndPacket { flow, packet } in flows {
+            let size = BLANKS_SIZE + PACKET_SIZE + packet.len();
+            let is_short = size <= WITH_PACKETS;
+            if !is_short || flow.in_port > last_port || flow.output > last_port {
+                break;
+            }
+            let fits = |series: &OpenSeries| {
+                let is_this = series.of == of && series.has_packets;
+                is_this && series.count < MAX_SERIES && series.rest.left() >= size
+            };
+            let fits = self.series.as_ref().is_some_and(fits);
+            if !fits && self.begin_series(of, template, true).is_none() {
+                break;
+            }
+            let Some(series) = &mut self.series else { break };
+            series.count += 1;
+            let next = series.rest.next;
+            series.rest.next = next.wrapping_add(size);
+            self.xid = self.xid.wrapping_add(1 + u32::from(!packet.is_empty()));
+            sent += 1;
+            // SAFETY: there is room for `size` bytes at `next`, which is ours as in `send_series`: that many are left.
+            unsafe { next.cast::<Written>().write_unaligned((&flow).into()) };
+            let next = next.wrapping_add(BLANKS_SIZE);
+            // SAFETY: as above.
+            unsafe { next.cast::<u32>().write_unaligned(few(packet.len()).to_le()) };
+            let next = next.wrapping_add(PACKET_SIZE);
+            // SAFETY: as above; nobody else has a reference into the room.
+            unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), next, packet.len()) };
+        }
+        sent
+    }
+
+    /// Begins a series of a template, in which the next transaction id is put; where the first blanks go. `None` if
     /// there is no room for a long one now.
     #[inline(never)]
-    fn begin_series(&mut self, of: (u64, Switch), template: &FlowModTemplate) -> Option<Blank> {
+    fn begin_series(
+        &mut self,
+        of: (u64, Switch),
+        template: &FlowModTemplate,
+        has_packets: bool,
+    ) -> Option<Rest> {
+        let size = if has_packets { WITH_PACKETS } else { MAX_SERIES * BLANKS_SIZE };
         let xid = self.xid.wrapping_add(1);
         let flow_mod = template.message();
-        let room = self.reserve(flow_mod.len() + MAX_SERIES * BLANKS_SIZE)?;
-        let (to, blanks) = room.split_at_mut(flow_mod.len());
+        let room = self.reserve(flow_mod.len() + size)?;
+        let to = &mut room[..flow_mod.len()];
         to.copy_from_slice(flow_mod);
         to[4..8].copy_from_slice(&xid.to_be_bytes());
-        let next: *mut Written = blanks.as_mut_ptr().cast();
-        let blank = Blank { next, end: next.wrapping_add(MAX_SERIES) };
-        self.series = Some(OpenSeries { of, blank, flow_mod: flow_mod.len() });
-        Some(blank)
+        let start = room.as_mut_ptr();
+        let next = start.wrapping_add(flow_mod.len());
+        let rest = Rest { next, end: next.wrapping_add(size) };
+        self.series = Some(OpenSeries { of, has_packets, start, rest, count: 0 });
+        Some(rest)
     }
 
     /// Sends the series that is being written, if one is.
@@ -250,13 +307,11 @@ impl Host {
 
     #[inline(never)]
     fn commit_series(&mut self, series: &OpenSeries) {
-        let OpenSeries { of: (_, to), blank, flow_mod } = *series;
-        let count = MAX_SERIES - blank.left();
+        let OpenSeries { of: (_, to), start, rest, count, .. } = *series;
         if count == 0 {
             return;
         }
-        let short = |size: usize| u32::try_from(size).expect("a series is short");
-        let (size, count) = (short(flow_mod + count * BLANKS_SIZE), short(count));
+        let (size, count) = (few(rest.next.addr() - start.addr()), few(count));
         // SAFETY: as in `reserve`.
         let sent =
             unsafe { (self.table().commit_series)(self.table, to.dpid.0, to.epoch, size, count) };
@@ -267,7 +322,7 @@ impl Host {
     pub(crate) fn room(&self) -> usize {
         // SAFETY: as in `reserve`.
         let room = unsafe { (self.table().room)(self.table) as usize };
-        let taken = |series: &OpenSeries| HEAD + series.flow_mod + MAX_SERIES * BLANKS_SIZE;
+        let taken = |series: &OpenSeries| HEAD + series.rest.end.addr() - series.start.addr();
         room.saturating_sub(self.series.as_ref().map_or(0, taken))
     }
 
@@ -357,6 +412,12 @@ impl<'a> Records<'a> {
         // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
         Some((record, unsafe { std::slice::from_raw_parts(body, size) }))
     }
+}
+
+/// What is at most a series' size.
+#[expect(clippy::cast_possible_truncation, reason = "a series is short")]
+fn few(size: usize) -> u32 {
+    size as u32
 }
 
 /// Tells the operator why the application ends.

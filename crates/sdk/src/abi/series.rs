@@ -1,4 +1,5 @@
-//! Many flow-mods that differ in a pair of hosts and their ports alone, said as one and what differs.
+//! Many flow-mods that differ in a pair of hosts and their ports alone, said as one and what differs; and the packets
+//! that asked for them, where they came whole.
 //!
 //! ```text
 //! 0            80 (OpenFlow 1.0) or 104 (1.3)
@@ -9,21 +10,35 @@
 //! blanks:      +---------+--------+-----------+---------+---------+
 //!              | in_port | output | buffer_id | eth_dst | eth_src |
 //!              +---------+--------+-----------+---------+---------+
+//!
+//! with packets:
+//! +------------+-----------+------+--------+-----------+------+--------+----
+//! | flow-mod   | blanks    | size | packet | blanks    | size | packet | ...     size: 4 bytes
+//! +------------+-----------+------+--------+-----------+------+--------+----
 //! ```
 //!
-//! Numbers are in the machine's byte order, which is little endian; the flow-mod is raw OpenFlow. What stands in the
-//! flow-mod's own blanks means nothing. Its transaction id is that of the first; those
-//! of the others count up.
+//! Which of the two it is, its size says. Numbers are in the machine's byte order, which is little endian; the
+//! flow-mod is raw OpenFlow. What stands in the flow-mod's own blanks means nothing. Behind a flow-mod goes its packet,
+//! if that is not empty, in a packet-out by the same ports. The flow-mod's transaction id is that of the first message;
+//! those of the others count up.
 
 use std::ops::Range;
 
-use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PortNo};
+use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PacketOut, PortNo};
+
+use crate::FlowAndPacket;
 
 /// Bytes of the blanks of one flow-mod.
 pub const BLANKS_SIZE: usize = 24;
 
 /// Most flow-mods in a series.
 pub const MAX_SERIES: usize = 64;
+
+/// Bytes of a packet, at most: a packet-out must hold it in every version.
+const MAX_PACKET: usize = 0xffff - 40;
+
+/// Bytes of the size of a packet.
+pub(super) const PACKET_SIZE: usize = 4;
 
 /// The number of no buffer.
 const NO_BUFFER: u32 = u32::MAX;
@@ -74,61 +89,97 @@ fn read(bytes: &[u8; BLANKS_SIZE]) -> Blanks {
 pub struct Series<'a> {
     template: FlowModTemplate,
     first: u32,
-    blanks: &'a [[u8; BLANKS_SIZE]],
+    said: Said<'a>,
+}
+
+/// What is behind the flow-mod.
+#[derive(Debug, Clone, Copy)]
+enum Said<'a> {
+    /// Blanks alone.
+    Blanks(&'a [[u8; BLANKS_SIZE]]),
+    /// Blanks and packets, all of them whole; so many messages.
+    WithPackets(&'a [u8], usize),
+}
+
+/// One message of a series.
+#[derive(Debug, Clone, Copy)]
+enum Part<'a> {
+    FlowMod(Blanks),
+    PacketOut((PortNo, PortNo), &'a [u8]),
 }
 
 impl<'a> Series<'a> {
-    /// Where the blanks of `count` flow-mods begin in so many bytes; `None` if there are not as many.
-    pub fn blanks_at(size: usize, count: u32) -> Option<usize> {
-        size.checked_sub(usize::try_from(count).ok()?.checked_mul(BLANKS_SIZE)?)
-    }
-
     /// Reads the series of `count` flow-mods that `said` is; `None` if it is none.
     pub fn read(said: &'a [u8], count: u32) -> Option<Self> {
-        if count == 0 || count as usize > MAX_SERIES {
+        let count = count as usize;
+        if count == 0 || count > MAX_SERIES {
             return None;
         }
-        let (flow_mod, blanks) = said.split_at_checked(Self::blanks_at(said.len(), count)?)?;
+        let Header { length, xid: first, .. } = Header::decode(said).ok()?;
+        let (flow_mod, rest) = said.split_at_checked(length.into())?;
         let template = FlowModTemplate::of_message(flow_mod)?;
-        let first = Header::decode(flow_mod).ok()?.xid;
-        Some(Self { template, first, blanks: blanks.as_chunks().0 })
+        let said = if rest.len() == count * BLANKS_SIZE {
+            Said::Blanks(rest.as_chunks().0)
+        } else {
+            Said::WithPackets(rest, messages(rest, count)?)
+        };
+        Some(Self { template, first, said })
     }
 
-    /// How many flow-mods it is.
+    /// How many messages it is.
     #[inline]
     pub fn len(&self) -> usize {
-        self.blanks.len()
+        match self.said {
+            Said::Blanks(blanks) => blanks.len(),
+            Said::WithPackets(_, messages) => messages,
+        }
     }
 
     /// Whether it is none.
     pub fn is_empty(&self) -> bool {
-        self.blanks.is_empty()
+        self.len() == 0
     }
 
-    /// Bytes of each.
+    /// Its flow-mod.
     #[inline]
-    pub fn size_of_each(&self) -> usize {
-        self.template.message().len()
+    pub fn template(&self) -> &FlowModTemplate {
+        &self.template
     }
 
-    /// The transaction id that the application gave to the first; those of the others count up.
+    /// Its flow-mod, to be changed as [`FlowModTemplate::message_mut`] says.
+    #[inline]
+    pub fn flow_mod(&mut self) -> &mut [u8] {
+        self.template.message_mut()
+    }
+
+    /// The transaction id that the application gave to the first message; those of the others count up.
     #[inline]
     pub fn first_xid(&self) -> u32 {
         self.first
     }
 
-    /// The buffer that one of them uses.
-    pub fn buffer(&self, number: usize) -> Option<u32> {
-        read(self.blanks.get(number)?).buffer_id
+    /// Whether packets go with its flow-mods.
+    #[inline]
+    pub fn has_packets(&self) -> bool {
+        matches!(self.said, Said::WithPackets(..))
     }
 
-    /// Whether its version has the ports of one.
-    pub fn has_ports(&self, number: usize) -> bool {
-        self.blanks.get(number).is_some_and(|blanks| self.template.has_ports(&read(blanks)))
+    /// Its blanks, if it has no packets.
+    #[inline]
+    fn blanks(&self) -> &'a [[u8; BLANKS_SIZE]] {
+        match self.said {
+            Said::Blanks(blanks) => blanks,
+            Said::WithPackets(..) => &[],
+        }
     }
 
-    /// Appends those with these numbers to `out`, with transaction ids that count up from `xid`, up to the first
-    /// whose buffer may not be used, or which cannot be said in its version. Returns how many.
+    /// What one of its flows is, if it has no packets.
+    pub fn flow(&self, number: usize) -> Option<Blanks> {
+        self.blanks().get(number).map(read)
+    }
+
+    /// Appends those with these numbers to `out`, if it has no packets, with transaction ids that count up from `xid`,
+    /// up to the first whose buffer may not be used, or which cannot be said in its version. Returns how many.
     #[inline]
     pub fn append(
         &self,
@@ -138,40 +189,97 @@ impl<'a> Series<'a> {
         out: &mut Vec<u8>,
     ) -> usize {
         let may = |blanks: &Blanks| blanks.buffer_id.is_none_or(&may_use);
-        let each = self.blanks.get(numbers).unwrap_or_default().iter().map(read);
+        let each = self.blanks().get(numbers).unwrap_or_default().iter().map(read);
         self.template.append_all(each.take_while(may), xid, out)
     }
 
-    /// One of them as if it had been sent alone; `None` if its version has not such a port, or there are not as
-    /// many.
-    pub fn message(&self, number: usize) -> Option<Vec<u8>> {
-        let (blanks, xid) = self.one(number)?;
-        self.encode(&blanks, xid)
+    /// Its flows, each with its packet, which may be empty.
+    #[inline]
+    pub fn flows_and_packets(&self) -> impl Iterator<Item = FlowAndPacket<'a>> + use<'a> {
+        let (blanks, mut rest) = match self.said {
+            Said::Blanks(blanks) => (blanks, &[][..]),
+            Said::WithPackets(rest, _) => (&[][..], rest),
+        };
+        let with_packets = std::iter::from_fn(move || {
+            let (blanks, packet, others) = split_first(rest)?;
+            rest = others;
+            Some(FlowAndPacket { flow: read(blanks), packet })
+        });
+        let alone = |blanks| FlowAndPacket { flow: read(blanks), packet: &[] };
+        blanks.iter().map(alone).chain(with_packets)
     }
 
-    /// The same for those who are told of it: where it has a port that its version has not stands port 0.
+    /// Each of its messages as if it had been sent alone. One with a port that its version has not is an error, with
+    /// port 0 in that place for those who are told of it.
+    pub fn messages(&self) -> impl Iterator<Item = Result<Vec<u8>, Vec<u8>>> {
+        self.parts().map(|(part, xid)| self.encode(part, xid))
+    }
+
+    /// One of them, for those who are told of it.
     pub fn quote(&self, number: usize) -> Option<Vec<u8>> {
-        self.message(number).or_else(|| {
-            let (blanks, xid) = self.one(number)?;
-            let none = Blanks { in_port: PortNo(0), output: PortNo(0), ..blanks };
-            self.encode(&none, xid)
-        })
+        let (part, xid) = self.parts().nth(number)?;
+        Some(self.encode(part, xid).unwrap_or_else(|quote| quote))
     }
 
-    fn encode(&self, blanks: &Blanks, xid: u32) -> Option<Vec<u8>> {
-        let mut message = Vec::with_capacity(self.size_of_each());
-        (self.template.append_all([*blanks], xid, &mut message) == 1).then_some(message)
+    /// Its messages and their transaction ids.
+    fn parts(&self) -> impl Iterator<Item = (Part<'a>, u32)> + use<'a> {
+        let each = self.flows_and_packets().flat_map(|FlowAndPacket { flow, packet }| {
+            let packet_out = Part::PacketOut((flow.in_port, flow.output), packet);
+            [Some(Part::FlowMod(flow)), (!packet.is_empty()).then_some(packet_out)]
+        });
+        let xids = std::iter::successors(Some(self.first), |xid| Some(xid.wrapping_add(1)));
+        each.flatten().zip(xids)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "there are few")]
-    fn one(&self, number: usize) -> Option<(Blanks, u32)> {
-        Some((read(self.blanks.get(number)?), self.first.wrapping_add(number as u32)))
+    fn encode(&self, part: Part<'_>, xid: u32) -> Result<Vec<u8>, Vec<u8>> {
+        let (mut out, version) = (Vec::new(), self.template.version());
+        let mut append = |part| match part {
+            Part::FlowMod(blanks) => self.template.append_all([blanks], xid, &mut out) == 1,
+            Part::PacketOut(ports, packet) => {
+                PacketOut::append_output(ports, packet, version, xid, &mut out).is_ok()
+            }
+        };
+        if append(part) {
+            return Ok(out);
+        }
+        append(part.without_ports());
+        Err(out)
     }
+}
 
-    /// All of them, each as if it had been sent alone, but those that [`message`](Self::message) says cannot be.
-    pub fn messages(&self) -> impl Iterator<Item = Vec<u8>> {
-        (0..self.len()).filter_map(|number| self.message(number))
+impl Part<'_> {
+    fn without_ports(self) -> Self {
+        let none = PortNo(0);
+        match self {
+            Self::FlowMod(blanks) => {
+                Self::FlowMod(Blanks { in_port: none, output: none, ..blanks })
+            }
+            Self::PacketOut(_, packet) => Self::PacketOut((none, none), packet),
+        }
     }
+}
+
+/// Blanks, their packet, and what is behind it; `None` if there are none whole.
+#[inline]
+fn split_first(said: &[u8]) -> Option<(&[u8; BLANKS_SIZE], &[u8], &[u8])> {
+    let (blanks, rest) = said.split_first_chunk()?;
+    let (size, rest) = rest.split_first_chunk::<PACKET_SIZE>()?;
+    let (packet, rest) = rest.split_at_checked(u32::from_le_bytes(*size) as usize)?;
+    Some((blanks, packet, rest))
+}
+
+/// How many messages `count` flows with their packets are, if that is what is said.
+fn messages(said: &[u8], count: usize) -> Option<usize> {
+    let (mut rest, mut messages) = (said, 0);
+    for _ in 0..count {
+        let (_, packet, others) = split_first(rest)?;
+        if packet.len() > MAX_PACKET {
+            return None;
+        }
+        messages += 1 + usize::from(!packet.is_empty());
+        rest = others;
+    }
+    rest.is_empty().then_some(messages)
 }
 
 #[cfg(test)]
@@ -208,10 +316,10 @@ mod tests {
                 said.extend_from_slice(&bytes);
             }
             let series = Series::read(&said, 3).unwrap();
-            let mut expected = vec![0; series.size_of_each()];
+            let mut expected = vec![0; template.message().len()];
             for (message, (number, xid)) in series.messages().zip((1..).zip([u32::MAX, 0, 1])) {
                 template.fill(&blanks(number), xid, &mut expected).unwrap();
-                assert_eq!(message, expected);
+                assert_eq!(message.as_ref(), Ok(&expected));
             }
             assert_eq!(series.messages().count(), 3);
             for (size, count) in [(said.len(), 2), (said.len(), 4), (said.len() - 1, 3), (3, 1)] {
@@ -228,10 +336,11 @@ mod tests {
         said.extend(written(&Blanks { output: PortNo(0x1_0000), ..blanks(1) }));
         said.extend(written(&blanks(3)));
         let series = Series::read(&said, 2).unwrap();
-        assert_eq!((series.message(0), series.messages().count()), (None, 1));
+        let messages: Vec<_> = series.messages().collect();
         let quote = FlowMod::decode(&series.quote(0).unwrap()).unwrap().match_.to_string();
         assert_eq!(quote, "in_port=0,eth_dst=02:00:00:01:02:01,eth_src=04:05:06:07:08:01");
-        assert_eq!((series.quote(1), series.quote(2)), (series.message(1), None));
+        assert_eq!(messages[0], Err(series.quote(0).unwrap()));
+        assert_eq!((messages[1].as_ref().ok(), series.quote(2)), (series.quote(1).as_ref(), None));
     }
 
     #[test]
@@ -246,7 +355,7 @@ mod tests {
                 said[place / 8] ^= 1 << (place % 8);
                 let Some(series) = Series::read(&said, 3) else { continue };
                 read += 1;
-                for message in series.messages() {
+                for message in series.messages().flatten() {
                     let Ok(flow_mod) = FlowMod::decode(&message) else { continue };
                     assert_eq!(flow_mod.command, openflow::FlowModCommand::Add);
                     assert_eq!(flow_mod.match_.fields().count(), 3);
