@@ -39,18 +39,21 @@ struct LearningSwitch {
     ahead: Vec<(Dpid, [Host; 2])>,
 }
 
-/// The flow for a packet between hosts that are where they were.
+/// The flow for a packet between hosts that are where they were, and the packet if the switch does not keep it: else
+/// it sends its copy through the flow.
 #[inline]
-fn flow(packet_in: &PacketIn<'_>, at: Switch, hosts: &Hosts) -> Option<Blanks> {
-    let PacketIn { switch, in_port, buffer_id, .. } = *packet_in;
+fn flow<'p>(packet_in: &PacketIn<'p>, at: Switch, hosts: &Hosts) -> Option<FlowAndPacket<'p>> {
+    let PacketIn { switch, in_port, buffer_id, data, .. } = *packet_in;
     if switch != at {
         return None;
     }
-    let [dst, src] = hosts.secret().hosts(packet_in.data.first_chunk()?);
+    let [dst, src] = hosts.secret().hosts(data.first_chunk()?);
     let (eth_dst, eth_src) = (dst.address(), src.address());
     let output = hosts.port_of(dst)?;
     let is_known = output != in_port && hosts.is_known(src, in_port);
-    is_known.then_some(Blanks { in_port, eth_dst, eth_src, buffer_id, output })
+    let flow = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
+    let packet = if buffer_id.is_some() { &[] } else { data };
+    is_known.then_some(FlowAndPacket { flow, packet })
 }
 
 impl App for LearningSwitch {
@@ -90,23 +93,12 @@ impl App for LearningSwitch {
         let Some(pair) = &self.pair else { return 0 };
         let mut next = first;
         // Events come in runs of one switch.
-        while let Some(PacketIn { switch, buffer_id, .. }) = batch.packet_in(next)
+        while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
             && let Some(hosts) = self.switches.find(switch.dpid)
         {
             let packets = (next..batch.len()).map_while(|number| batch.packet_in(number));
-            let sent = if buffer_id.is_some() {
-                // The switch sends its copy through the new flow.
-                let kept = packets.take_while(|packet_in| packet_in.buffer_id.is_some());
-                let flows = kept.map_while(|packet_in| flow(&packet_in, switch, hosts));
-                network.flow_mods_from(switch, pair, flows)
-            } else {
-                let whole = packets.take_while(|packet_in| packet_in.buffer_id.is_none());
-                let flows = whole.map_while(|packet_in| {
-                    let flow = flow(&packet_in, switch, hosts)?;
-                    Some(FlowAndPacket { flow, packet: packet_in.data })
-                });
-                network.flows_and_packets_from(switch, pair, flows)
-            };
+            let flows = packets.map_while(|packet_in| flow(&packet_in, switch, hosts));
+            let sent = network.flows_and_packets_from(switch, pair, flows);
             next += sent;
             if sent == 0 {
                 break; // which is for `on_event`

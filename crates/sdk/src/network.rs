@@ -166,20 +166,13 @@ impl<'h> Network<'h> {
         template: &Template,
         blanks: impl IntoIterator<Item = Blanks>,
     ) -> usize {
-        let id = template.id();
-        let Ok(template) = template.of(to.version) else { return 0 };
-        if !template.adds() {
-            return 0;
-        }
-        self.host.send_series((id, to), template, blanks)
+        let alone = |flow| FlowAndPacket { flow, packet: &[] };
+        self.flows_and_packets_from(to, template, blanks.into_iter().map(alone))
     }
 
-    /// Sends flow-mods of this template, each with a packet-out of the packet that asked for it, as
-    /// [`flow_mod_from`](Self::flow_mod_from) and [`packet_out`](Self::packet_out) would: to packet-ins that came
-    /// whole. It takes a fraction of the time. Transaction ids count up to [`last_xid`](Self::last_xid).
-    ///
-    /// Returns how many of `flows` were sent, with their packets. The first that was not is taken from it all the
-    /// same: those two send it, or say why it cannot be sent. A template that does not add flows sends none here.
+    /// The same with packets: behind each flow-mod goes a packet-out of the packet that asked for it, if that is not
+    /// empty, by the same port. Each of both has a transaction id. Returns how many of `flows` were sent, with their
+    /// packets.
     #[inline]
     pub fn flows_and_packets_from<'p>(
         &mut self,
@@ -192,7 +185,7 @@ impl<'h> Network<'h> {
         if !template.adds() {
             return 0;
         }
-        self.host.send_with_packets((id, to), template, flows)
+        self.host.send_series((id, to), template, flows)
     }
 
     /// Sends a packet-out. Groups that it names are counted as in a flow-mod.

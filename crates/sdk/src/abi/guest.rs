@@ -187,39 +187,48 @@ impl Host {
         unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
     }
 
-    /// Sends flow-mods of a template, one for each of these blanks, as parts of series. Returns how many: fewer if
-    /// there is no room for a long series now, or the next cannot be said in one.
+    /// Sends flow-mods of a template, one for each of these, with its packet, as parts of series. Returns how many: fewer
+    /// if there is no room for a long series now, or the next cannot be said in one.
     #[inline]
-    pub(crate) fn send_series(
+    pub(crate) fn send_series<'p>(
         &mut self,
         of: (u64, Switch),
         template: &FlowModTemplate,
-        blanks: impl IntoIterator<Item = Blanks>,
+        flows: impl IntoIterator<Item = FlowAndPacket<'p>>,
     ) -> usize {
-        let (before, last_port) = (self.xid, template.last_port());
+        let (mut sent, last_port) = (0, template.last_port());
         // Apart from the series, which would be written anew with each.
         let mut open = match &self.series {
             Some(series) if series.of == of && !series.has_packets => series.rest,
             _ => Rest::NONE,
         };
-        for blanks in blanks {
-            if blanks.in_port > last_port || blanks.output > last_port {
+        for FlowAndPacket { flow, packet } in flows {
+            if flow.in_port > last_port || flow.output > last_port {
                 break;
             }
-            if open.next == open.end {
-                self.go_on_at(of, open);
-                match self.begin_series(of, template, false) {
-                    Some(first) => open = first,
-                    None => break,
+            if packet.is_empty() {
+                if open.next == open.end {
+                    self.go_on_at(of, open);
+                    match self.begin_series(of, template, false) {
+                        Some(first) => open = first,
+                        None => break,
+                    }
                 }
+                // SAFETY: there is room for whole ones from `next` to `end`, which is not reached; it is ours until
+                // `end_series`, which every `reserve` and the batch's end begin with.
+                unsafe { open.next.cast::<Written>().write_unaligned((&flow).into()) };
+                open.next = open.next.wrapping_add(BLANKS_SIZE);
+            } else {
+                self.go_on_at(of, open);
+                if !self.send_with_packet(of, template, &flow, packet) {
+                    break;
+                }
+                open = Rest::NONE; // that was another
             }
-            // SAFETY: there is room for whole ones from `next` to `end`, which is not reached; it is ours until
-            // `end_series`, which every `reserve` and the batch's end begin with.
-            unsafe { open.next.cast::<Written>().write_unaligned((&blanks).into()) };
-            open.next = open.next.wrapping_add(BLANKS_SIZE);
+            sent += 1;
         }
         self.go_on_at(of, open);
-        self.xid.wrapping_sub(before) as usize
+        sent
     }
 
     /// The blanks of the series that is being written, if it is this one, are written up to here.
@@ -232,46 +241,39 @@ impl Host {
         self.xid = self.xid.wrapping_add(few(written));
     }
 
-    /// Sends flow-mods of a template, each with its packet, as parts of series. Returns how many flow-mods: fewer as in
-    /// [`send_series`](Self::send_series), or if the next packet is long.
-    #[inline]
-    pub(crate) fn send_with_packets<'p>(
+    /// Sends a flow-mod with its packet as a part of a series; `false` as in [`send_series`](Self::send_series), or if the
+    /// packet is long.
+    #[inline(never)]
+    fn send_with_packet(
         &mut self,
         of: (u64, Switch),
         template: &FlowModTemplate,
-        flows: impl IntoIterator<Item = FlowAndPacket<'p>>,
-    ) -> usize {
-        let (mut sent, last_port) = (0, template.last_port());
-        for FlowAndPacket { flow, packet } in flows {
-            let size = BLANKS_SIZE + PACKET_SIZE + packet.len();
-            let is_short = size <= WITH_PACKETS;
-            if !is_short || flow.in_port > last_port || flow.output > last_port {
-                break;
-            }
-            let fits = |series: &OpenSeries| {
-                let is_this = series.of == of && series.has_packets;
-                is_this && series.count < MAX_SERIES && series.rest.left() >= size
-            };
-            let fits = self.series.as_ref().is_some_and(fits);
-            if !fits && self.begin_series(of, template, true).is_none() {
-                break;
-            }
-            let Some(series) = &mut self.series else { break };
-            series.count += 1;
-            let next = series.rest.next;
-            series.rest.next = next.wrapping_add(size);
-            self.xid = self.xid.wrapping_add(1 + u32::from(!packet.is_empty()));
-            sent += 1;
-            // SAFETY: there is room for `size` bytes at `next`, which is ours as in `send_series`: that many are left.
-            unsafe { next.cast::<Written>().write_unaligned((&flow).into()) };
-            let next = next.wrapping_add(BLANKS_SIZE);
-            // SAFETY: as above.
-            unsafe { next.cast::<u32>().write_unaligned(few(packet.len()).to_le()) };
-            let next = next.wrapping_add(PACKET_SIZE);
-            // SAFETY: as above; nobody else has a reference into the room.
-            unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), next, packet.len()) };
+        flow: &Blanks,
+        packet: &[u8],
+    ) -> bool {
+        let size = BLANKS_SIZE + PACKET_SIZE + packet.len();
+        let fits = |series: &OpenSeries| {
+            let is_this = series.of == of && series.has_packets;
+            is_this && series.count < MAX_SERIES && series.rest.left() >= size
+        };
+        let fits = self.series.as_ref().is_some_and(fits);
+        if size > WITH_PACKETS || !fits && self.begin_series(of, template, true).is_none() {
+            return false;
         }
-        sent
+        let Some(series) = &mut self.series else { return false };
+        let next = series.rest.next;
+        series.rest.next = next.wrapping_add(size);
+        series.count += 1;
+        self.xid = self.xid.wrapping_add(2);
+        // SAFETY: there is room for `size` bytes at `next`, as was looked at; it is ours as in `send_series`.
+        unsafe { next.cast::<Written>().write_unaligned(flow.into()) };
+        let next = next.wrapping_add(BLANKS_SIZE);
+        // SAFETY: as above.
+        unsafe { next.cast::<u32>().write_unaligned(few(packet.len()).to_le()) };
+        let next = next.wrapping_add(PACKET_SIZE);
+        // SAFETY: as above; nobody has a reference into the room.
+        unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), next, packet.len()) };
+        true
     }
 
     /// Begins a series of a template, in which the next transaction id is put; where the first blanks go. `None` if
