@@ -96,7 +96,7 @@ impl App for LearningSwitch {
         while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
             && let Some(hosts) = self.switches.find(switch.dpid)
         {
-            let packets = (next..batch.len()).map_while(|number| batch.packet_in(number));
+            let packets = batch.packet_ins_from(next);
             let flows = packets.map_while(|packet_in| flow(&packet_in, switch, hosts));
             let sent = network.flows_and_packets_from(switch, pair, flows);
             next += sent;
@@ -335,17 +335,23 @@ mod tests {
     fn events_of_one_batch_are_answered_as_one_by_one() {
         const CAROL: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
         let [one, two] = [1, 2].map(|dpid| Bench::switch(dpid, Version::V1_3));
-        let kept = |at, port, from: [u8; 6], to: [u8; 6]| {
+        let whole = |at, port, from: [u8; 6], to: [u8; 6]| {
             let frame = [&to[..], &from, &[0x08, 0x00]].concat();
-            AlignedRecord::packet_in(at, PortNo(port), &frame).with_buffer(7)
+            AlignedRecord::packet_in(at, PortNo(port), &frame)
         };
+        let kept = |at, port, from, to| whole(at, port, from, to).with_buffer(7);
         let events = || {
             vec![
                 kept(one, 1, ALICE, BOB),
                 kept(one, 2, BOB, ALICE),
                 kept(one, 1, ALICE, BOB),
+                whole(one, 1, ALICE, BOB),
+                whole(one, 2, BOB, ALICE),
                 kept(two, 5, ALICE, BOB),
                 kept(one, 2, BOB, ALICE),
+                whole(one, 2, BOB, ALICE),
+                whole(one, 3, CAROL, ALICE), // which is new
+                whole(one, 3, CAROL, CAROL), // and has heard it already
                 kept(two, 6, BOB, ALICE),
                 kept(one, 3, BOB, ALICE), // it has moved
                 kept(one, 1, ALICE, BOB),

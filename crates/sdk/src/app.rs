@@ -146,6 +146,12 @@ impl<'a> Batch<'a> {
         PacketIn::of(record, body)
     }
 
+    /// Events from number `first` on, as far as they are packet-ins.
+    #[inline]
+    pub fn packet_ins_from(&self, first: usize) -> impl Iterator<Item = PacketIn<'a>> {
+        self.records.from(first).map_while(|(record, body)| PacketIn::of(record, body))
+    }
+
     /// The packet-ins among the events.
     #[inline]
     pub fn packet_ins(&self) -> impl Iterator<Item = PacketIn<'a>> {

@@ -12,8 +12,8 @@ use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
 use rosemary_sdk::abi::{MAX_CONFIG, RecordKind};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use rosemary_sdk::{
-    Action, App, Batch, Blanks, Event, FlowMod, MacAddr, Match, Network, SendError, Switch,
-    Template, Xid,
+    Action, App, Batch, Blanks, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network, PacketOut,
+    SendError, Switch, Template, Xid,
 };
 
 fn packets<const N: usize>() -> [AlignedRecord; N] {
@@ -206,6 +206,90 @@ fn many_flow_mods_go_out_as_far_as_they_can_be_said_and_there_is_room() {
             assert_eq!(flow_mod.buffer_id.is_some(), number % 7 != 0);
         }
     }
+}
+
+/// Says flows with their packets, which are whole, kept by the switch, long, or cannot be said; together as far as that
+/// goes, or one by one.
+struct Whole<const TOGETHER: bool>;
+
+impl<const TOGETHER: bool> Whole<TOGETHER> {
+    const PACKETS: u32 = 300;
+
+    fn flow(number: u32, frame: &[u8]) -> FlowAndPacket<'_> {
+        let is_kept = number % 100 > 90;
+        let mut flow = pair_at(number, is_kept.then_some(number));
+        if number == 200 {
+            flow.output = PortNo(0x1_0000);
+        }
+        let size = match number {
+            70 => 8165, // one more than a series takes
+            71 => 8164,
+            72..75 => 1500,
+            _ => 60,
+        };
+        FlowAndPacket { flow, packet: if is_kept { &[] } else { &frame[..size] } }
+    }
+
+    fn one(
+        to: Switch,
+        template: &Template,
+        of: FlowAndPacket<'_>,
+        network: &mut Network<'_>,
+    ) -> Result<(), SendError> {
+        network.flow_mod_from(to, template, &of.flow)?;
+        let out = [Action::output(of.flow.output)];
+        let packet_out = PacketOut::new(of.flow.in_port, &out, of.packet);
+        if of.packet.is_empty() { Ok(()) } else { network.packet_out(to, &packet_out) }
+    }
+}
+
+impl<const TOGETHER: bool> App for Whole<TOGETHER> {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, _: Event<'_>, _: &mut Network<'_>) {}
+
+    fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
+        let (template, other) = (adds(network), adds(network));
+        let frame: Vec<u8> = (0..9000_u32).map(|number| number.to_be_bytes()[3]).collect();
+        for version in [Version::V1_0, Version::V1_3] {
+            let (to, mut next) = (Bench::switch(7, version), 1);
+            while next < Self::PACKETS {
+                if TOGETHER {
+                    let before = network.last_xid();
+                    let flows = (next..Self::PACKETS).map(|number| Self::flow(number, &frame));
+                    let sent = network.flows_and_packets_from(to, &template, flows);
+                    let messages: usize = (next..)
+                        .take(sent)
+                        .map(|number| {
+                            1 + usize::from(!Self::flow(number, &frame).packet.is_empty())
+                        })
+                        .sum();
+                    assert_eq!(network.last_xid().0.wrapping_sub(before.0) as usize, messages);
+                    next += u32::try_from(sent).expect("at most 300");
+                }
+                if next < Self::PACKETS {
+                    let by = if next.is_multiple_of(2) { &template } else { &other };
+                    let one = Self::one(to, by, Self::flow(next, &frame), network);
+                    assert_eq!(one.is_err(), next == 200 && version == Version::V1_0, "{next}");
+                    next += 1;
+                }
+            }
+        }
+        batch.len()
+    }
+}
+
+#[test]
+fn flows_and_packets_go_out_as_they_do_one_by_one() {
+    let [mut one, mut other] = [Bench::new::<Whole<true>>(), Bench::new::<Whole<false>>()];
+    let (_, sent) = one.batch(&[]).unwrap();
+    let (_, expected) = other.batch(&[]).unwrap();
+    assert!(sent.iter().map(|sent| &sent.message).eq(expected.iter().map(|sent| &sent.message)));
+    let packet_outs = sent.iter().filter(|sent| sent.message[1] == 13).count();
+    assert!(packet_outs > 400, "{packet_outs}");
+    assert_eq!((one.most_in_a_series(), one.log().len()), (128, 0));
 }
 
 /// Catches what the blanks of its flow-mods panic with, and goes on.

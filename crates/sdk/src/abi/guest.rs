@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use openflow::{Blanks, FlowModTemplate};
+use openflow::FlowModTemplate;
 
 use super::series::{BLANKS_SIZE, MAX_SERIES, PACKET_SIZE, Written};
 use super::{
@@ -79,28 +79,38 @@ const WITH_PACKETS: usize = 8192;
 struct OpenSeries {
     /// Which template's, and to whom.
     of: (u64, Switch),
-    has_packets: bool,
     /// Where the flow-mod begins.
     start: *mut u8,
     rest: Rest,
-    /// How many flow-mods there are.
-    count: usize,
 }
 
-/// Where more of a series goes: there is room up to `end`.
+/// Where more of a series goes.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
+    /// There is room from here to `end`.
     next: *mut u8,
     end: *mut u8,
+    /// How many flow-mods there are.
+    count: usize,
+    /// Whether each has a packet.
+    has_packets: bool,
 }
 
 impl Rest {
     /// That of no series.
-    const NONE: Self = Self { next: std::ptr::null_mut(), end: std::ptr::null_mut() };
+    const NONE: Self = Self {
+        next: std::ptr::null_mut(),
+        end: std::ptr::null_mut(),
+        count: 0,
+        has_packets: false,
+    };
 
-    /// Bytes for which there is room.
-    fn left(self) -> usize {
-        self.end.addr() - self.next.addr()
+    /// Whether a flow-mod with this packet, of which so many bytes are said, can be the next.
+    #[inline]
+    fn takes(&self, packet: &[u8], size: usize) -> bool {
+        self.end.addr() - self.next.addr() >= size
+            && self.has_packets != packet.is_empty()
+            && self.count < MAX_SERIES
     }
 }
 
@@ -198,94 +208,67 @@ impl Host {
     ) -> usize {
         let (mut sent, last_port) = (0, template.last_port());
         // Apart from the series, which would be written anew with each.
-        let mut open = match &self.series {
-            Some(series) if series.of == of && !series.has_packets => series.rest,
+        let mut rest = match &self.series {
+            Some(series) if series.of == of => series.rest,
             _ => Rest::NONE,
         };
         for FlowAndPacket { flow, packet } in flows {
             if flow.in_port > last_port || flow.output > last_port {
                 break;
             }
-            if packet.is_empty() {
-                if open.next == open.end {
-                    self.go_on_at(of, open);
-                    match self.begin_series(of, template, false) {
-                        Some(first) => open = first,
-                        None => break,
-                    }
+            let size = match packet.len() {
+                0 => BLANKS_SIZE,
+                size => BLANKS_SIZE + PACKET_SIZE + size,
+            };
+            if !rest.takes(packet, size) {
+                sent += self.go_on_at(of, rest);
+                match self.begin_series(of, template, size) {
+                    Some(begun) => rest = begun,
+                    None => break,
                 }
-                // SAFETY: there is room for whole ones from `next` to `end`, which is not reached; it is ours until
-                // `end_series`, which every `reserve` and the batch's end begin with.
-                unsafe { open.next.cast::<Written>().write_unaligned((&flow).into()) };
-                open.next = open.next.wrapping_add(BLANKS_SIZE);
-            } else {
-                self.go_on_at(of, open);
-                if !self.send_with_packet(of, template, &flow, packet) {
-                    break;
-                }
-                open = Rest::NONE; // that was another
             }
-            sent += 1;
+            let next = rest.next;
+            // SAFETY: there is room for `size` bytes from `next` on; it is ours until `end_series`, which every
+            // `reserve` and the batch's end begin with.
+            unsafe { next.cast::<Written>().write_unaligned((&flow).into()) };
+            if !packet.is_empty() {
+                let next = next.wrapping_add(BLANKS_SIZE);
+                // SAFETY: as above.
+                unsafe { next.cast::<u32>().write_unaligned(few(packet.len()).to_le()) };
+                let next = next.wrapping_add(PACKET_SIZE);
+                // SAFETY: as above; nobody has a reference into the room.
+                unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), next, packet.len()) };
+            }
+            rest.next = next.wrapping_add(size);
+            rest.count += 1;
         }
-        self.go_on_at(of, open);
-        sent
+        sent + self.go_on_at(of, rest)
     }
 
-    /// The blanks of the series that is being written, if it is this one, are written up to here.
-    fn go_on_at(&mut self, of: (u64, Switch), rest: Rest) {
-        let is_this = |series: &&mut OpenSeries| series.of == of && !series.has_packets;
-        let Some(series) = self.series.as_mut().filter(is_this) else { return };
-        let written = (series.rest.left() - rest.left()) / BLANKS_SIZE;
+    /// The series that is being written, if it is this one, is written up to here; by how many flow-mods.
+    fn go_on_at(&mut self, of: (u64, Switch), rest: Rest) -> usize {
+        let Some(series) = self.series.as_mut().filter(|series| series.of == of) else { return 0 };
+        let flow_mods = rest.count - series.rest.count;
+        let messages = if rest.has_packets { 2 * flow_mods } else { flow_mods };
+        self.xid = self.xid.wrapping_add(few(messages));
         series.rest = rest;
-        series.count += written;
-        self.xid = self.xid.wrapping_add(few(written));
+        flow_mods
     }
 
-    /// Sends a flow-mod with its packet as a part of a series; `false` as in [`send_series`](Self::send_series), or if the
-    /// packet is long.
-    #[inline(never)]
-    fn send_with_packet(
-        &mut self,
-        of: (u64, Switch),
-        template: &FlowModTemplate,
-        flow: &Blanks,
-        packet: &[u8],
-    ) -> bool {
-        let size = BLANKS_SIZE + PACKET_SIZE + packet.len();
-        let fits = |series: &OpenSeries| {
-            let is_this = series.of == of && series.has_packets;
-            is_this && series.count < MAX_SERIES && series.rest.left() >= size
-        };
-        let fits = self.series.as_ref().is_some_and(fits);
-        if size > WITH_PACKETS || !fits && self.begin_series(of, template, true).is_none() {
-            return false;
-        }
-        let Some(series) = &mut self.series else { return false };
-        let next = series.rest.next;
-        series.rest.next = next.wrapping_add(size);
-        series.count += 1;
-        self.xid = self.xid.wrapping_add(2);
-        // SAFETY: there is room for `size` bytes at `next`, as was looked at; it is ours as in `send_series`.
-        unsafe { next.cast::<Written>().write_unaligned(flow.into()) };
-        let next = next.wrapping_add(BLANKS_SIZE);
-        // SAFETY: as above.
-        unsafe { next.cast::<u32>().write_unaligned(few(packet.len()).to_le()) };
-        let next = next.wrapping_add(PACKET_SIZE);
-        // SAFETY: as above; nobody has a reference into the room.
-        unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), next, packet.len()) };
-        true
-    }
-
-    /// Begins a series of a template, in which the next transaction id is put; where the first blanks go. `None` if
-    /// there is no room for a long one now.
+    /// Begins a series of a template, in which the next transaction id is put; where its first flow-mod goes, of which
+    /// so many bytes are said. `None` if there is no room for a long series now, or the packet is longer than one.
     #[inline(never)]
     fn begin_series(
         &mut self,
         of: (u64, Switch),
         template: &FlowModTemplate,
-        has_packets: bool,
+        first: usize,
     ) -> Option<Rest> {
+        let has_packets = first > BLANKS_SIZE;
         let size = if has_packets { WITH_PACKETS } else { MAX_SERIES * BLANKS_SIZE };
+        if first > size {
+            return None;
+        }
         let xid = self.xid.wrapping_add(1);
         let flow_mod = template.message();
         let room = self.reserve(flow_mod.len() + size)?;
@@ -294,8 +277,8 @@ impl Host {
         to[4..8].copy_from_slice(&xid.to_be_bytes());
         let start = room.as_mut_ptr();
         let next = start.wrapping_add(flow_mod.len());
-        let rest = Rest { next, end: next.wrapping_add(size) };
-        self.series = Some(OpenSeries { of, has_packets, start, rest, count: 0 });
+        let rest = Rest { next, end: next.wrapping_add(size), count: 0, has_packets };
+        self.series = Some(OpenSeries { of, start, rest });
         Some(rest)
     }
 
@@ -309,11 +292,11 @@ impl Host {
 
     #[inline(never)]
     fn commit_series(&mut self, series: &OpenSeries) {
-        let OpenSeries { of: (_, to), start, rest, count, .. } = *series;
-        if count == 0 {
+        let OpenSeries { of: (_, to), start, rest } = *series;
+        if rest.count == 0 {
             return;
         }
-        let (size, count) = (few(rest.next.addr() - start.addr()), few(count));
+        let (size, count) = (few(rest.next.addr() - start.addr()), few(rest.count));
         // SAFETY: as in `reserve`.
         let sent =
             unsafe { (self.table().commit_series)(self.table, to.dpid.0, to.epoch, size, count) };
@@ -406,13 +389,21 @@ impl<'a> Records<'a> {
     /// The head and the body of one.
     #[inline]
     pub(crate) fn get(self, number: usize) -> Option<(&'a Record, &'a [u8])> {
-        let start = *self.starts.get(number)?;
-        // SAFETY: as `starts` says.
-        let record = unsafe { &*start };
-        let body = start.wrapping_add(1).cast::<u8>();
-        let size = (record.size as usize).saturating_sub(RECORD_HEAD);
-        // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
-        Some((record, unsafe { std::slice::from_raw_parts(body, size) }))
+        self.from(number).next()
+    }
+
+    /// Those from this number on.
+    #[inline]
+    pub(crate) fn from(self, first: usize) -> impl Iterator<Item = (&'a Record, &'a [u8])> {
+        let starts = self.starts.get(first..).unwrap_or_default();
+        starts.iter().map(|start| {
+            // SAFETY: as `starts` says.
+            let record = unsafe { &**start };
+            let body = start.wrapping_add(1).cast::<u8>();
+            let size = (record.size as usize).saturating_sub(RECORD_HEAD);
+            // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
+            (record, unsafe { std::slice::from_raw_parts(body, size) })
+        })
     }
 }
 

@@ -329,6 +329,63 @@ mod tests {
         }
     }
 
+    /// Blanks and packets as an app writes them, behind a flow-mod.
+    fn with_packets(template: &FlowModTemplate, packets: &[&[u8]]) -> Vec<u8> {
+        let mut said = template.message().to_vec();
+        for (number, packet) in (1..).zip(packets) {
+            said.extend(written(&blanks(number)));
+            said.extend(u32::try_from(packet.len()).unwrap().to_le_bytes());
+            said.extend_from_slice(packet);
+        }
+        said
+    }
+
+    #[test]
+    fn series_with_packets_is_a_packet_out_behind_each_flow_mod_that_has_one() {
+        for version in [Version::V1_0, Version::V1_3] {
+            let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+            let packets = [&[7; 60][..], &[], &[8]];
+            let said = with_packets(&template, &packets);
+            let series = Series::read(&said, 3).unwrap();
+            assert!(series.has_packets());
+            let mut expected = Vec::new();
+            for (number, packet) in (1..).zip(packets) {
+                let (flow, xid) = (blanks(number), u32::try_from(expected.len()).unwrap());
+                let mut message = Vec::new();
+                assert_eq!(template.append_all([flow], xid, &mut message), 1);
+                expected.push(message);
+                if packet.is_empty() {
+                    continue;
+                }
+                let (mut message, xid) = (vec![0; 128], u32::try_from(expected.len()).unwrap());
+                let actions = [openflow::Action::output(flow.output)];
+                let packet_out = PacketOut::new(flow.in_port, &actions, packet);
+                let size = packet_out.encode(version, xid, &mut message).unwrap();
+                message.truncate(size);
+                expected.push(message);
+            }
+            assert_eq!((series.len(), expected.len()), (5, 5));
+            let messages: Vec<_> = series.messages().map(Result::unwrap).collect();
+            assert_eq!(messages, expected);
+            let quotes: Vec<_> = (0..6).map_while(|number| series.quote(number)).collect();
+            assert_eq!(quotes, expected);
+            for (size, count) in [(said.len(), 2), (said.len(), 4), (said.len() - 1, 3)] {
+                assert!(Series::read(&said[..size], count).is_none(), "{size} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn packet_that_no_packet_out_holds_is_none_of_a_series() {
+        let template = FlowModTemplate::new(&FlowMod::add(Match::new()), Version::V1_3).unwrap();
+        for (size, is_one) in [(MAX_PACKET, true), (MAX_PACKET + 1, false)] {
+            let said = with_packets(&template, &[&vec![1; size]]);
+            let series = Series::read(&said, 1);
+            assert_eq!(series.is_some(), is_one, "{size}");
+            assert!(series.is_none_or(|series| series.messages().all(|message| message.is_ok())));
+        }
+    }
+
     #[test]
     fn port_that_the_version_has_not_is_only_quoted() {
         let template = FlowModTemplate::new(&FlowMod::add(Match::new()), Version::V1_0).unwrap();
@@ -341,6 +398,15 @@ mod tests {
         assert_eq!(quote, "in_port=0,eth_dst=02:00:00:01:02:01,eth_src=04:05:06:07:08:01");
         assert_eq!(messages[0], Err(series.quote(0).unwrap()));
         assert_eq!((messages[1].as_ref().ok(), series.quote(2)), (series.quote(1).as_ref(), None));
+        let mut said = with_packets(&template, &[&[7; 3], &[8]]);
+        said[84..88].copy_from_slice(&0x1_0000_u32.to_le_bytes());
+        let series = Series::read(&said, 2).unwrap();
+        let quote = series.quote(1).unwrap();
+        let packet_out = PacketOut::decode(&quote).unwrap();
+        assert_eq!((packet_out.in_port, packet_out.data), (PortNo(0), &[7; 3][..]));
+        let messages: Vec<_> = series.messages().collect();
+        assert_eq!((messages.len(), &messages[1]), (4, &Err(quote)));
+        assert!(messages[0].is_err() && messages[2].is_ok() && messages[3].is_ok());
     }
 
     #[test]
@@ -348,20 +414,28 @@ mod tests {
         let add = FlowMod::add(Match::new()).priority(7);
         for version in [Version::V1_0, Version::V1_3] {
             let template = FlowModTemplate::new(&add, version).unwrap();
-            let whole = [template.message(), &[1; 3 * BLANKS_SIZE]].concat();
-            let mut read = 0;
-            for place in 0..whole.len() * 8 {
-                let mut said = whole.clone();
-                said[place / 8] ^= 1 << (place % 8);
-                let Some(series) = Series::read(&said, 3) else { continue };
-                read += 1;
-                for message in series.messages().flatten() {
-                    let Ok(flow_mod) = FlowMod::decode(&message) else { continue };
-                    assert_eq!(flow_mod.command, openflow::FlowModCommand::Add);
-                    assert_eq!(flow_mod.match_.fields().count(), 3);
+            let alone = [template.message(), &[1; 3 * BLANKS_SIZE]].concat();
+            let with_packets = with_packets(&template, &[&[1; 9], &[1; 2], &[1; 30]]);
+            for whole in [alone, with_packets] {
+                let mut read = 0;
+                for place in 0..whole.len() * 8 {
+                    let mut said = whole.clone();
+                    said[place / 8] ^= 1 << (place % 8);
+                    let Some(series) = Series::read(&said, 3) else { continue };
+                    read += 1;
+                    for message in series.messages().flatten() {
+                        if message[1] == 13 {
+                            let packet_out = PacketOut::decode(&message).unwrap();
+                            assert!(packet_out.actions.only_output());
+                            continue;
+                        }
+                        let Ok(flow_mod) = FlowMod::decode(&message) else { continue };
+                        assert_eq!(flow_mod.command, openflow::FlowModCommand::Add);
+                        assert_eq!(flow_mod.match_.fields().count(), 3);
+                    }
                 }
+                assert!(read > 3 * BLANKS_SIZE * 8, "{read}: whatever is in the blanks");
             }
-            assert!(read > 3 * BLANKS_SIZE * 8, "{read}: whatever is in the blanks");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Messages that an app sends together, some of which must not go out.
 
 use openflow::{
-    Blanks, FlowMod, FlowModTemplate, GroupKind, GroupMod, GroupModCommand, MacAddr, Match,
+    Action, Blanks, FlowMod, FlowModTemplate, GroupKind, GroupMod, GroupModCommand, MacAddr, Match,
 };
 use sdk::Refusal;
 use sdk::abi::series::{BLANKS_SIZE, MAX_SERIES};
@@ -224,6 +224,95 @@ fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
     bench.stop();
 }
 
+/// A series with packets whose first transaction id is 50.
+fn with_packets(add: &FlowMod<'_>, all: &[(Blanks, &[u8])]) -> Vec<u8> {
+    let mut said = series(add, &[]);
+    for (blanks, packet) in all {
+        said.extend(written(blanks));
+        said.extend(u32::try_from(packet.len()).unwrap().to_le_bytes());
+        said.extend_from_slice(packet);
+    }
+    said
+}
+
+/// The packet-out behind a flow-mod.
+fn behind(blanks: &Blanks, packet: &[u8], xid: u32) -> Vec<u8> {
+    let (mut message, actions) = (Vec::new(), [Action::output(blanks.output)]);
+    let packet_out = PacketOut::new(blanks.in_port, &actions, packet);
+    append(&mut message, |room| packet_out.encode(OF, xid, room)).unwrap();
+    message
+}
+
+#[test]
+fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
+    let (bench, mut fakes, mut zone, at) = asked();
+    let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
+    let lldp = [&[7; 12][..], &[0x88, 0xcc, 0, 0]].concat();
+    let all = [
+        (blanks(1, None), &b"a packet"[..]),
+        (blanks(2, Some(77)), b"another"), // a buffer that was not given
+        (blanks(3, None), &lldp),
+        (blanks(4, None), b""),
+        (blanks(5, None), b"the last"),
+    ];
+    let whole = with_packets(&add, &all);
+    let (now, past) = (at.epoch, at.epoch + 1);
+    let said = [
+        (now, whole.clone(), 5),
+        (now, with_packets(&foreign, &all[4..]), 1),
+        (now, whole.clone(), 4),
+        (now, whole[..whole.len() - 1].to_vec(), 5),
+        (past, with_packets(&add, &all[..1]), 1),
+    ];
+    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
+    for (epoch, message, count) in &said {
+        room.reserve(message.len()).unwrap().copy_from_slice(message);
+        assert!(room.commit_with(1, *epoch, message.len(), *count));
+    }
+    if room.done(records, 1) {
+        bell.ring();
+    }
+    let flow = |number: usize, xid| alone(&add, &all[number].0, xid);
+    let packet = |number: usize, xid| behind(&all[number].0, all[number].1, xid);
+    let sent = [
+        flow(0, 50),
+        packet(0, 51),
+        packet(1, 53),
+        flow(2, 54),
+        flow(3, 56),
+        flow(4, 57),
+        packet(4, 58),
+        packet(4, 51), // whose flow-mod was refused
+    ];
+    let xids = sent.map(|sent| is_told(&fakes[0], sent));
+    assert!(xids.is_sorted_by(|a, b| a < b), "{xids:?}");
+    let beginning = |message: Vec<u8>| message[..message.len().min(64)].to_vec();
+    let expected = [
+        (Refusal::Buffer as u8, beginning(flow(1, 52))),
+        (Refusal::Capability as u8, beginning(packet(2, 55))),
+        (Refusal::Cookie as u8, beginning(alone(&foreign, &all[4].0, 50))),
+        (Refusal::Shape as u8, beginning(whole.clone())),
+        (Refusal::Shape as u8, beginning(whole)),
+        (Refusal::Epoch as u8, beginning(flow(0, 50))),
+        (Refusal::Epoch as u8, beginning(packet(0, 51))),
+    ];
+    assert_eq!(refusals(&mut zone, expected.len()), expected, "as the app wrote them");
+    // An error about one of the packets finds it.
+    let quote = [&[4, 13, 0, 48][..], &xids[6].to_be_bytes()].concat();
+    let error = [&[4, 1, 0, 20][..], &xids[6].to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
+    fakes[0].socket.write_all(&error).unwrap();
+    let told = wait_for("the error came", || {
+        let ends = &mut zone.ends[0].0;
+        let batch = ends.records.batch(MAX_BATCH).unwrap();
+        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
+        told
+    });
+    assert_eq!(told[4..8], 58_u32.to_be_bytes(), "the app's own transaction id");
+    bench.stop();
+}
+
 #[test]
 fn series_for_a_switch_of_another_worker_goes_there() {
     let mut bench = Bench::new(2);
@@ -239,17 +328,19 @@ fn series_for_a_switch_of_another_worker_goes_there() {
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
     let whole = series(&add, &all);
+    let packets = with_packets(&add, &[(all[0], b"a packet")]);
     let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
-    for count in [3, 2] {
-        room.reserve(whole.len()).unwrap().copy_from_slice(&whole);
-        assert!(room.commit_with(seen[1].dpid, seen[1].epoch, whole.len(), count));
+    for (said, count) in [(&whole, 3), (&whole, 2), (&packets, 1)] {
+        room.reserve(said.len()).unwrap().copy_from_slice(said);
+        assert!(room.commit_with(seen[1].dpid, seen[1].epoch, said.len(), count));
     }
     if room.done(records, 1) {
         bell.ring();
     }
-    for blanks in [&all[0], &all[2]] {
+    for blanks in [&all[0], &all[2], &all[0]] {
         is_told(other, alone(&add, blanks, 0));
     }
+    is_told(other, behind(&all[0], b"a packet", 0));
     let beginning = |message: &[u8]| message[..64].to_vec();
     // Each of the two workers tells what it refuses.
     let shape = wait_for("it is none", || refused(&mut zone, 0));
