@@ -60,7 +60,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	@cargo +nightly miri --version >/dev/null 2>&1 || { echo "make: Miri is missing; type: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
 	@for model in -Zmiri-strict-provenance "-Zmiri-strict-provenance -Zmiri-tree-borrows"; do \
 	  MIRIFLAGS="$$model -Zmiri-disable-weak-memory-emulation" $(MIRI) --package rosemary-sys --lib ring:: && \
-	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --lib --test rust_app && \
+	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --lib --test rust_app --test templates && \
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
 	done
 

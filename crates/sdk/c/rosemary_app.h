@@ -258,9 +258,13 @@ struct rosemary_host {
      * in-port, destination and source, in this order in OpenFlow 1.3, without masks, and whose only action is
      * to output, in 1.3 applied: 80 bytes in 1.0, 104 in 1.3. Behind it stand the blanks of each: for each
      * it is sent with those in place of its own ports, addresses and buffer. Its transaction id is that of the
-     * first; those of the others count up. It takes the kernel a fraction of the time of as many messages. What is
-     * none is refused once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` is not what `count` makes it, or the
-     * flow-mod is another one. In 1.0 its wildcards are 0x003820f2, all of them but those three. */
+     * first message; those of the others count up. It takes the kernel a fraction of the time of as many messages.
+     * A series may also answer packet-ins that came whole: then there stand behind the blanks of each the size of its
+     * packet, a uint32_t, and the packet, at most 65495 bytes, with no padding. It goes out behind its flow-mod, in a
+     * packet-out by the same ports with the next transaction id; none goes where the size is 0.
+     * What is none of the two is refused once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` is not what `count`
+     * and the packets make it, or the flow-mod is another one. In 1.0 its wildcards are 0x003820f2, all of them but
+     * those three. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
 };
@@ -268,7 +272,7 @@ struct rosemary_host {
 /* Most flow-mods in a series. */
 #define ROSEMARY_MAX_SERIES 64
 
-/* What is filled into a flow-mod of a series. 24 bytes. */
+/* What is filled into a flow-mod of a series. 24 bytes; behind packets at any address. */
 struct rosemary_blanks {
     uint32_t in_port;     /* of the match; ports in 32-bit numbering in every version */
     uint32_t output;      /* of the action */

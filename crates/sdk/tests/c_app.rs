@@ -126,7 +126,15 @@ fn app_in_c_sends_a_series() {
                  struct rosemary_blanks blanks[2] = {{\n\
                      {{1, 2, 3, {{4, 5, 6, 7, 8, 9}}, {{10, 11, 12, 13, 14, 15}}}},\n\
                      {{record->in_port, 0xfffffffbu, ROSEMARY_NO_BUFFER, {{0}}, {{0}}}}}};\n\
-                 uint8_t *room = host->reserve(host, sizeof flow_mod + sizeof blanks);\n\
+                 uint32_t packet_size = 2;\n\
+                 uint8_t *room = host->reserve(host, 256);\n\
+                 memcpy(room, flow_mod, sizeof flow_mod);\n\
+                 memcpy(room + sizeof flow_mod, blanks, sizeof *blanks);\n\
+                 memcpy(room + sizeof flow_mod + 24, &packet_size, 4);\n\
+                 memcpy(room + sizeof flow_mod + 28, \"\\xca\\xfe\", 2);\n\
+                 if (host->commit_series(host, record->dpid, record->epoch, sizeof flow_mod + 30, 1))\n\
+                     return ROSEMARY_FAILED;\n\
+                 room = host->reserve(host, sizeof flow_mod + sizeof blanks);\n\
                  memcpy(room, flow_mod, sizeof flow_mod);\n\
                  memcpy(room + sizeof flow_mod, blanks, sizeof blanks);\n\
                  (void)answer;\n\
@@ -155,12 +163,15 @@ fn app_in_c_sends_a_series() {
             add.encode(version, xid, &mut message).unwrap();
             message
         };
+        let mut packet_out = vec![0; if version == Version::V1_0 { 26 } else { 42 }];
+        let out = [Action::output(PortNo(2))];
+        PacketOut::new(PortNo(1), &out, &[0xca, 0xfe]).encode(version, 1, &mut packet_out).unwrap();
         let first =
             said(PortNo(1), [4, 5, 6, 7, 8, 9], [10, 11, 12, 13, 14, 15], Some(3), PortNo(2));
         let mut second = said(PortNo(5), [0; 6], [0; 6], None, PortNo(0xffff_fffb));
         second[4..8].copy_from_slice(&1_u32.to_be_bytes());
         let sent: Vec<_> = sent.into_iter().map(|sent| sent.message).collect();
-        assert_eq!(sent, [first, second]);
+        assert_eq!(sent, [first.clone(), packet_out, first, second]);
     }
 }
 
