@@ -1,0 +1,64 @@
+//! What an app says to be a series of flow-mods, with packets or without.
+//!
+//! Whatever comes: no panic, no hang; what is read as a series is as many messages as it says, each of which adds a flow
+//! for a pair of hosts or sends a packet by a port, and is as long as what was said makes it.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use rosemary_openflow::{
+    FlowMod, FlowModCommand, FlowModTemplate, Header, Match, PacketOut, Version,
+};
+use rosemary_sdk::abi::series::Series;
+
+#[derive(Debug, Arbitrary)]
+struct Said<'a> {
+    is_1_3: bool,
+    /// What of the flow-mod is another byte.
+    changes: Vec<(u8, u8)>,
+    count: u8,
+    rest: &'a [u8],
+}
+
+fuzz_target!(|said: Said<'_>| {
+    let version = if said.is_1_3 { Version::V1_3 } else { Version::V1_0 };
+    let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+    let mut bytes = template.message().to_vec();
+    for (place, byte) in said.changes {
+        let place = usize::from(place) % bytes.len();
+        bytes[place] = byte;
+    }
+    bytes.extend_from_slice(said.rest);
+    let Some(series) = Series::read(&bytes, said.count.into()) else { return };
+    assert_eq!(series.template().version(), version);
+    let messages: Vec<_> = series.messages().collect();
+    assert_eq!(messages.len(), series.len());
+    let packets: usize = series.flows_and_packets().map(|each| each.packet.len()).sum();
+    let mut sent = 0;
+    for (number, message) in messages.into_iter().enumerate() {
+        let quote = series.quote(number).unwrap();
+        let (Ok(message) | Err(message)) = &message;
+        assert_eq!(*message, quote);
+        let header = Header::decode(message).unwrap();
+        assert_eq!(usize::from(header.length), message.len());
+        assert_eq!(header.xid, series.first_xid().wrapping_add(number as u32));
+        if header.kind == 13 {
+            let packet_out = PacketOut::decode(message).unwrap();
+            assert!(packet_out.actions.only_output() && packet_out.buffer_id.is_none());
+            sent += packet_out.data.len();
+        } else if let Ok(flow_mod) = FlowMod::decode(message) {
+            assert_eq!(flow_mod.command, FlowModCommand::Add);
+            assert_eq!(flow_mod.match_.fields().count(), 3);
+            assert!(flow_mod.instructions.apply.only_output());
+        }
+    }
+    assert_eq!(sent, packets);
+    // Without packets they are appended in one loop.
+    let (all, mut out) = (0..series.len(), Vec::new());
+    let appended = series.append(all, series.first_xid(), |_| true, &mut out);
+    let each = series.messages().take_while(Result::is_ok).flatten();
+    let expected: Vec<u8> = if series.has_packets() { Vec::new() } else { each.flatten().collect() };
+    assert_eq!(out, expected);
+    assert_eq!(out.len(), appended * series.template().message().len());
+});
