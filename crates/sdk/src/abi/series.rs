@@ -412,13 +412,14 @@ mod tests {
     #[test]
     fn whatever_bytes_come_each_message_is_an_add_of_a_pair() {
         let add = FlowMod::add(Match::new()).priority(7);
+        let step = if cfg!(miri) { 61 } else { 1 };
         for version in [Version::V1_0, Version::V1_3] {
             let template = FlowModTemplate::new(&add, version).unwrap();
             let alone = [template.message(), &[1; 3 * BLANKS_SIZE]].concat();
             let with_packets = with_packets(&template, &[&[1; 9], &[1; 2], &[1; 30]]);
             for whole in [alone, with_packets] {
                 let mut read = 0;
-                for place in 0..whole.len() * 8 {
+                for place in (0..whole.len() * 8).step_by(step) {
                     let mut said = whole.clone();
                     said[place / 8] ^= 1 << (place % 8);
                     let Some(series) = Series::read(&said, 3) else { continue };
@@ -434,7 +435,7 @@ mod tests {
                         assert_eq!(flow_mod.match_.fields().count(), 3);
                     }
                 }
-                assert!(read > 3 * BLANKS_SIZE * 8, "{read}: whatever is in the blanks");
+                assert!(read * step > 3 * BLANKS_SIZE * 8, "{read}: whatever is in the blanks");
             }
         }
     }
