@@ -143,6 +143,11 @@ impl Rights {
             let stamped = self.flow_mod_of(version, message, &usual, was_given)?;
             return Ok(self.stamp(version, message, &stamped));
         }
+        if message.first().copied() == Some(version.wire())
+            && let Some(usual) = PacketOut::usual(message)
+        {
+            return self.packet_out_of(&usual, was_given);
+        }
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
             return Err(Refusal::Shape);
@@ -246,10 +251,21 @@ impl Rights {
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
         let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
+        let allowed = self.packet_out_of(&packet_out, was_given)?;
+        self.actions(packet_out.actions)?;
+        Ok(allowed)
+    }
+
+    /// Whether a packet-out may go out, its actions aside.
+    #[inline]
+    fn packet_out_of(
+        &self,
+        packet_out: &PacketOut<'_>,
+        was_given: impl Fn(u32) -> bool,
+    ) -> Result<Allowed, Refusal> {
         allow(self.packet_out, Refusal::Capability)?;
         allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         self.packet(packet_out.data)?;
-        self.actions(packet_out.actions)?;
         Ok(Allowed::PacketOut)
     }
 
