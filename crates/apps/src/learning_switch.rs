@@ -347,6 +347,7 @@ mod tests {
                 kept(one, 1, ALICE, BOB),
                 whole(one, 1, ALICE, BOB),
                 whole(one, 2, BOB, ALICE),
+                whole(one, 1, ALICE, BOB),
                 kept(two, 5, ALICE, BOB),
                 kept(one, 2, BOB, ALICE),
                 whole(one, 2, BOB, ALICE),
@@ -381,6 +382,8 @@ mod tests {
                     events().into_iter().flat_map(|event| alone.event(event)).collect();
                 assert_eq!(said, one_by_one, "round {round}, {others} others");
             }
+            // A flow and a packet for each of three.
+            assert_eq!(together.most_in_a_series(), 6, "{others} others");
         }
     }
 

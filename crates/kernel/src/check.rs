@@ -263,9 +263,8 @@ impl Rights {
         packet_out: &PacketOut<'_>,
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
-        allow(self.packet_out, Refusal::Capability)?;
-        allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         self.packet(packet_out.data)?;
+        allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         Ok(Allowed::PacketOut)
     }
 

@@ -84,36 +84,6 @@ impl<'a> PacketOut<'a> {
         to.finish()
     }
 
-    /// Appends a packet-out of `data` by one port, as [`encode`](Self::encode) writes it, in a fraction of the time.
-    ///
-    /// # Errors
-    /// As [`encode`](Self::encode) has them; nothing was appended, then.
-    #[inline]
-    pub fn append_output(
-        (in_port, output): (PortNo, PortNo),
-        data: &[u8],
-        version: Version,
-        xid: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
-        match version {
-            Version::V1_0 => {
-                let in_port = v1_0::convert::port(in_port, "packet_out.in_port")?;
-                let output = v1_0::convert::port(output, "action output")?;
-                let mut head = BY_ONE_PORT_1_0;
-                put(&mut head, 12, in_port.to_be_bytes());
-                put(&mut head, 20, output.to_be_bytes());
-                append(head, data, xid, out)
-            }
-            Version::V1_3 => {
-                let mut head = BY_ONE_PORT_1_3;
-                put(&mut head, 12, in_port.0.to_be_bytes());
-                put(&mut head, 28, output.0.to_be_bytes());
-                append(head, data, xid, out)
-            }
-        }
-    }
-
     /// Decodes a whole packet-out of any version; every action is read through.
     ///
     /// # Errors
@@ -174,38 +144,6 @@ impl<'a> PacketOut<'a> {
 /// What a message that is too short for its fields is not told of.
 const FIELDS: &str = "packet_out";
 
-/// A packet-out without a buffer, by one port: in-port, length, transaction id and port are to be filled in.
-#[rustfmt::skip]
-const BY_ONE_PORT_1_0: [u8; 24] = [
-    1, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 8,
-    0, 0, 0, 8, 0, 0, 0xff, 0xff,
-];
-#[rustfmt::skip]
-const BY_ONE_PORT_1_3: [u8; 40] = [
-    4, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 16, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
-];
-
-#[inline]
-fn append<const N: usize>(
-    mut head: [u8; N],
-    data: &[u8],
-    xid: u32,
-    out: &mut Vec<u8>,
-) -> Result<(), EncodeError> {
-    let size = N.saturating_add(data.len());
-    let max = u16::MAX.into();
-    let Ok(length) = u16::try_from(size) else {
-        return Err(EncodeError::TooLong { field: "message", size, max });
-    };
-    put(&mut head, 2, length.to_be_bytes());
-    put(&mut head, 4, xid.to_be_bytes());
-    out.reserve(size);
-    out.extend_from_slice(&head);
-    out.extend_from_slice(data);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,33 +193,6 @@ mod tests {
             error.to_string(),
             "packet_out.actions_len at byte 16 is 24, expected no more than the bytes left"
         );
-    }
-
-    #[test]
-    fn appended_packet_out_is_the_one_that_is_encoded() {
-        let sizes: &[usize] = if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffd7, 0xffd8] };
-        for version in [Version::V1_0, Version::V1_3] {
-            for size in sizes {
-                for (in_port, output) in
-                    [(1, 2), (0xffff_fffe, 0xffff_fffb), (0x1_0000, 1), (1, 0x1_0000)]
-                {
-                    let (in_port, output) = (PortNo(in_port), PortNo(output));
-                    let (actions, data) = ([Action::output(output)], vec![7; *size]);
-                    let (mut room, mut out) = (vec![0; 1 << 17], vec![9]);
-                    let plain = PacketOut::new(in_port, &actions, &data);
-                    let encoded = plain.encode(version, 0x0102_0304, &mut room);
-                    let said = PacketOut::append_output(
-                        (in_port, output),
-                        &data,
-                        version,
-                        0x0102_0304,
-                        &mut out,
-                    );
-                    assert_eq!(said, encoded.map(|_| ()));
-                    assert_eq!(out[1..], room[..encoded.unwrap_or(0)], "{size} {version}");
-                }
-            }
-        }
     }
 
     #[test]

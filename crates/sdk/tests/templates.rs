@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openflow::{PortNo, Version};
-use rosemary_sdk::testing::{AlignedRecord, Bench};
+use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
 use rosemary_sdk::{
     Action, App, Batch, Blanks, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network, PacketOut,
     SendError, Switch, Template,
@@ -276,6 +276,19 @@ impl App for Careless {
         // A series that was full is said; what was begun behind it is not.
         assert_eq!(network.last_xid().0.wrapping_sub(before.0), 61);
         assert_eq!(network.flow_mods_from(to, &template, (90..=91).map(blanks)), 2);
+        // And the same with packets.
+        let with_packet = |number| FlowAndPacket { flow: blanks(number), packet: b"a packet" };
+        let before = network.last_xid();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let some = (100..)
+                .map(|number| if number < 170 { with_packet(number) } else { panic!("so many") });
+            network.flows_and_packets_from(to, &template, some)
+        }));
+        assert!(caught.is_err());
+        assert_eq!(network.last_xid().0.wrapping_sub(before.0), 128);
+        let more = [with_packet(190), FlowAndPacket { packet: &[], ..with_packet(191) }];
+        assert_eq!(network.flows_and_packets_from(to, &template, more), 2);
+        assert_eq!(network.last_xid().0.wrapping_sub(before.0), 131);
         batch.len()
     }
 }
@@ -285,9 +298,15 @@ fn app_that_catches_the_panic_of_its_own_blanks_loses_no_more_than_those() {
     let mut bench = Bench::new::<Careless>();
     bench.room = 1 << 20;
     let (_, messages) = bench.batch(&[]).unwrap();
-    let buffers = messages.iter().map(|sent| {
+    let is_packet_out = |sent: &&Sent| PacketOut::decode(&sent.message).is_ok();
+    assert_eq!(messages.iter().filter(is_packet_out).count(), 64 + 1);
+    let flow_mods = messages.iter().filter(|sent| !is_packet_out(sent));
+    let buffers = flow_mods.map(|sent| {
         let flow_mod = FlowMod::decode(&sent.message).unwrap();
         flow_mod.buffer_id.unwrap()
     });
-    assert_eq!(buffers.collect::<Vec<_>>(), (1..=64).chain(90..=91).collect::<Vec<_>>());
+    assert_eq!(
+        buffers.collect::<Vec<_>>(),
+        (1..=64).chain(90..=91).chain(100..164).chain(190..=191).collect::<Vec<_>>()
+    );
 }

@@ -114,8 +114,9 @@ impl Link {
                 Some(Down::Send { epoch, dpid, number, message }) => {
                     let size = message.len();
                     messages.commit(dpid, epoch, size, number);
-                    // A series is as much work as what it stands for, and no more than its bytes say.
-                    taken += (number as usize).min(size / BLANKS_SIZE);
+                    // A series is as much work as what it stands for, with packets two messages for each flow-mod, and
+                    // no more than its bytes say.
+                    taken += (2 * number as usize).min(size / BLANKS_SIZE);
                 }
                 Some(Down::Stop(_) | Down::Done(_)) => {}
                 None => return Ok(taken),

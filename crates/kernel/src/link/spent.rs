@@ -7,6 +7,11 @@ use crate::check::Allowed;
 use crate::crew::{KINDS, Purse};
 use crate::policy::Quota;
 
+/// The kinds that are counted apart.
+const FLOW_MODS: usize = 0;
+const PACKET_OUTS: usize = 1;
+const REQUESTS: usize = KINDS - 1;
+
 /// What this worker has taken of what the app may send in the second that runs.
 #[derive(Debug)]
 pub(crate) struct Spent {
@@ -49,10 +54,10 @@ impl Spent {
     pub(crate) fn account(&mut self, what: Allowed, quota: Quota) -> Account<'_> {
         let (kind, most) = match what {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
-                (0, quota.flow_mods)
+                (FLOW_MODS, quota.flow_mods)
             }
-            Allowed::PacketOut => (1, quota.packet_outs),
-            Allowed::Request(_) | Allowed::Experimenter => (2, quota.requests),
+            Allowed::PacketOut => (PACKET_OUTS, quota.packet_outs),
+            Allowed::Request(_) | Allowed::Experimenter => (REQUESTS, quota.requests),
         };
         let Self { purse, second, left, sent } = self;
         Account { purse, second: *second, kind, most, left: &mut left[kind], sent: &mut sent[kind] }
@@ -61,11 +66,21 @@ impl Spent {
     /// Where flow-mods are counted, and where packet-outs are.
     #[inline]
     pub(crate) fn accounts(&mut self, quota: Quota) -> [Account<'_>; 2] {
-        let Self { purse, second, left: [flow_mods, packet_outs, _], sent: [a, b, _] } = self;
-        let second = *second;
+        let Self { purse, second, left, sent } = self;
+        let (purse, second, kinds) = (&**purse, *second, [FLOW_MODS, PACKET_OUTS]);
+        let left = left.get_disjoint_mut(kinds).expect("two kinds");
+        let sent = sent.get_disjoint_mut(kinds).expect("two kinds");
+        let ([left, left_2], [sent, sent_2]) = (left, sent);
         [
-            Account { purse, second, kind: 0, most: quota.flow_mods, left: flow_mods, sent: a },
-            Account { purse, second, kind: 1, most: quota.packet_outs, left: packet_outs, sent: b },
+            Account { purse, second, kind: FLOW_MODS, most: quota.flow_mods, left, sent },
+            Account {
+                purse,
+                second,
+                kind: PACKET_OUTS,
+                most: quota.packet_outs,
+                left: left_2,
+                sent: sent_2,
+            },
         ]
     }
 

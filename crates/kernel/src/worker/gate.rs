@@ -3,7 +3,7 @@
 //! As if its messages had come one by one. But of flow-mods without packets what is the same for all that go out
 //! together is asked once, and they are appended in one loop; why one does not is found out where that stops.
 
-use openflow::{Blanks, FlowModTemplate, PacketOut};
+use openflow::{Blanks, FlowModTemplate};
 use sdk::abi::series::Series;
 use sdk::{FlowAndPacket, Refusal};
 
@@ -84,7 +84,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         out: &mut Vec<u8>,
         mut refuse: impl FnMut(usize, Refusal),
     ) -> Passed {
-        let (template, version) = (series.template(), series.template().version());
+        let template = series.template();
         let (mut next, mut passed) = (0_usize, Passed::default());
         for FlowAndPacket { flow, packet } in series.flows_and_packets() {
             match self.flow_mod(template, &flow, out.len()) {
@@ -102,10 +102,9 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             if packet.is_empty() {
                 continue;
             }
-            let (ports, xid) = ((flow.in_port, flow.output), first.wrapping_add(to_u32(next)));
-            let sent = self.packet_out(packet, out.len()).and_then(|()| {
-                PacketOut::append_output(ports, packet, version, xid, out)
-                    .map_err(|_| Refusal::Shape)
+            let xid = first.wrapping_add(to_u32(next));
+            let sent = self.packet_out(template, &flow, packet, out.len()).and_then(|()| {
+                template.append_packet_out(&flow, packet, xid, out).map_err(|_| Refusal::Shape)
             });
             match sent {
                 Ok(()) => {
@@ -144,11 +143,19 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         }
     }
 
-    /// Whether a packet-out may.
+    /// Whether the packet-out of its packet may.
     #[inline]
-    fn packet_out(&mut self, packet: &[u8], waits: usize) -> Result<(), Refusal> {
+    fn packet_out(
+        &mut self,
+        template: &FlowModTemplate,
+        flow: &Blanks,
+        packet: &[u8],
+        waits: usize,
+    ) -> Result<(), Refusal> {
         (self.packet)(packet)?;
-        if Connection::room_for(1, waits) == 0 {
+        if !template.has_ports(flow) {
+            Err(Refusal::Shape)
+        } else if Connection::room_for(1, waits) == 0 {
             Err(Refusal::Full)
         } else if !self.packet_outs.refill() {
             Err(Refusal::Quota)
@@ -265,16 +272,15 @@ mod tests {
             }
             let why_not = if packet[0] == SECRET {
                 Some(Refusal::Capability)
+            } else if !is_sayable {
+                Some(Refusal::Shape)
             } else if out.len() > FULL {
                 Some(Refusal::Full)
             } else if limits.packet_outs == 0 {
                 Some(Refusal::Quota)
-            } else if !is_sayable {
-                Some(Refusal::Shape)
             } else {
                 limits.packet_outs -= 1;
-                let ports = (flow.in_port, flow.output);
-                PacketOut::append_output(ports, packet, version, xid.wrapping_add(1), out).unwrap();
+                template.append_packet_out(flow, packet, xid.wrapping_add(1), out).unwrap();
                 None
             };
             refused.extend(why_not.map(|why| (number, why)));

@@ -118,11 +118,21 @@ impl Worker {
             self.dirty.push(key);
         }
         self.spare.take_back(&mut connection.out); // if nothing passed
-        for Refused { sent: Sent { start, end, series, .. }, number, why } in refused.drain(..) {
+        for of_one in refused.chunk_by(|a, b| a.sent == b.sent) {
+            let [Refused { sent: Sent { start, end, series, .. }, .. }, ..] = *of_one else {
+                continue;
+            };
             let said = &bytes[start..end];
-            let of_series = number.and_then(|number| Series::read(said, series)?.quote(number));
-            self.refuse(index, dpid, epoch, why, of_series.as_deref().unwrap_or(said), now);
+            let series = Series::read(said, series);
+            let mut quotes = series.iter().flat_map(|series| {
+                series.quotes(of_one.iter().filter_map(|refused| refused.number))
+            });
+            for Refused { number, why, .. } in of_one {
+                let quote = number.and_then(|_| quotes.next());
+                self.refuse(index, dpid, epoch, *why, quote.as_deref().unwrap_or(said), now);
+            }
         }
+        refused.clear();
         self.refused = refused;
     }
 }
@@ -215,11 +225,9 @@ impl<'r> Sending<'r> {
             return refuse(None, Refusal::Shape);
         };
         let Some(switch) = switch else { return refuse(None, Refusal::NoSwitch) };
-        if series.template().version() != switch.version {
-            return refuse(None, Refusal::Shape);
-        }
+        let is_of_its_version = series.template().version() == switch.version;
         // Which buffer it uses is said by its blanks.
-        let checked = link.rights.check(switch.version, series.flow_mod(), |_| true);
+        let checked = link.rights.check(switch.version, series.flow_mod_mut(), |_| true);
         let table = occupancy::adds(switch.version, series.template().message());
         let most = link.policy.flows;
         let count = u32::try_from(series.len()).expect("a series is short");
@@ -227,7 +235,6 @@ impl<'r> Sending<'r> {
         let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
         // Each has a transaction id, also if it does not go out.
         let first = session.xids(count);
-        asked.sent_all(first, count, sender);
         let [flow_mods, packet_outs] = link.spent.accounts(link.policy.quota);
         let mut gate = Gate {
             refused: checked.err(),
@@ -235,9 +242,14 @@ impl<'r> Sending<'r> {
             packet_outs,
             has_flows,
             may_use: |buffer| switch.given.has(buffer, *index),
-            packet: |packet: &[u8]| link.rights.packet(packet),
+            packet: |packet: &[u8]| {
+                if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }
+            },
         };
         let passed = gate.append(&series, first, out, |number, why| refuse(Some(number), why));
+        if passed.flow_mods + passed.packet_outs > 0 {
+            asked.sent_all(first, count, sender);
+        }
         self.tally.flow_mods += u64::from(passed.flow_mods);
         self.tally.packet_outs += u64::from(passed.packet_outs);
         self.adds_to(table.unwrap_or_default(), passed.flow_mods);

@@ -95,11 +95,16 @@ impl Bench {
 
     /// Attaches a new zone.
     fn attach(&mut self) -> Zone {
+        self.attach_with(&Policy::default())
+    }
+
+    /// The same, of an app with this policy.
+    fn attach_with(&mut self, policy: &Policy) -> Zone {
         let (parts, fds) = part::make(&self.office.crew, CAPACITY).unwrap();
         self.attempts += 1;
         let workers = parts.len();
         for (worker, part) in parts.into_iter().enumerate() {
-            let (name, policy, part) = ("app".into(), Policy::default(), Box::new(part));
+            let (name, policy, part) = ("app".into(), policy.clone(), Box::new(part));
             let attempt = self.attempts;
             let attach = Command::Attach { attempt, app: APP, name, policy, part };
             self.office.crew.command(worker, attach);

@@ -122,7 +122,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// Whose it is.
+    /// The version in which it is encoded.
     #[inline]
     pub fn version(&self) -> Version {
         match &self.0 {
@@ -205,6 +205,72 @@ impl FlowModTemplate {
         }
         (out.len() - before) / size
     }
+
+    /// Appends the packet-out of a packet that asked for the flow of these blanks: from their in-port by their output, of
+    /// `data`, with no regard to their buffer.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::TooLong`] if no message can hold
+    /// `data`; nothing was appended.
+    #[inline]
+    pub fn append_packet_out(
+        &self,
+        blanks: &Blanks,
+        data: &[u8],
+        xid: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        match &self.0 {
+            Message::V1_0(_) => {
+                let in_port = v1_0::convert::port(blanks.in_port, "packet_out.in_port")?;
+                let output = v1_0::convert::port(blanks.output, "action output")?;
+                let mut head = PACKET_OUT_1_0;
+                put(&mut head, 12, in_port.to_be_bytes());
+                put(&mut head, 20, output.to_be_bytes());
+                append_with(head, data, xid, out)
+            }
+            Message::V1_3(_) => {
+                let mut head = PACKET_OUT_1_3;
+                put(&mut head, 12, blanks.in_port.0.to_be_bytes());
+                put(&mut head, 28, blanks.output.0.to_be_bytes());
+                append_with(head, data, xid, out)
+            }
+        }
+    }
+}
+
+/// A packet-out without a buffer, by one port (OpenFlow 1.0.2 §5.3.6): in-port, length, transaction id and port are to be
+/// filled in.
+#[rustfmt::skip]
+const PACKET_OUT_1_0: [u8; 24] = [
+    1, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 8,
+    0, 0, 0, 8, 0, 0, 0xff, 0xff,
+];
+
+/// The same of OpenFlow 1.3.5 §7.3.7.
+#[rustfmt::skip]
+const PACKET_OUT_1_3: [u8; 40] = [
+    4, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 16, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
+];
+
+#[inline]
+fn append_with<const N: usize>(
+    mut head: [u8; N],
+    data: &[u8],
+    xid: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let (size, max) = (N.saturating_add(data.len()), u16::MAX);
+    let Ok(length) = u16::try_from(size) else {
+        return Err(EncodeError::TooLong { field: "message", size, max: max.into() });
+    };
+    put(&mut head, 2, length.to_be_bytes());
+    put(&mut head, XID, xid.to_be_bytes());
+    out.reserve(size);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(data);
+    Ok(())
 }
 
 /// OpenFlow 1.0.2 §5.2.3, §5.3.3.
@@ -286,6 +352,7 @@ fn extend<'o, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PacketOut;
 
     #[test]
     fn filled_template_is_the_flow_mod_that_says_so() {
@@ -323,6 +390,31 @@ mod tests {
                 );
                 let no_room = EncodeError::NoRoom { need: size, size: size - 1 };
                 assert_eq!(template.fill(&blanks, 5, &mut filled[..size - 1]), Err(no_room));
+            }
+        }
+    }
+
+    #[test]
+    fn appended_packet_out_is_the_one_that_is_encoded() {
+        let sizes: &[usize] = if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffd7, 0xffd8] };
+        let add = FlowMod::add(Match::new());
+        for version in [Version::V1_0, Version::V1_3] {
+            let template = FlowModTemplate::new(&add, version).unwrap();
+            for size in sizes {
+                for (in_port, output) in
+                    [(1, 2), (0xffff_fffe, 0xffff_fffb), (0x1_0000, 1), (1, 0x1_0000)]
+                {
+                    let (in_port, output) = (PortNo(in_port), PortNo(output));
+                    let (eth_dst, eth_src) = (MacAddr([2; 6]), MacAddr([4; 6]));
+                    let blanks = Blanks { in_port, eth_dst, eth_src, buffer_id: Some(7), output };
+                    let (actions, data) = ([Action::output(output)], vec![7; *size]);
+                    let (mut room, mut out) = (vec![0; 1 << 17], vec![9]);
+                    let plain = PacketOut::new(in_port, &actions, &data);
+                    let encoded = plain.encode(version, 0x0102_0304, &mut room);
+                    let said = template.append_packet_out(&blanks, &data, 0x0102_0304, &mut out);
+                    assert_eq!(said, encoded.map(|_| ()));
+                    assert_eq!(out[1..], room[..encoded.unwrap_or(0)], "{size} {version}");
+                }
             }
         }
     }

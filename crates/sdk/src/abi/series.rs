@@ -24,7 +24,7 @@
 
 use std::ops::Range;
 
-use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PacketOut, PortNo};
+use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PortNo};
 
 use crate::FlowAndPacket;
 
@@ -105,7 +105,7 @@ enum Said<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Part<'a> {
     FlowMod(Blanks),
-    PacketOut((PortNo, PortNo), &'a [u8]),
+    PacketOut(Blanks, &'a [u8]),
 }
 
 impl<'a> Series<'a> {
@@ -140,15 +140,15 @@ impl<'a> Series<'a> {
         self.len() == 0
     }
 
-    /// Its flow-mod.
+    /// What its flow-mods are made from.
     #[inline]
     pub fn template(&self) -> &FlowModTemplate {
         &self.template
     }
 
-    /// Its flow-mod, to be changed as [`FlowModTemplate::message_mut`] says.
+    /// The flow-mod that they are made from, to be changed as [`FlowModTemplate::message_mut`] says.
     #[inline]
-    pub fn flow_mod(&mut self) -> &mut [u8] {
+    pub fn flow_mod_mut(&mut self) -> &mut [u8] {
         self.template.message_mut()
     }
 
@@ -215,16 +215,22 @@ impl<'a> Series<'a> {
         self.parts().map(|(part, xid)| self.encode(part, xid))
     }
 
-    /// One of them, for those who are told of it.
-    pub fn quote(&self, number: usize) -> Option<Vec<u8>> {
-        let (part, xid) = self.parts().nth(number)?;
-        Some(self.encode(part, xid).unwrap_or_else(|quote| quote))
+    /// Those with these numbers, which count up, for who is told of them.
+    pub fn quotes(
+        &self,
+        numbers: impl IntoIterator<Item = usize>,
+    ) -> impl Iterator<Item = Vec<u8>> {
+        let mut parts = (0..).zip(self.parts());
+        numbers.into_iter().filter_map(move |number| {
+            let (_, (part, xid)) = parts.find(|(each, _)| *each == number)?;
+            Some(self.encode(part, xid).unwrap_or_else(|quote| quote))
+        })
     }
 
     /// Its messages and their transaction ids.
     fn parts(&self) -> impl Iterator<Item = (Part<'a>, u32)> + use<'a> {
         let each = self.flows_and_packets().flat_map(|FlowAndPacket { flow, packet }| {
-            let packet_out = Part::PacketOut((flow.in_port, flow.output), packet);
+            let packet_out = Part::PacketOut(flow, packet);
             [Some(Part::FlowMod(flow)), (!packet.is_empty()).then_some(packet_out)]
         });
         let xids = std::iter::successors(Some(self.first), |xid| Some(xid.wrapping_add(1)));
@@ -232,30 +238,24 @@ impl<'a> Series<'a> {
     }
 
     fn encode(&self, part: Part<'_>, xid: u32) -> Result<Vec<u8>, Vec<u8>> {
-        let (mut out, version) = (Vec::new(), self.template.version());
-        let mut append = |part| match part {
-            Part::FlowMod(blanks) => self.template.append_all([blanks], xid, &mut out) == 1,
-            Part::PacketOut(ports, packet) => {
-                PacketOut::append_output(ports, packet, version, xid, &mut out).is_ok()
+        let mut out = Vec::new();
+        let mut append = |without_ports: bool| {
+            let (Part::FlowMod(mut flow) | Part::PacketOut(mut flow, _)) = part;
+            if without_ports {
+                (flow.in_port, flow.output) = (PortNo(0), PortNo(0));
+            }
+            match part {
+                Part::FlowMod(_) => self.template.append_all([flow], xid, &mut out) == 1,
+                Part::PacketOut(_, packet) => {
+                    self.template.append_packet_out(&flow, packet, xid, &mut out).is_ok()
+                }
             }
         };
-        if append(part) {
-            return Ok(out);
+        let is_said = append(false);
+        if !is_said {
+            append(true);
         }
-        append(part.without_ports());
-        Err(out)
-    }
-}
-
-impl Part<'_> {
-    fn without_ports(self) -> Self {
-        let none = PortNo(0);
-        match self {
-            Self::FlowMod(blanks) => {
-                Self::FlowMod(Blanks { in_port: none, output: none, ..blanks })
-            }
-            Self::PacketOut(_, packet) => Self::PacketOut((none, none), packet),
-        }
+        if is_said { Ok(out) } else { Err(out) }
     }
 }
 
@@ -284,7 +284,7 @@ fn messages(said: &[u8], count: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use openflow::{FlowMod, Match, Version};
+    use openflow::{FlowMod, Match, PacketOut, Version};
 
     use super::*;
 
@@ -367,8 +367,9 @@ mod tests {
             assert_eq!((series.len(), expected.len()), (5, 5));
             let messages: Vec<_> = series.messages().map(Result::unwrap).collect();
             assert_eq!(messages, expected);
-            let quotes: Vec<_> = (0..6).map_while(|number| series.quote(number)).collect();
-            assert_eq!(quotes, expected);
+            assert!(series.quotes(0..6).eq(expected.iter().cloned()));
+            let some: Vec<_> = series.quotes([1, 4]).collect();
+            assert_eq!(some, [&expected[1], &expected[4]].map(Clone::clone));
             for (size, count) in [(said.len(), 2), (said.len(), 4), (said.len() - 1, 3)] {
                 assert!(Series::read(&said[..size], count).is_none(), "{size} {count}");
             }
@@ -394,14 +395,15 @@ mod tests {
         said.extend(written(&blanks(3)));
         let series = Series::read(&said, 2).unwrap();
         let messages: Vec<_> = series.messages().collect();
-        let quote = FlowMod::decode(&series.quote(0).unwrap()).unwrap().match_.to_string();
+        let quotes: Vec<_> = series.quotes(0..3).collect();
+        let quote = FlowMod::decode(&quotes[0]).unwrap().match_.to_string();
         assert_eq!(quote, "in_port=0,eth_dst=02:00:00:01:02:01,eth_src=04:05:06:07:08:01");
-        assert_eq!(messages[0], Err(series.quote(0).unwrap()));
-        assert_eq!((messages[1].as_ref().ok(), series.quote(2)), (series.quote(1).as_ref(), None));
+        assert_eq!(messages, [Err(quotes[0].clone()), Ok(quotes[1].clone())]);
+        assert_eq!(quotes.len(), 2);
         let mut said = with_packets(&template, &[&[7; 3], &[8]]);
         said[84..88].copy_from_slice(&0x1_0000_u32.to_le_bytes());
         let series = Series::read(&said, 2).unwrap();
-        let quote = series.quote(1).unwrap();
+        let quote = series.quotes([1]).next().unwrap();
         let packet_out = PacketOut::decode(&quote).unwrap();
         assert_eq!((packet_out.in_port, packet_out.data), (PortNo(0), &[7; 3][..]));
         let messages: Vec<_> = series.messages().collect();

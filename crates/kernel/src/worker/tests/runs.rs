@@ -7,6 +7,7 @@ use sdk::Refusal;
 use sdk::abi::series::{BLANKS_SIZE, MAX_SERIES};
 
 use super::*;
+use crate::policy::Capability;
 
 /// A message for the switch, and whether it may go out.
 fn messages() -> Vec<(Vec<u8>, bool)> {
@@ -310,6 +311,77 @@ fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
         told
     });
     assert_eq!(told[4..8], 58_u32.to_be_bytes(), "the app's own transaction id");
+    bench.stop();
+}
+
+/// Says these series, each for this epoch, and that the packet in hand is handled.
+fn say(zone: &mut Zone, epoch: u32, said: &[(Vec<u8>, u32)]) {
+    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
+    for (message, count) in said {
+        room.reserve(message.len()).unwrap().copy_from_slice(message);
+        assert!(room.commit_with(1, epoch, message.len(), *count));
+    }
+    if room.done(records, 1) {
+        bell.ring();
+    }
+}
+
+#[test]
+fn app_that_may_not_send_packets_does_not_by_a_series_nor_in_another_version() {
+    let mut bench = Bench::new(1);
+    let mut fakes = bench.connect([1]);
+    let mut policy = Policy::default();
+    policy.capabilities.retain(|capability| *capability != Capability::PacketOut);
+    let mut zone = bench.attach_with(&policy);
+    zone.snapshot();
+    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    fakes[0].packet(9);
+    let at = wait_for("the packet came", || zone.peek(0).first().copied());
+    let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let all = [(blanks(1, None), &b"a packet"[..]), (blanks(2, None), b"another")];
+    let mut of_1_0 = with_packets(&add, &all);
+    let template = FlowModTemplate::new(&add, Version::V1_0).unwrap();
+    of_1_0.splice(..104, template.message().iter().copied());
+    let said = [(of_1_0, 2), (with_packets(&add, &all), 2)];
+    say(&mut zone, at.epoch, &said);
+    for (blanks, _) in &all {
+        is_told(&fakes[0], alone(&add, blanks, 0));
+    }
+    let told: Vec<_> = refusals(&mut zone, 6).into_iter().map(|(why, _)| why).collect();
+    let (shape, capability) = (Refusal::Shape as u8, Refusal::Capability as u8);
+    assert_eq!(told, [shape, shape, shape, shape, capability, capability]);
+    assert!(fakes[0].told.try_recv().is_err(), "and no more");
+    bench.stop();
+}
+
+#[test]
+fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
+    let (bench, mut fakes, mut zone, at) = asked();
+    let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
+    let mut said = vec![(series(&add, &[blanks(1, None)]), 1)];
+    said.extend((0..30).map(|_| (series(&foreign, &[blanks(2, None)]), 1)));
+    say(&mut zone, at.epoch, &said);
+    let xid = is_told(&fakes[0], alone(&add, &blanks(1, None), 50));
+    // As many as an error can be led back past, in portions for which a ring has room.
+    for _ in 0..40 {
+        assert_eq!(refusals(&mut zone, 30).len(), 30);
+        fakes[0].packet(9);
+        wait_for("the packet came", || zone.peek(0).first().copied());
+        say(&mut zone, at.epoch, &said[1..]);
+    }
+    refusals(&mut zone, 30);
+    let quote = [&[4, 14, 0, 104][..], &xid.to_be_bytes()].concat();
+    let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 5, 0, 1], &quote].concat();
+    fakes[0].socket.write_all(&error).unwrap();
+    let told = wait_for("the error came", || {
+        let ends = &mut zone.ends[0].0;
+        let batch = ends.records.batch(MAX_BATCH).unwrap();
+        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
+        told
+    });
+    assert_eq!(told[4..8], 50_u32.to_be_bytes());
     bench.stop();
 }
 
