@@ -45,7 +45,9 @@ fuzz_target!(|said: Said<'_>| {
     assert_eq!(messages.len(), series.len());
     let packets: usize = series.flows_and_packets().map(|each| each.packet.len()).sum();
     let mut sent = 0;
-    for ((number, message), quote) in messages.iter().enumerate().zip(series.quotes(0..)) {
+    let quotes: Vec<_> = series.quotes(0..messages.len()).collect();
+    assert_eq!(quotes.len(), messages.len());
+    for ((number, message), quote) in messages.iter().enumerate().zip(quotes) {
         let (Ok(message) | Err(message)) = message;
         assert_eq!(*message, quote);
         let header = Header::decode(message).unwrap();

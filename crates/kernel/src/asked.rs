@@ -164,6 +164,13 @@ impl Asked {
         }
     }
 
+    /// The same of messages of which none went out, so that those behind them are led back together with those before.
+    pub(crate) fn skipped(&mut self, xid: u32, count: u32, sender: Sender) {
+        if let Some(last) = self.recent.back_mut() {
+            last.go_on(xid, count, sender);
+        }
+    }
+
     #[inline(never)]
     fn begin(&mut self, xid: u32, count: u32, sender: Sender) {
         let is_over = |first: &Recent| xid.wrapping_sub(first.xid) >= OLDEST;

@@ -141,7 +141,7 @@ impl<'a> PacketOut<'a> {
     }
 }
 
-/// What a message that is too short for its fields is not told of.
+/// What errors that nobody sees name.
 const FIELDS: &str = "packet_out";
 
 #[cfg(test)]

@@ -152,10 +152,11 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         packet: &[u8],
         waits: usize,
     ) -> Result<(), Refusal> {
-        (self.packet)(packet)?;
         if !template.has_ports(flow) {
-            Err(Refusal::Shape)
-        } else if Connection::room_for(1, waits) == 0 {
+            return Err(Refusal::Shape);
+        }
+        (self.packet)(packet)?;
+        if Connection::room_for(1, waits) == 0 {
             Err(Refusal::Full)
         } else if !self.packet_outs.refill() {
             Err(Refusal::Quota)
@@ -270,10 +271,10 @@ mod tests {
             if packet.is_empty() {
                 continue;
             }
-            let why_not = if packet[0] == SECRET {
-                Some(Refusal::Capability)
-            } else if !is_sayable {
+            let why_not = if !is_sayable {
                 Some(Refusal::Shape)
+            } else if packet[0] == SECRET {
+                Some(Refusal::Capability)
             } else if out.len() > FULL {
                 Some(Refusal::Full)
             } else if limits.packet_outs == 0 {

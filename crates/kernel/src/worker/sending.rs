@@ -224,7 +224,9 @@ impl<'r> Sending<'r> {
         let Some(mut series) = Series::read(said, sent.series) else {
             return refuse(None, Refusal::Shape);
         };
-        let Some(switch) = switch else { return refuse(None, Refusal::NoSwitch) };
+        let Some(switch) = switch else {
+            return (0..series.len()).for_each(|number| refuse(Some(number), Refusal::NoSwitch));
+        };
         let is_of_its_version = series.template().version() == switch.version;
         // Which buffer it uses is said by its blanks.
         let checked = link.rights.check(switch.version, series.flow_mod_mut(), |_| true);
@@ -249,6 +251,8 @@ impl<'r> Sending<'r> {
         let passed = gate.append(&series, first, out, |number, why| refuse(Some(number), why));
         if passed.flow_mods + passed.packet_outs > 0 {
             asked.sent_all(first, count, sender);
+        } else {
+            asked.skipped(first, count, sender);
         }
         self.tally.flow_mods += u64::from(passed.flow_mods);
         self.tally.packet_outs += u64::from(passed.packet_outs);

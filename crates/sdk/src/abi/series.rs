@@ -221,7 +221,7 @@ impl<'a> Series<'a> {
         numbers: impl IntoIterator<Item = usize>,
     ) -> impl Iterator<Item = Vec<u8>> {
         let mut parts = (0..).zip(self.parts());
-        numbers.into_iter().filter_map(move |number| {
+        numbers.into_iter().map_while(move |number| {
             let (_, (part, xid)) = parts.find(|(each, _)| *each == number)?;
             Some(self.encode(part, xid).unwrap_or_else(|quote| quote))
         })

@@ -371,6 +371,23 @@ fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
         say(&mut zone, at.epoch, &said[1..]);
     }
     refusals(&mut zone, 30);
+    // Nor where others between them do.
+    let mut of_xid = (51_u32..).map(|xid| {
+        let add = if xid.is_multiple_of(2) { &add } else { &foreign };
+        let mut said = series(add, &[blanks(1, None)]);
+        said[4..8].copy_from_slice(&xid.to_be_bytes());
+        (said, 1)
+    });
+    for _ in 0..35 {
+        fakes[0].packet(9);
+        wait_for("the packet came", || zone.peek(0).first().copied());
+        let said: Vec<_> = of_xid.by_ref().take(60).collect();
+        say(&mut zone, at.epoch, &said);
+        let told = std::iter::repeat_with(|| fakes[0].told.recv_timeout(PATIENCE).unwrap());
+        let flow_mods = told.filter(|told| told[1] == 14); // the kernel asks how many flows there are
+        assert_eq!(flow_mods.take(30).count(), 30);
+        refusals(&mut zone, 30);
+    }
     let quote = [&[4, 14, 0, 104][..], &xid.to_be_bytes()].concat();
     let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 5, 0, 1], &quote].concat();
     fakes[0].socket.write_all(&error).unwrap();
