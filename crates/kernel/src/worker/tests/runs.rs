@@ -46,9 +46,14 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
 
 /// A worker, a switch that has told all of its handshake and sent packet 9, and the zone that has it, not handled.
 fn asked() -> (Bench, Vec<Fake>, Zone, Seen) {
+    asked_with(&Policy::default())
+}
+
+/// The same, where the app has this policy.
+fn asked_with(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
     let mut bench = Bench::new(1);
     let mut fakes = bench.connect([1]);
-    let mut zone = bench.attach();
+    let mut zone = bench.attach_with(policy);
     zone.snapshot();
     while fakes[0].told.try_recv().is_ok() {} // the handshake
     fakes[0].packet(9);
@@ -56,17 +61,45 @@ fn asked() -> (Bench, Vec<Fake>, Zone, Seen) {
     (bench, fakes, zone, at)
 }
 
+/// Says something to a connection of a switch, as a series of so many if that is not 0, before the packet in hand is
+/// [`handled`].
+fn say(zone: &mut Zone, (dpid, epoch): (u64, u32), said: &[u8], series: u32) {
+    let room = &mut zone.ends[0].0.messages;
+    room.reserve(said.len()).unwrap().copy_from_slice(said);
+    assert!(room.commit_with(dpid, epoch, said.len(), series));
+}
+
+/// The packet in hand is handled: what was said counts.
+fn handled(zone: &mut Zone) {
+    let (ZoneEnd { records, messages }, bell) = &mut zone.ends[0];
+    if messages.done(records, 1) {
+        bell.ring();
+    }
+}
+
+/// Has the switch say an error about a message of `kind` and `size` with this transaction id; the one in what the app is
+/// told of it.
+fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u32) -> u32 {
+    let quote = [&[4, kind, 0, size][..], &xid.to_be_bytes()].concat();
+    let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
+    fake.socket.write_all(&error).unwrap();
+    let told = wait_for("the error came", || {
+        let ends = &mut zone.ends[0].0;
+        let batch = ends.records.batch(MAX_BATCH).unwrap();
+        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
+        told
+    });
+    u32::from_be_bytes(*told[4..].first_chunk().unwrap())
+}
+
 #[test]
 fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
     let (bench, fakes, mut zone, at) = asked();
-    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
     for (message, _) in messages() {
-        room.reserve(message.len()).unwrap().copy_from_slice(&message);
-        assert!(room.commit(1, at.epoch, message.len()));
+        say(&mut zone, (1, at.epoch), &message, 0);
     }
-    if room.done(records, 1) {
-        bell.ring();
-    }
+    handled(&mut zone);
     for (sent, _) in messages().into_iter().filter(|(_, passes)| *passes) {
         is_told(&fakes[0], sent);
     }
@@ -172,16 +205,11 @@ fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
         (whole[..8].to_vec(), 1),
         (series(&add, &all[2..]), 1),
     ];
-    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
     for (message, count) in &said {
-        room.reserve(message.len()).unwrap().copy_from_slice(message);
-        assert!(room.commit_with(1, now, message.len(), *count));
+        say(&mut zone, (1, now), message, *count);
     }
-    room.reserve(whole.len()).unwrap().copy_from_slice(&whole);
-    assert!(room.commit_with(1, past, whole.len(), 3));
-    if room.done(records, 1) {
-        bell.ring();
-    }
+    say(&mut zone, (1, past), &whole, 3);
+    handled(&mut zone);
     let expected = [
         packet_out(1),
         alone(&add, &all[0], 0),
@@ -211,17 +239,8 @@ fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
     ];
     assert_eq!(refusals(&mut zone, expected.len()), expected, "as the app wrote them");
     // An error about one of them finds it.
-    let quote = [&[4, 14, 0, 104][..], &xids[2].to_be_bytes()].concat();
-    let error = [&[4, 1, 0, 20][..], &xids[2].to_be_bytes(), &[0, 5, 0, 1], &quote].concat();
-    fakes[0].socket.write_all(&error).unwrap();
-    let told = wait_for("the error came", || {
-        let ends = &mut zone.ends[0].0;
-        let batch = ends.records.batch(MAX_BATCH).unwrap();
-        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
-        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
-        told
-    });
-    assert_eq!(told[4..8], 52_u32.to_be_bytes(), "the app's own transaction id");
+    let own = error_about(&mut fakes[0], &mut zone, (14, 104), xids[2]);
+    assert_eq!(own, 52, "the app's own transaction id");
     bench.stop();
 }
 
@@ -266,14 +285,10 @@ fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
         (now, whole[..whole.len() - 1].to_vec(), 5),
         (past, with_packets(&add, &all[..1]), 1),
     ];
-    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
     for (epoch, message, count) in &said {
-        room.reserve(message.len()).unwrap().copy_from_slice(message);
-        assert!(room.commit_with(1, *epoch, message.len(), *count));
+        say(&mut zone, (1, *epoch), message, *count);
     }
-    if room.done(records, 1) {
-        bell.ring();
-    }
+    handled(&mut zone);
     let flow = |number: usize, xid| alone(&add, &all[number].0, xid);
     let packet = |number: usize, xid| behind(&all[number].0, all[number].1, xid);
     let sent = [
@@ -300,50 +315,25 @@ fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
     ];
     assert_eq!(refusals(&mut zone, expected.len()), expected, "as the app wrote them");
     // An error about one of the packets finds it.
-    let quote = [&[4, 13, 0, 48][..], &xids[6].to_be_bytes()].concat();
-    let error = [&[4, 1, 0, 20][..], &xids[6].to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
-    fakes[0].socket.write_all(&error).unwrap();
-    let told = wait_for("the error came", || {
-        let ends = &mut zone.ends[0].0;
-        let batch = ends.records.batch(MAX_BATCH).unwrap();
-        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
-        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
-        told
-    });
-    assert_eq!(told[4..8], 58_u32.to_be_bytes(), "the app's own transaction id");
+    let own = error_about(&mut fakes[0], &mut zone, (13, 48), xids[6]);
+    assert_eq!(own, 58, "the app's own transaction id");
     bench.stop();
-}
-
-/// Says these series, each for this epoch, and that the packet in hand is handled.
-fn say(zone: &mut Zone, epoch: u32, said: &[(Vec<u8>, u32)]) {
-    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
-    for (message, count) in said {
-        room.reserve(message.len()).unwrap().copy_from_slice(message);
-        assert!(room.commit_with(1, epoch, message.len(), *count));
-    }
-    if room.done(records, 1) {
-        bell.ring();
-    }
 }
 
 #[test]
 fn app_that_may_not_send_packets_does_not_by_a_series_nor_in_another_version() {
-    let mut bench = Bench::new(1);
-    let mut fakes = bench.connect([1]);
     let mut policy = Policy::default();
     policy.capabilities.retain(|capability| *capability != Capability::PacketOut);
-    let mut zone = bench.attach_with(&policy);
-    zone.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
-    fakes[0].packet(9);
-    let at = wait_for("the packet came", || zone.peek(0).first().copied());
+    let (bench, fakes, mut zone, at) = asked_with(&policy);
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let all = [(blanks(1, None), &b"a packet"[..]), (blanks(2, None), b"another")];
     let mut of_1_0 = with_packets(&add, &all);
     let template = FlowModTemplate::new(&add, Version::V1_0).unwrap();
     of_1_0.splice(..104, template.message().iter().copied());
-    let said = [(of_1_0, 2), (with_packets(&add, &all), 2)];
-    say(&mut zone, at.epoch, &said);
+    for said in [of_1_0, with_packets(&add, &all)] {
+        say(&mut zone, (1, at.epoch), &said, 2);
+    }
+    handled(&mut zone);
     for (blanks, _) in &all {
         is_told(&fakes[0], alone(&add, blanks, 0));
     }
@@ -359,16 +349,22 @@ fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
     let (bench, mut fakes, mut zone, at) = asked();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
-    let mut said = vec![(series(&add, &[blanks(1, None)]), 1)];
-    said.extend((0..30).map(|_| (series(&foreign, &[blanks(2, None)]), 1)));
-    say(&mut zone, at.epoch, &said);
+    let to = (1, at.epoch);
+    let say_refused = |zone: &mut Zone| {
+        for _ in 0..30 {
+            say(zone, to, &series(&foreign, &[blanks(2, None)]), 1);
+        }
+        handled(zone);
+    };
+    say(&mut zone, to, &series(&add, &[blanks(1, None)]), 1);
+    say_refused(&mut zone);
     let xid = is_told(&fakes[0], alone(&add, &blanks(1, None), 50));
     // As many as an error can be led back past, in portions for which a ring has room.
     for _ in 0..40 {
         assert_eq!(refusals(&mut zone, 30).len(), 30);
         fakes[0].packet(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
-        say(&mut zone, at.epoch, &said[1..]);
+        say_refused(&mut zone);
     }
     refusals(&mut zone, 30);
     // Nor where others between them do.
@@ -376,29 +372,22 @@ fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
         let add = if xid.is_multiple_of(2) { &add } else { &foreign };
         let mut said = series(add, &[blanks(1, None)]);
         said[4..8].copy_from_slice(&xid.to_be_bytes());
-        (said, 1)
+        said
     });
     for _ in 0..35 {
         fakes[0].packet(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
-        let said: Vec<_> = of_xid.by_ref().take(60).collect();
-        say(&mut zone, at.epoch, &said);
+        for said in of_xid.by_ref().take(60) {
+            say(&mut zone, to, &said, 1);
+        }
+        handled(&mut zone);
         let told = std::iter::repeat_with(|| fakes[0].told.recv_timeout(PATIENCE).unwrap());
         let flow_mods = told.filter(|told| told[1] == 14); // the kernel asks how many flows there are
         assert_eq!(flow_mods.take(30).count(), 30);
         refusals(&mut zone, 30);
     }
-    let quote = [&[4, 14, 0, 104][..], &xid.to_be_bytes()].concat();
-    let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 5, 0, 1], &quote].concat();
-    fakes[0].socket.write_all(&error).unwrap();
-    let told = wait_for("the error came", || {
-        let ends = &mut zone.ends[0].0;
-        let batch = ends.records.batch(MAX_BATCH).unwrap();
-        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
-        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
-        told
-    });
-    assert_eq!(told[4..8], 50_u32.to_be_bytes());
+    let own = error_about(&mut fakes[0], &mut zone, (14, 104), xid);
+    assert_eq!(own, 50, "the app's own transaction id");
     bench.stop();
 }
 
@@ -418,14 +407,10 @@ fn series_for_a_switch_of_another_worker_goes_there() {
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
     let whole = series(&add, &all);
     let packets = with_packets(&add, &[(all[0], b"a packet")]);
-    let (ZoneEnd { records, messages: room }, bell) = &mut zone.ends[0];
     for (said, count) in [(&whole, 3), (&whole, 2), (&packets, 1)] {
-        room.reserve(said.len()).unwrap().copy_from_slice(said);
-        assert!(room.commit_with(seen[1].dpid, seen[1].epoch, said.len(), count));
+        say(&mut zone, (seen[1].dpid, seen[1].epoch), said, count);
     }
-    if room.done(records, 1) {
-        bell.ring();
-    }
+    handled(&mut zone);
     for blanks in [&all[0], &all[2], &all[0]] {
         is_told(other, alone(&add, blanks, 0));
     }
