@@ -151,7 +151,7 @@ impl Default for Tuning {
     /// More than a thousand packet-ins are read at once, which with what is written for them stay in the
     /// core's second cache.
     fn default() -> Self {
-        Self { pin: true, read: 128 << 10, ring: DEFAULT_CAPACITY, batch: *Self::BATCH.end() }
+        Self { pin: true, read: 256 << 10, ring: DEFAULT_CAPACITY, batch: *Self::BATCH.end() }
     }
 }
 

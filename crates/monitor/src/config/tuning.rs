@@ -15,7 +15,7 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
             u32::try_from(amount).ok().filter(fits)
         })
     };
-    let read = size("read-bytes", "bytes, or as \"128 KiB\", from 4 KiB to 1 MiB", |amount| {
+    let read = size("read-bytes", "bytes, or as \"256 KiB\", from 4 KiB to 1 MiB", |amount| {
         Tuning::READ.contains(amount)
     })?;
     let ring = size(
