@@ -22,6 +22,16 @@ pub(crate) fn packet_in_record(
     packet_in: &PacketIn<'_>,
     message: &[u8],
 ) -> Option<Record> {
+    packet_in_record_by(&switch_record(RecordKind::PacketIn, switch), packet_in, message)
+}
+
+/// The same with what is the same in those of all packet-ins of a switch.
+#[inline]
+pub(crate) fn packet_in_record_by(
+    head: &Record,
+    packet_in: &PacketIn<'_>,
+    message: &[u8],
+) -> Option<Record> {
     Some(Record {
         in_port: packet_in.in_port.0,
         buffer_id: packet_in.buffer_id.unwrap_or(u32::MAX),
@@ -33,7 +43,7 @@ pub(crate) fn packet_in_record(
         table_id: packet_in.table_id,
         body_size: u16::try_from(message.len()).ok()?,
         total_len: packet_in.total_len,
-        ..switch_record(RecordKind::PacketIn, switch)
+        ..*head
     })
 }
 

@@ -126,10 +126,10 @@ impl<'a> PacketIn<'a> {
     }
 
     /// A packet-in as nearly all are, by the places where things stand in it: the in-port is all that its match
-    /// says. `None` is no error: `decode_any` says what it is.
+    /// says. `None` is no error: [`decode`](Self::decode) says what it is.
     #[expect(clippy::inline_always, reason = "as in `decode`")]
     #[inline(always)]
-    fn usual(message: &'a [u8]) -> Option<Self> {
+    pub fn usual(message: &'a [u8]) -> Option<Self> {
         let (head, _) = message.split_first_chunk::<4>()?;
         let size = usize::from(u16::from_be_bytes([head[2], head[3]]));
         match head {

@@ -1,7 +1,7 @@
 //! Packet-ins on their way to an app.
 
 use openflow::{PacketIn, Version};
-use sdk::abi::{COOKIE_WORD, Record, Words};
+use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
 use super::{Link, Phase, Place};
@@ -10,7 +10,7 @@ use crate::control::AppId;
 use crate::frame::{is_vital, whole_packet_in};
 use crate::held::Ticket;
 use crate::plan::Set;
-use crate::record::packet_in_record;
+use crate::record::{packet_in_record_by, switch_record};
 use crate::rewrite::{owner, put_cookie};
 use crate::switch::Switch;
 
@@ -141,29 +141,53 @@ fn write_all_of(
     bytes: &mut [u8],
     mut push: impl FnMut(&Words, &[u8]) -> bool,
 ) -> (u64, usize) {
+    let head = switch_record(RecordKind::PacketIn, switch);
     let (mut count, mut size) = (0, 0);
     while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
-        let Ok(view) = PacketIn::decode(message) else { break };
-        let Some(record) = packet_in_record(switch, &view, message) else { break };
-        let cookie = record.cookie;
-        if owner(cookie) == app {
-            break;
-        }
-        let mut words = record.words();
-        words[COOKIE_WORD] = PacketIn::NO_COOKIE;
-        if cookie != PacketIn::NO_COOKIE {
-            put_cookie(message, PacketIn::NO_COOKIE);
-        }
-        if !push(&words, message) {
-            if cookie != PacketIn::NO_COOKIE {
-                put_cookie(message, cookie);
+        // Nearly all are usual. Code of their own: more is known of them in it.
+        let record = if let Some(usual) = PacketIn::usual(message) {
+            let Some(record) = packet_in_record_by(&head, &usual, message) else { break };
+            if !write_one(app, &record, message, &mut push) {
+                break;
             }
-            break;
-        }
+            record
+        } else {
+            let Ok(other) = PacketIn::decode(message) else { break };
+            let Some(record) = packet_in_record_by(&head, &other, message) else { break };
+            if !write_one(app, &record, message, &mut push) {
+                break;
+            }
+            record
+        };
         if record.buffer_id != u32::MAX {
             switch.given.kept(record.buffer_id, links);
         }
         (count, size) = (count + 1, size + message.len());
     }
     (count, size)
+}
+
+/// Writes one, unless it is of the app's own flow, or there is no room.
+#[expect(clippy::inline_always, reason = "what is known of the record is then known in it")]
+#[inline(always)]
+fn write_one(
+    app: AppId,
+    record: &Record,
+    message: &mut [u8],
+    push: &mut impl FnMut(&Words, &[u8]) -> bool,
+) -> bool {
+    let cookie = record.cookie;
+    if owner(cookie) == app {
+        return false;
+    }
+    let mut words = record.words();
+    words[COOKIE_WORD] = PacketIn::NO_COOKIE;
+    if cookie != PacketIn::NO_COOKIE {
+        put_cookie(message, PacketIn::NO_COOKIE);
+    }
+    let pushed = push(&words, message);
+    if !pushed && cookie != PacketIn::NO_COOKIE {
+        put_cookie(message, cookie);
+    }
+    pushed
 }
