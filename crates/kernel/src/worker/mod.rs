@@ -49,7 +49,7 @@ use crate::tls::{self, Entrance};
 use self::adopt::most_connections;
 use self::pace::Pace;
 use self::rates::Rates;
-use self::reading::Ready;
+use self::reading::{Ready, Served};
 use self::roster::Roster;
 use self::sending::Refused;
 use self::writing::Spare;
@@ -329,16 +329,16 @@ impl Worker {
         }
     }
 
-    /// Reads a connection once. `true` if there may be more.
-    fn serve(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> bool {
-        let Some(connection) = self.connections.get_mut(key) else { return false };
+    /// Reads a connection once.
+    fn serve(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Served {
+        let Some(connection) = self.connections.get_mut(key) else { return Served::default() };
         if connection.is_laborious() {
             if self.handshakes == 0 {
-                return true;
+                return Served { size: 0, more: true };
             }
             self.handshakes -= 1;
         }
-        let Some(most) = self.may_read(key, now) else { return false };
+        let Some(most) = self.may_read(key, now) else { return Served::default() };
         let connection = &mut self.connections[key];
         let input = connection.read(buffer, most);
         let progress = connection.progress();
@@ -361,14 +361,14 @@ impl Worker {
                 } else {
                     self.write_much(key, now);
                     self.note_turn(key, size, if more { most } else { usize::MAX });
-                    return more;
+                    return Served { size, more };
                 }
             }
             Ok(Input::Nothing) => self.note_turn(key, 0, usize::MAX),
             Ok(Input::End) => self.close(key, "the switch closed the connection", now),
             Err(error) => self.close(key, &error.to_string(), now),
         }
-        false
+        Served::default()
     }
 
     /// Ends a connection; apps hear of it if it was a switch.

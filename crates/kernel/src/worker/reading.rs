@@ -29,9 +29,36 @@ use crate::pause::Full;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Connections that are read in a turn, and bytes of all of them, so that apps are heard soon.
-const READS: usize = 256;
-const READ_IN_ALL: usize = 8 << 20;
+/// What may still be read in a turn, so that apps are heard soon.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    connections: usize,
+    bytes: usize,
+}
+
+impl Left {
+    /// At the begin of a turn.
+    const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
+
+    /// A connection was read, which brought so many bytes.
+    fn read(&mut self, size: usize) {
+        self.connections = self.connections.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+
+    fn is_any(self) -> bool {
+        self.connections > 0 && self.bytes > 0
+    }
+}
+
+/// What came of reading a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Served {
+    /// Bytes that it brought.
+    pub(super) size: usize,
+    /// Whether there may be more.
+    pub(super) more: bool,
+}
 
 /// The connections that have something to be read.
 #[derive(Debug, Default)]
@@ -98,15 +125,19 @@ impl Worker {
 
     /// Reads those that are ready, each once. `true` if there were more than a turn can read.
     pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
-        let most = (READ_IN_ALL / self.read).clamp(1, READS);
-        let turn = self.ready.queue.len().min(most);
-        for _ in 0..turn {
+        let mut left = Left::ALL;
+        for _ in 0..self.ready.queue.len() {
+            if !left.is_any() {
+                return true;
+            }
             let Some(key) = self.ready.queue.pop_front() else { break };
             // Not in the queue: whoever closes it need not look for it there.
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.reading = Reading::Drained;
             }
-            if self.serve(key, buffer, now)
+            let served = self.serve(key, buffer, now);
+            left.read(served.size);
+            if served.more
                 && let Some(connection) = self.connections.get_mut(key)
             {
                 connection.reading = Reading::Ready;
@@ -117,7 +148,7 @@ impl Worker {
                 }
             }
         }
-        turn == most
+        false
     }
 
     /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.
@@ -208,6 +239,19 @@ fn after(turn: usize, (size, most): (usize, usize), all: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turn_is_over_after_so_many_connections_or_bytes() {
+        for (size, reads) in [(0, 256), (1, 256), (32 << 10, 256), (256 << 10, 32), (9 << 20, 1)] {
+            let mut left = Left::ALL;
+            for _ in 1..reads {
+                left.read(size);
+                assert!(left.is_any(), "{size}");
+            }
+            left.read(size);
+            assert!(!left.is_any(), "{size}");
+        }
+    }
 
     #[test]
     fn turn_goes_on_where_the_lack_of_room_has_cut_it_short_and_is_no_longer_than_another() {
