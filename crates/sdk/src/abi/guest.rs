@@ -108,9 +108,11 @@ impl Rest {
     /// Whether a flow-mod with this packet, of which so many bytes are said, can be the next.
     #[inline]
     fn takes(&self, packet: &[u8], size: usize) -> bool {
-        self.end.addr() - self.next.addr() >= size
-            && self.has_packets != packet.is_empty()
-            && self.count < MAX_SERIES
+        if packet.is_empty() {
+            // Without packets there is room for the blanks of `MAX_SERIES`, and for nothing else.
+            return !self.has_packets && self.next != self.end;
+        }
+        self.has_packets && self.end.addr() - self.next.addr() >= size && self.count < MAX_SERIES
     }
 }
 
