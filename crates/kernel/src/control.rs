@@ -148,8 +148,8 @@ impl Tuning {
 }
 
 impl Default for Tuning {
-    /// More than a thousand packet-ins are read at once, which with what is written for them stay in the
-    /// core's second cache.
+    /// Two thousand packet-ins and more are read at once, which with what is written for them stay in a second cache of
+    /// 1 MiB.
     fn default() -> Self {
         Self { pin: true, read: 256 << 10, ring: DEFAULT_CAPACITY, batch: *Self::BATCH.end() }
     }

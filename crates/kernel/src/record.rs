@@ -22,12 +22,12 @@ pub(crate) fn packet_in_record(
     packet_in: &PacketIn<'_>,
     message: &[u8],
 ) -> Option<Record> {
-    packet_in_record_by(&switch_record(RecordKind::PacketIn, switch), packet_in, message)
+    packet_in_record_with_head(&switch_record(RecordKind::PacketIn, switch), packet_in, message)
 }
 
-/// The same with what is the same in those of all packet-ins of a switch.
+/// The same with `head`, a [`switch_record`] that was made once for a run of packet-ins.
 #[inline]
-pub(crate) fn packet_in_record_by(
+pub(crate) fn packet_in_record_with_head(
     head: &Record,
     packet_in: &PacketIn<'_>,
     message: &[u8],

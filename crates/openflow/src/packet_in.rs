@@ -125,8 +125,9 @@ impl<'a> PacketIn<'a> {
         }
     }
 
-    /// A packet-in as nearly all are, by the places where things stand in it: the in-port is all that its match
-    /// says. `None` is no error: [`decode`](Self::decode) says what it is.
+    /// A packet-in as nearly all are, by the places where things stand in it: each of 1.0, and of 1.3 those whose
+    /// match says the in-port alone. What [`decode`](Self::decode) returns is the same. `None` is no error: that says
+    /// what it is.
     #[expect(clippy::inline_always, reason = "as in `decode`")]
     #[inline(always)]
     pub fn usual(message: &'a [u8]) -> Option<Self> {

@@ -10,7 +10,7 @@ use crate::control::AppId;
 use crate::frame::{is_vital, whole_packet_in};
 use crate::held::Ticket;
 use crate::plan::Set;
-use crate::record::{packet_in_record_by, switch_record};
+use crate::record::{packet_in_record_with_head, switch_record};
 use crate::rewrite::{owner, put_cookie};
 use crate::switch::Switch;
 
@@ -144,21 +144,17 @@ fn write_all_of(
     let head = switch_record(RecordKind::PacketIn, switch);
     let (mut count, mut size) = (0, 0);
     while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
-        // Nearly all are usual. Code of their own: more is known of them in it.
-        let record = if let Some(usual) = PacketIn::usual(message) {
-            let Some(record) = packet_in_record_by(&head, &usual, message) else { break };
-            if !write_one(app, &record, message, &mut push) {
-                break;
-            }
-            record
+        // Code of their own for the usual ones, in which it is known where buffer, in-port and packet stand.
+        let written = if let Some(usual) = PacketIn::usual(message) {
+            let record = packet_in_record_with_head(&head, &usual, message);
+            write_one(app, record, message, &mut push)
+        } else if let Ok(other) = PacketIn::decode(message) {
+            let record = packet_in_record_with_head(&head, &other, message);
+            write_one(app, record, message, &mut push)
         } else {
-            let Ok(other) = PacketIn::decode(message) else { break };
-            let Some(record) = packet_in_record_by(&head, &other, message) else { break };
-            if !write_one(app, &record, message, &mut push) {
-                break;
-            }
-            record
+            None
         };
+        let Some(record) = written else { break };
         if record.buffer_id != u32::MAX {
             switch.given.kept(record.buffer_id, links);
         }
@@ -167,27 +163,30 @@ fn write_all_of(
     (count, size)
 }
 
-/// Writes one, unless it is of the app's own flow, or there is no room.
+/// Writes a packet-in; `None`, and the message is as it was, if it is of the app's own flow or there is no room.
 #[expect(clippy::inline_always, reason = "what is known of the record is then known in it")]
 #[inline(always)]
 fn write_one(
     app: AppId,
-    record: &Record,
+    record: Option<Record>,
     message: &mut [u8],
     push: &mut impl FnMut(&Words, &[u8]) -> bool,
-) -> bool {
+) -> Option<Record> {
+    let record = record?;
     let cookie = record.cookie;
     if owner(cookie) == app {
-        return false;
+        return None;
     }
     let mut words = record.words();
     words[COOKIE_WORD] = PacketIn::NO_COOKIE;
     if cookie != PacketIn::NO_COOKIE {
         put_cookie(message, PacketIn::NO_COOKIE);
     }
-    let pushed = push(&words, message);
-    if !pushed && cookie != PacketIn::NO_COOKIE {
-        put_cookie(message, cookie);
+    if !push(&words, message) {
+        if cookie != PacketIn::NO_COOKIE {
+            put_cookie(message, cookie);
+        }
+        return None;
     }
-    pushed
+    Some(record)
 }

@@ -49,7 +49,7 @@ use crate::tls::{self, Entrance};
 use self::adopt::most_connections;
 use self::pace::Pace;
 use self::rates::Rates;
-use self::reading::{Ready, Served};
+use self::reading::{Crowd, Ready, Served};
 use self::roster::Roster;
 use self::sending::Refused;
 use self::writing::Spare;
@@ -60,7 +60,8 @@ pub(crate) use hosted::note;
 pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// What the shared input buffer holds beyond what is read at once, in bytes: of TLS one half of all is read
-/// into, and the other holds what comes of it, behind the beginning of a message that was cut before.
+/// into, and the other holds what comes of it, behind the beginning of a message that was cut before. A turn of TLS
+/// brings what fits into that half, which with the default is a fifth less than one of TCP.
 const BEYOND: usize = 192 * 1024;
 
 const _: () = assert!(
@@ -70,9 +71,6 @@ const _: () = assert!(
 
 /// How often sessions are asked whether they have lost patience.
 const TICK: Duration = Duration::from_millis(100);
-
-/// How much later they are asked at most while more is to be read than a turn can.
-const CROWDED: Duration = Duration::from_secs(1);
 
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
@@ -148,6 +146,7 @@ pub struct Worker {
     read: usize,
     next_tick: Instant,
     pace: Pace,
+    crowd: Crowd,
     rates: Rates,
 }
 
@@ -198,6 +197,7 @@ impl Worker {
             read: wires.crew.tuning().read as usize,
             next_tick: now + TICK,
             pace: Pace::new(),
+            crowd: Crowd::default(),
             rates: Rates::new(now),
             wires,
         };
@@ -255,7 +255,7 @@ impl Worker {
             if commands && !self.obey(now) {
                 return Ok(());
             }
-            let crowded = self.read_ready(&mut buffer, now);
+            let crowded = self.read_ready(&mut buffer, now) || ready.len() == EVENTS;
             self.hear_apps(now);
             self.move_on(now); // also to apps that are now called
             self.call_apps(now);
@@ -263,10 +263,7 @@ impl Worker {
             self.pump();
             self.resume(now);
             self.flush(now);
-            // A long absence of ours must not count as silence of those who are still to be read;
-            // but a crowd that stays is read in turns.
-            let due = if crowded { self.next_tick + CROWDED } else { self.next_tick };
-            if now >= due {
+            if now >= self.crowd.due(crowded, self.next_tick, now) {
                 self.tick(now);
             }
         }
@@ -329,7 +326,7 @@ impl Worker {
         }
     }
 
-    /// Reads a connection once.
+    /// Reads a connection once, and does what it says.
     fn serve(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Served {
         let Some(connection) = self.connections.get_mut(key) else { return Served::default() };
         if connection.is_laborious() {
@@ -353,16 +350,18 @@ impl Worker {
             Ok(Input::Bytes { size, all }) => {
                 self.pace.read(size);
                 connection.session.heard(now);
-                let more = !all || connection.peer != Peer::Talks;
+                let mut more = !all || connection.peer != Peer::Talks;
                 if let Err(why) = self.messages(key, &mut buffer[..size], now) {
                     self.close(key, &why.to_string(), now);
+                    more = false;
                 } else if let Some(home) = self.leads_away(key) {
                     self.hand_over(key, home);
+                    more = false;
                 } else {
                     self.write_much(key, now);
                     self.note_turn(key, size, if more { most } else { usize::MAX });
-                    return Served { size, more };
                 }
+                return Served { size, more };
             }
             Ok(Input::Nothing) => self.note_turn(key, 0, usize::MAX),
             Ok(Input::End) => self.close(key, "the switch closed the connection", now),

@@ -15,7 +15,7 @@
 //! [`Dispatch`](crate::dispatch) says of the apps.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use tracing::{info, warn};
@@ -29,7 +29,7 @@ use crate::pause::Full;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What may still be read in a turn, so that apps are heard soon.
+/// What may still be read in a turn, so that apps are heard soon: some milliseconds' work.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     connections: usize,
@@ -37,26 +37,46 @@ struct Left {
 }
 
 impl Left {
-    /// At the begin of a turn.
+    /// At the beginning of a turn.
     const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
 
     /// A connection was read, which brought so many bytes.
-    fn read(&mut self, size: usize) {
+    fn spend(&mut self, size: usize) {
         self.connections = self.connections.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }
 
-    fn is_any(self) -> bool {
-        self.connections > 0 && self.bytes > 0
+    /// Whether the turn is over.
+    fn is_none(self) -> bool {
+        self.connections == 0 || self.bytes == 0
+    }
+}
+
+/// How much later than now and then sessions are asked whether they have lost patience while more is to be read than
+/// a turn can.
+const CROWDED: Duration = Duration::from_secs(1);
+
+/// Since when more was to be read, turn after turn, than a turn can.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Crowd {
+    since: Option<Instant>,
+}
+
+impl Crowd {
+    /// When a tick is due, were it for `next` alone: a long absence of ours must not count as silence of those who
+    /// are still to be read; but a crowd that stays is read in turns.
+    pub(super) fn due(&mut self, crowded: bool, next: Instant, now: Instant) -> Instant {
+        self.since = if crowded { self.since.or(Some(now)) } else { None };
+        self.since.map_or(next, |since| next.max(since + CROWDED))
     }
 }
 
 /// What came of reading a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Served {
-    /// Bytes that it brought.
+    /// Bytes that were handled, with the beginning of a message that was kept from before.
     pub(super) size: usize,
-    /// Whether there may be more.
+    /// Whether there may be more. If nothing was handled, its handshake waits for another turn.
     pub(super) more: bool,
 }
 
@@ -125,9 +145,9 @@ impl Worker {
 
     /// Reads those that are ready, each once. `true` if there were more than a turn can read.
     pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
-        let mut left = Left::ALL;
-        for _ in 0..self.ready.queue.len() {
-            if !left.is_any() {
+        let (mut left, mut turns) = (Left::ALL, self.ready.queue.len());
+        while turns > 0 {
+            if left.is_none() {
                 return true;
             }
             let Some(key) = self.ready.queue.pop_front() else { break };
@@ -136,17 +156,18 @@ impl Worker {
                 connection.reading = Reading::Drained;
             }
             let served = self.serve(key, buffer, now);
-            left.read(served.size);
+            left.spend(served.size);
             if served.more
                 && let Some(connection) = self.connections.get_mut(key)
             {
                 connection.reading = Reading::Ready;
                 if connection.turn > 0 {
-                    self.ready.queue.push_front(key);
-                } else {
-                    self.ready.queue.push_back(key);
+                    self.ready.queue.push_front(key); // its turn goes on
+                    continue;
                 }
+                self.ready.queue.push_back(key);
             }
+            turns -= 1;
         }
         false
     }
@@ -245,12 +266,26 @@ mod tests {
         for (size, reads) in [(0, 256), (1, 256), (32 << 10, 256), (256 << 10, 32), (9 << 20, 1)] {
             let mut left = Left::ALL;
             for _ in 1..reads {
-                left.read(size);
-                assert!(left.is_any(), "{size}");
+                left.spend(size);
+                assert!(!left.is_none(), "{size}");
             }
-            left.read(size);
-            assert!(!left.is_any(), "{size}");
+            left.spend(size);
+            assert!(left.is_none(), "{size}");
         }
+    }
+
+    #[test]
+    fn crowd_puts_a_tick_off_for_a_while_from_when_it_came_not_from_when_the_tick_was_due() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let (next, mut crowd) = (start, Crowd::default());
+        let late = start + ms(17_000);
+        assert_eq!(crowd.due(false, next, late), next);
+        assert_eq!(crowd.due(true, next, late), late + CROWDED);
+        assert_eq!(crowd.due(true, next, late + ms(400)), late + CROWDED);
+        let next = late + ms(5000);
+        assert_eq!(crowd.due(true, next, late + ms(900)), next, "it has lasted");
+        assert_eq!(crowd.due(false, next, next), next);
+        assert_eq!(crowd.due(true, next, next), next + CROWDED, "another");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Rest {
     #[inline]
     fn takes(&self, packet: &[u8], size: usize) -> bool {
         if packet.is_empty() {
-            // Without packets there is room for the blanks of `MAX_SERIES`, and for nothing else.
+            // Without packets there is room for `MAX_SERIES` blanks (`begin_series`), of which each takes the same.
             return !self.has_packets && self.next != self.end;
         }
         self.has_packets && self.end.addr() - self.next.addr() >= size && self.count < MAX_SERIES
@@ -230,7 +230,7 @@ impl Host {
                 }
             }
             let next = rest.next;
-            // SAFETY: there is room for `size` bytes from `next` on; it is ours until `end_series`, which every
+            // SAFETY: there is room for `size` bytes from `next` on, as `takes` says; it is ours until `end_series`, which every
             // `reserve` and the batch's end begin with.
             unsafe { next.cast::<Written>().write_unaligned((&flow).into()) };
             if !packet.is_empty() {

@@ -5,14 +5,49 @@ use openflow::{PacketIn, append};
 use super::*;
 use crate::check::APP_SHIFT;
 
-/// The bytes of a run of packet-ins of OpenFlow 1.3, each with a cookie, a buffer and its number as its packet.
-fn run(packets: &[(u64, Option<u32>)]) -> Vec<u8> {
+/// How the packet-ins of a run look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    V1_0,
+    V1_3,
+    /// 1.3, with another field behind the in-port.
+    Unusual,
+}
+
+impl Shape {
+    const ALL: [Self; 3] = [Self::V1_0, Self::V1_3, Self::Unusual];
+    const WITH_COOKIE: [Self; 2] = [Self::V1_3, Self::Unusual];
+
+    fn version(self) -> Version {
+        if self == Self::V1_0 { Version::V1_0 } else { Version::V1_3 }
+    }
+
+    /// A switch whose packet-ins look so.
+    fn switch(self) -> Switch {
+        let mut switch = switch(7, 0);
+        switch.version = self.version();
+        switch.given = crate::given::Given::new(256);
+        switch
+    }
+}
+
+/// The bytes of a run of packet-ins, each with a cookie, a buffer and its number as its packet.
+fn run(shape: Shape, packets: &[(u64, Option<u32>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, (cookie, buffer_id)) in (1_u8..).zip(packets) {
-        let frame = [number; 60];
+        let (frame, start) = ([number; 60], bytes.len());
         let mut packet_in = PacketIn::new(PortNo(3), &frame);
         (packet_in.cookie, packet_in.buffer_id) = (*cookie, *buffer_id);
-        append(&mut bytes, |out| packet_in.encode(Version::V1_3, number.into(), out)).unwrap();
+        append(&mut bytes, |out| packet_in.encode(shape.version(), number.into(), out)).unwrap();
+        if shape == Shape::Unusual {
+            let in_phy_port = [0x80, 0, 1 << 1, 4, 0, 0, 0, 9];
+            bytes.splice(start + 36..start + 36, in_phy_port);
+            bytes[start + 3] += 8;
+            bytes[start + 27] += 8;
+            assert!(PacketIn::usual(&bytes[start..]).is_none());
+        }
+        let decoded = PacketIn::decode(&bytes[start..]).unwrap();
+        assert_eq!((decoded.in_port, decoded.data), (PortNo(3), &frame[..]));
     }
     bytes
 }
@@ -28,23 +63,18 @@ fn records(bench: &mut Bench) -> Vec<Vec<u8>> {
 }
 
 /// What a run leads to, taken as one, and message by message.
-fn both_ways(bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
-    let with_buffers = || {
-        let mut switch = switch(7, 0);
-        switch.given = crate::given::Given::new(256);
-        Bench::live(vec![switch])
-    };
-    let mut bench = with_buffers();
+fn both_ways(shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
+    let bench = || Bench::live(vec![shape.switch()]);
+    let (mut single, mut bench) = (bench(), bench());
     let taken = bench.link.packet_ins(&mut bench.switches[0], &mut bytes.to_vec());
     let seen = records(&mut bench);
-    let mut single = with_buffers();
     let mut left = &bytes[..taken];
     while let Some((message, _)) = dal::drivers::openflow::framing::cut(left).unwrap() {
         left = &left[message.len()..];
         let mut message = message.to_vec();
-        let cookie = crate::rewrite::take_cookie(Version::V1_3, &mut message).unwrap();
+        let cookie = crate::rewrite::take_cookie(shape.version(), &mut message);
         let mut view = PacketIn::decode(&message).unwrap();
-        view.cookie = cookie;
+        view.cookie = cookie.unwrap_or(PacketIn::NO_COOKIE);
         let switch = &mut single.switches[0];
         let record = crate::record::packet_in_record(switch, &view, &message).unwrap();
         if let Some(buffer) = view.buffer_id {
@@ -58,49 +88,57 @@ fn both_ways(bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
 
 #[test]
 fn run_of_packet_ins_leads_to_the_same_records_and_buffers_as_one_by_one() {
-    let others = 9 << APP_SHIFT | 0x4d;
-    let bytes = run(&[(u64::MAX, None), (others, Some(5)), (u64::MAX, Some(6)), (0, None)]);
-    let [(taken, run, bench), (_, single, one_by_one)] = both_ways(&bytes);
-    assert_eq!(taken, bytes.len());
-    assert_eq!((run.len(), &run), (4, &single));
-    assert_eq!(bench.switches[0].counters.packet_ins, 4);
-    assert_eq!(bench.link.counts.delivered, one_by_one.link.counts.delivered);
-    for buffer in 4..8 {
-        let given = [&bench, &one_by_one].map(|it| it.switches[0].given.has(buffer, 0));
-        assert_eq!(given, [buffer == 5 || buffer == 6; 2], "{buffer}");
+    for shape in Shape::ALL {
+        let none = PacketIn::NO_COOKIE;
+        let [others, zero] =
+            if shape == Shape::V1_0 { [none; 2] } else { [9 << APP_SHIFT | 0x4d, 0] };
+        let bytes = run(shape, &[(none, None), (others, Some(5)), (none, Some(6)), (zero, None)]);
+        let [(taken, run, bench), (_, single, one_by_one)] = both_ways(shape, &bytes);
+        assert_eq!(taken, bytes.len());
+        assert_eq!((run.len(), &run), (4, &single));
+        assert_eq!(bench.switches[0].counters.packet_ins, 4);
+        assert_eq!(bench.link.counts.delivered, one_by_one.link.counts.delivered);
+        for buffer in 4..8 {
+            let given = [&bench, &one_by_one].map(|it| it.switches[0].given.has(buffer, 0));
+            assert_eq!(given, [buffer == 5 || buffer == 6; 2], "{buffer}");
+        }
+        let foreign = (9_u64 << APP_SHIFT | 0x4d).to_be_bytes();
+        assert!(!run.concat().windows(8).any(|it| it == foreign));
     }
-    let own = others.to_be_bytes();
-    assert!(!run.iter().flatten().copied().collect::<Vec<u8>>().windows(8).any(|it| it == own));
 }
 
 #[test]
 fn run_ends_before_a_packet_of_the_apps_own_flow_and_before_any_other_message() {
-    let own = 1 << APP_SHIFT | 0x4d;
-    let mut bytes = run(&[(u64::MAX, None), (own, None), (u64::MAX, None)]);
-    let before = bytes.clone();
-    let mut bench = Bench::live(vec![switch(7, 0)]);
-    let one = bytes.len() / 3;
-    assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut bytes), one);
-    assert_eq!(bytes[one..], before[one..], "the cookie is still there");
-    let mut rest = bytes[2 * one..].to_vec();
-    rest.extend([4, 2, 0, 8, 0, 0, 0, 1]); // an echo request
-    rest.extend(&before[..one - 1]); // and a packet-in that is not whole
-    assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut rest), one);
-    assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut rest[one + 8..]), 0);
-    assert_eq!(bench.seen(), [Seen::Packet(4), Seen::Packet(4)]);
+    for shape in Shape::WITH_COOKIE {
+        let own = 1 << APP_SHIFT | 0x4d;
+        let mut bytes = run(shape, &[(u64::MAX, None), (own, None), (u64::MAX, None)]);
+        let before = bytes.clone();
+        let mut bench = Bench::live(vec![shape.switch()]);
+        let one = bytes.len() / 3;
+        assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut bytes), one);
+        assert_eq!(bytes[one..], before[one..], "the cookie is still there");
+        let mut rest = bytes[2 * one..].to_vec();
+        rest.extend([4, 2, 0, 8, 0, 0, 0, 1]); // an echo request
+        rest.extend(&before[..one - 1]); // and a packet-in that is not whole
+        assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut rest), one);
+        assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut rest[one + 8..]), 0);
+        assert_eq!(bench.seen(), [Seen::Packet(4), Seen::Packet(4)]);
+    }
 }
 
 #[test]
 fn run_ends_where_the_ring_is_full_and_nothing_of_the_rest_is_touched() {
-    let others = 9 << APP_SHIFT | 0x4d;
-    let mut bytes = run(&[(others, None); 40]);
-    let before = bytes.clone();
-    let mut bench = Bench::live(vec![switch(7, 0)]);
-    let taken = bench.link.packet_ins(&mut bench.switches[0], &mut bytes);
-    assert!(0 < taken && taken < bytes.len(), "{taken}");
-    assert_eq!(bytes[taken..], before[taken..]);
-    let count = bench.switches[0].counters.packet_ins;
-    assert_eq!(taken as u64 * 40, count * bytes.len() as u64);
-    assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut bytes[taken..]), 0);
-    assert_eq!(bench.seen().len() as u64, count);
+    for shape in Shape::WITH_COOKIE {
+        let others = 9 << APP_SHIFT | 0x4d;
+        let mut bytes = run(shape, &[(others, None); 40]);
+        let before = bytes.clone();
+        let mut bench = Bench::live(vec![shape.switch()]);
+        let taken = bench.link.packet_ins(&mut bench.switches[0], &mut bytes);
+        assert!(0 < taken && taken < bytes.len(), "{taken}");
+        assert_eq!(bytes[taken..], before[taken..]);
+        let count = bench.switches[0].counters.packet_ins;
+        assert_eq!(taken as u64 * 40, count * bytes.len() as u64);
+        assert_eq!(bench.link.packet_ins(&mut bench.switches[0], &mut bytes[taken..]), 0);
+        assert_eq!(bench.seen().len() as u64, count);
+    }
 }
