@@ -263,7 +263,8 @@ impl Worker {
             self.pump();
             self.resume(now);
             self.flush(now);
-            if now >= self.crowd.due(crowded, self.next_tick, now) {
+            self.crowd.note(crowded, self.next_tick, now);
+            if now >= self.crowd.due(self.next_tick) {
                 self.tick(now);
             }
         }
@@ -283,7 +284,8 @@ impl Worker {
         }
         let now = Instant::now();
         let due = [self.dispatch.next_deadline(), self.next_wake(now), self.ready.until()];
-        let due = due.into_iter().flatten().fold(self.next_tick, Instant::min);
+        let tick = self.crowd.due(self.next_tick);
+        let due = due.into_iter().flatten().fold(tick, Instant::min);
         let rest = due.saturating_duration_since(now);
         let wait = if work { Duration::ZERO } else { rest };
         if !wait.is_zero() {

@@ -52,21 +52,28 @@ impl Left {
     }
 }
 
-/// How much later than now and then sessions are asked whether they have lost patience while more is to be read than
-/// a turn can.
+/// How much later than else sessions are asked whether they have lost patience, while more is to be read than a turn
+/// can, and after an absence that is as long.
 const CROWDED: Duration = Duration::from_secs(1);
 
-/// Since when more was to be read, turn after turn, than a turn can.
+/// Since when there may be more that was sent than was read.
+///
+/// A long absence of ours must not count as silence of those who are still to be read, of whom epoll may have told a
+/// few before it began; but a crowd that stays is read in turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Crowd {
     since: Option<Instant>,
 }
 
 impl Crowd {
-    /// When a tick is due, were it for `next` alone: a long absence of ours must not count as silence of those who
-    /// are still to be read; but a crowd that stays is read in turns.
-    pub(super) fn due(&mut self, crowded: bool, next: Instant, now: Instant) -> Instant {
-        self.since = if crowded { self.since.or(Some(now)) } else { None };
+    /// A turn has ended, with more to be read than it could, if `crowded`; the next tick was to be at `next`.
+    pub(super) fn note(&mut self, crowded: bool, next: Instant, now: Instant) {
+        let was_away = now.saturating_duration_since(next) >= CROWDED;
+        self.since = if crowded || was_away { self.since.or(Some(now)) } else { None };
+    }
+
+    /// When the tick is due that was to be at `next`.
+    pub(super) fn due(&self, next: Instant) -> Instant {
         self.since.map_or(next, |since| next.max(since + CROWDED))
     }
 }
@@ -275,17 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn crowd_puts_a_tick_off_for_a_while_from_when_it_came_not_from_when_the_tick_was_due() {
+    fn crowd_and_absence_put_a_tick_off_from_when_they_were_noticed() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
-        let (next, mut crowd) = (start, Crowd::default());
-        let late = start + ms(17_000);
-        assert_eq!(crowd.due(false, next, late), next);
-        assert_eq!(crowd.due(true, next, late), late + CROWDED);
-        assert_eq!(crowd.due(true, next, late + ms(400)), late + CROWDED);
-        let next = late + ms(5000);
-        assert_eq!(crowd.due(true, next, late + ms(900)), next, "it has lasted");
-        assert_eq!(crowd.due(false, next, next), next);
-        assert_eq!(crowd.due(true, next, next), next + CROWDED, "another");
+        let due = |crowd: &mut Crowd, crowded, next, now| {
+            crowd.note(crowded, start + ms(next), start + ms(now));
+            crowd.due(start + ms(next)).duration_since(start)
+        };
+        let crowd = &mut Crowd::default();
+        assert_eq!(due(crowd, false, 100, 50), ms(100));
+        assert_eq!(due(crowd, true, 100, 150), ms(1150));
+        assert_eq!(due(crowd, true, 100, 900), ms(1150), "from its beginning");
+        assert_eq!(due(crowd, true, 1300, 1200), ms(1300), "it has lasted");
+        assert_eq!(due(crowd, false, 1300, 1250), ms(1300));
+        assert_eq!(due(crowd, false, 1300, 17_000), ms(18_000), "we were away");
+        assert_eq!(due(crowd, false, 1300, 17_500), ms(18_000));
     }
 
     #[test]
