@@ -147,7 +147,7 @@ struct Times {
     wake_at_ns: Option<u64>,
     /// When it last came back.
     back_ns: u64,
-    /// Whether nothing that takes time was done since.
+    /// Whether nothing that takes time was done since: no bell was rung, nothing else was asked of the system.
     is_now: bool,
 }
 
@@ -276,14 +276,14 @@ impl Zone {
         if waits {
             // How long the application will take nobody knows: no other worker waits for that.
             let others = self.rings.iter_mut().enumerate().filter(|(other, _)| *other != number);
-            others.for_each(|(_, ring)| ring.settle());
+            others.for_each(|(_, ring)| ring.settle(&mut self.times));
         }
         let Some(ring) = self.rings.get_mut(number) else { return Ok(Turn::Idle) };
         self.app.host().ring = number;
         // Before the application looks: room that comes while it runs is more than it had.
         let had = self.app.host().room();
         if had == 0 {
-            ring.settle();
+            ring.settle(&mut self.times);
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(self.batch)?;
@@ -304,7 +304,7 @@ impl Zone {
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
-            ring.settle();
+            ring.settle(&mut self.times);
             return Ok(Turn::NeedsRoom { had });
         }
         if messages.done(&mut ring.records, handled) {
@@ -314,7 +314,7 @@ impl Zone {
         // The next batch will take as long as this one.
         let then_ns = back_ns + (back_ns - began_ns);
         if !more || ring.unrung_ns.is_some_and(|since| then_ns - since > ASLEEP_NS) {
-            ring.settle();
+            ring.settle(&mut self.times);
         }
         if part_is_over && handled == count {
             self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
@@ -427,10 +427,11 @@ impl Zone {
 }
 
 impl Ring {
-    /// Wakes the kernel, if that is still to be done.
-    fn settle(&mut self) {
+    /// Wakes the kernel, if that is still to be done. On a core that both share it may work before this goes on.
+    fn settle(&mut self, times: &mut Times) {
         if self.unrung_ns.take().is_some() {
             self.down_bell.ring();
+            times.is_now = false;
         }
     }
 }

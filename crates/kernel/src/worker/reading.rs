@@ -69,7 +69,11 @@ impl Crowd {
     /// A turn has ended, with more to be read than it could, if `crowded`; the next tick was to be at `next`.
     pub(super) fn note(&mut self, crowded: bool, next: Instant, now: Instant) {
         let was_away = now.saturating_duration_since(next) >= CROWDED;
-        self.since = if crowded || was_away { self.since.or(Some(now)) } else { None };
+        self.since = match self.since {
+            Some(since) if was_away && since + CROWDED <= next => Some(now), // again
+            since if crowded || was_away => since.or(Some(now)),
+            _ => None,
+        };
     }
 
     /// When the tick is due that was to be at `next`.
@@ -296,6 +300,9 @@ mod tests {
         assert_eq!(due(crowd, false, 1300, 1250), ms(1300));
         assert_eq!(due(crowd, false, 1300, 17_000), ms(18_000), "we were away");
         assert_eq!(due(crowd, false, 1300, 17_500), ms(18_000));
+        assert_eq!(due(crowd, true, 19_000, 18_990), ms(19_000));
+        assert_eq!(due(crowd, true, 19_000, 40_000), ms(41_000), "away from a crowd");
+        assert_eq!(due(crowd, true, 19_000, 41_100), ms(41_000), "turns are long, and it ticks");
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
+            self.times.is_now = false;
         }
         if handled == 0 {
             ring.turn = Turn::NeedsRoom { had };
@@ -59,6 +60,7 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
+            self.times.is_now = false;
         }
         Ok(handled > 0)
     }
@@ -80,6 +82,7 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
+            self.times.is_now = false;
         }
         Ok(true)
     }
