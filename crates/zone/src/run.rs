@@ -147,15 +147,6 @@ struct Times {
     wake_at_ns: Option<u64>,
     /// When it last came back.
     back_ns: u64,
-    /// Whether nothing that takes time was done since: no bell was rung, nothing else was asked of the system.
-    is_now: bool,
-}
-
-impl Times {
-    /// The time, in nanoseconds. Asked of the system only if more was done than to look for another batch.
-    fn now_ns(&self) -> u64 {
-        if self.is_now { self.back_ns } else { now_ns() }
-    }
 }
 
 /// What a worker has given, but for the writing half, which the application's calls use.
@@ -228,7 +219,6 @@ impl Zone {
         loop {
             if until_look == 0 || self.times.back_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
                 (until_look, looked_ns) = (LOOK_EVERY, now_ns());
-                self.times.is_now = false;
                 if !self.obey(monitor)? {
                     return Ok(());
                 }
@@ -239,7 +229,7 @@ impl Zone {
                 self.app.host().services.send();
             } else {
                 self.sleep(monitor);
-                until_look = 0; // which also asks for the time
+                until_look = 0;
             }
         }
     }
@@ -276,14 +266,14 @@ impl Zone {
         if waits {
             // How long the application will take nobody knows: no other worker waits for that.
             let others = self.rings.iter_mut().enumerate().filter(|(other, _)| *other != number);
-            others.for_each(|(_, ring)| ring.settle(&mut self.times));
+            others.for_each(|(_, ring)| ring.settle());
         }
         let Some(ring) = self.rings.get_mut(number) else { return Ok(Turn::Idle) };
         self.app.host().ring = number;
         // Before the application looks: room that comes while it runs is more than it had.
         let had = self.app.host().room();
         if had == 0 {
-            ring.settle(&mut self.times);
+            ring.settle();
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(self.batch)?;
@@ -298,13 +288,13 @@ impl Zone {
             return Ok(Turn::Idle);
         }
         let records = batch.iter().take(count).map(WholeRecord::of);
-        let began_ns = self.times.now_ns();
+        let began_ns = now_ns();
         let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
         let back_ns = self.times.back_ns;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
-            ring.settle(&mut self.times);
+            ring.settle();
             return Ok(Turn::NeedsRoom { had });
         }
         if messages.done(&mut ring.records, handled) {
@@ -314,7 +304,7 @@ impl Zone {
         // The next batch will take as long as this one.
         let then_ns = back_ns + (back_ns - began_ns);
         if !more || ring.unrung_ns.is_some_and(|since| then_ns - since > ASLEEP_NS) {
-            ring.settle(&mut self.times);
+            ring.settle();
         }
         if part_is_over && handled == count {
             self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
@@ -427,11 +417,10 @@ impl Zone {
 }
 
 impl Ring {
-    /// Wakes the kernel, if that is still to be done. On a core that both share it may work before this goes on.
-    fn settle(&mut self, times: &mut Times) {
+    /// Wakes the kernel, if that is still to be done.
+    fn settle(&mut self) {
         if self.unrung_ns.take().is_some() {
             self.down_bell.ring();
-            times.is_now = false;
         }
     }
 }
@@ -448,7 +437,7 @@ fn call<'r>(
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
     let answered = app.on_batch(called_ns, records);
     drop(noted);
-    (times.back_ns, times.is_now) = (now_ns(), true);
+    times.back_ns = now_ns();
     app.host().seat = seat;
     match answered {
         Ok(Answered { handled, wake_at_ns: again }) => {

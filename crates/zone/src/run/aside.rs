@@ -32,7 +32,6 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
-            self.times.is_now = false;
         }
         if handled == 0 {
             ring.turn = Turn::NeedsRoom { had };
@@ -60,7 +59,6 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
-            self.times.is_now = false;
         }
         Ok(handled > 0)
     }
@@ -82,7 +80,6 @@ impl Zone {
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();
-            self.times.is_now = false;
         }
         Ok(true)
     }
