@@ -230,8 +230,8 @@ impl Host {
                 }
             }
             let next = rest.next;
-            // SAFETY: there is room for `size` bytes from `next` on, as `takes` says; it is ours until `end_series`, which every
-            // `reserve` and the batch's end begin with.
+            // SAFETY: there is room for `size` bytes from `next` on, as `takes` says; it is ours until `end_series`,
+            // which every `reserve` and the batch's end begin with.
             unsafe { next.cast::<Written>().write_unaligned((&flow).into()) };
             if !packet.is_empty() {
                 let next = next.wrapping_add(BLANKS_SIZE);
