@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
@@ -57,7 +57,7 @@ impl Tls {
         let own = certificates(&files.cert)?;
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .with_context(|| not_that(&files.key, "a private key"))?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = AnyName {
             algorithms: provider.signature_verification_algorithms,
             by_name: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())

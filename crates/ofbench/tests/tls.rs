@@ -45,7 +45,7 @@ impl Authority {
 fn server(authority: &Authority, own: &Authority) -> std::net::SocketAddr {
     let mut roots = RootCertStore::empty();
     roots.add(authority.0.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .unwrap();

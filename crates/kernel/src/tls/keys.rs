@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustls::RootCertStore;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -215,11 +215,12 @@ fn signing_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, KeysError> {
         error => unusable(not_pem(&error)),
     })?;
     let mut key = key;
-    let signing = ring::sign::any_supported_type(&key);
+    let signing = aws_lc_rs::sign::any_supported_type(&key);
     key.zeroize();
     signing.map_err(|_| {
         unusable(
-            "its key is of no kind that is known here (ECDSA P-256, P-384, Ed25519, RSA)".into(),
+            "its key is of no kind that is known here (ECDSA P-256, P-384, P-521, Ed25519, RSA)"
+                .into(),
         )
     })
 }

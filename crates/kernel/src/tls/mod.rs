@@ -25,7 +25,7 @@ use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
 use openflow::Dpid;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ProtocolVersion, RootCertStore, ServerConfig, ServerConnection};
@@ -57,7 +57,7 @@ impl fmt::Debug for Server {
 impl Server {
     /// Shows `own`, and believes what `roots` have issued.
     fn new(own: CertifiedKey, roots: RootCertStore) -> Result<Self, Box<dyn std::error::Error>> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .build()?;

@@ -96,7 +96,7 @@ impl ServerCertVerifier for Credulous {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ring::default_provider().signature_verification_algorithms.supported_schemes()
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -107,7 +107,7 @@ fn client(
     shown: Option<Shown>,
     version: &'static rustls::SupportedProtocolVersion,
 ) -> ClientConnection {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
         .dangerous()
