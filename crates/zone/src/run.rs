@@ -287,7 +287,7 @@ impl Zone {
         if count == 0 {
             return Ok(Turn::Idle);
         }
-        let records = batch.iter().take(count).map(WholeRecord::of);
+        let records = &WholeRecord::all(&batch)[..count];
         let began_ns = now_ns();
         let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
         let back_ns = self.times.back_ns;
@@ -427,15 +427,15 @@ impl Ring {
 
 /// Calls the application with records of one ring, or with none because it is time; returns how
 /// many it handled. If it fails, what it has sent is void.
-fn call<'r>(
+fn call(
     app: &mut HostedApp<ZoneHost>,
     times: &mut Times,
     called_ns: u64,
-    records: impl IntoIterator<Item = WholeRecord<'r>>,
+    records: &[WholeRecord<'_>],
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
-    let answered = app.on_batch(called_ns, records);
+    let answered = app.on_records(called_ns, records);
     drop(noted);
     times.back_ns = now_ns();
     app.host().seat = seat;

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
+use sys::ring::Batch;
+
 use super::{RECORD_HEAD, Record, Words};
 
 const WORD: usize = size_of::<u64>();
@@ -13,6 +15,7 @@ const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may l
 
 /// A whole record, where it lies for `'r`, at a multiple of 8 bytes.
 #[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
 pub struct WholeRecord<'r> {
     /// No reference: that would lend the head only, and the body behind it is read through it, too.
     start: *const Record,
@@ -35,6 +38,25 @@ impl<'r> WholeRecord<'r> {
         assert!(is_whole && words.is_aligned(), "a whole record");
         // SAFETY: it is borrowed for `'r`, and has all that its head says, as was just checked.
         unsafe { Self::at(words) }
+    }
+
+    /// The records of a ring's batch.
+    ///
+    /// # Panics
+    /// If one has no whole head: the kernel writes no such.
+    #[inline]
+    pub fn all<'b>(batch: &'b Batch<'r>) -> &'b [Self] {
+        assert!(batch.least() as usize >= RECORD_HEAD, "whole records");
+        let starts = batch.starts();
+        // SAFETY: each is a pointer to a whole record that lies there for `'r`, as the batch says.
+        unsafe { slice::from_raw_parts(starts.as_ptr().cast(), starts.len()) }
+    }
+
+    /// Where each begins.
+    #[inline]
+    pub(super) fn pointers(records: &[Self]) -> &[*const Record] {
+        // SAFETY: each has such a pointer and nothing else that takes room.
+        unsafe { slice::from_raw_parts(records.as_ptr().cast(), records.len()) }
     }
 
     /// The one at these words.
@@ -207,6 +229,9 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
+    use sys::ring::{KernelEnd, Room, ZoneEnd, memory_size};
+    use sys::shm::on_heap;
+
     use super::*;
     use crate::abi::RecordKind;
 
@@ -260,6 +285,27 @@ mod tests {
         assert!(!is_one(&all[..size - 1]), "it says more than there is");
         assert!(!is_one(&all[..RECORD_HEAD - 1]) && !is_one(&[]));
         assert!(!is_one(&all[4..]), "it lies between two words");
+    }
+
+    #[test]
+    fn batch_is_of_whole_records_or_none_of_it_is_given() {
+        const CAPACITY: u32 = 4096;
+        let size = memory_size(CAPACITY);
+        let ((up, up_view), (down, down_view)) = (on_heap(size), on_heap(size));
+        let mut kernel = KernelEnd::over(up, down_view, CAPACITY);
+        let mut zone = ZoneEnd::over(up_view, down, CAPACITY).records;
+        assert!(WholeRecord::all(&zone.batch(9).unwrap()).is_empty());
+        let head = Record::new(RecordKind::PacketIn, 4, 7, 1).words();
+        assert!(kernel.push(&head, &[1; 20], Room::All) && kernel.push(&head, &[], Room::All));
+        kernel.publish();
+        let batch = zone.batch(9).unwrap();
+        let one_by_one: Vec<_> = batch.iter().map(|it| WholeRecord::of(it).start()).collect();
+        assert_eq!(WholeRecord::pointers(WholeRecord::all(&batch)), one_by_one);
+        assert!(kernel.push(&head[..5], &[1; 7], Room::All), "a byte less than a head");
+        kernel.publish();
+        let batch = zone.batch(9).unwrap();
+        assert_eq!(batch.len(), 3);
+        assert!(std::panic::catch_unwind(|| WholeRecord::all(&batch).len()).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{IntoRawFd as _, OwnedFd};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use sys::object::Object;
 use thiserror::Error;
@@ -194,7 +194,7 @@ impl<H: Host> HostedApp<H> {
             table: HostTable {
                 abi: ABI,
                 size: u32::try_from(size_of::<HostTable>()).expect("a small structure"),
-                context: std::ptr::null_mut(),
+                context: ptr::null_mut(),
                 lowest_priority,
                 highest_priority,
                 reserved: 0,
@@ -207,7 +207,7 @@ impl<H: Host> HostedApp<H> {
                 last_group,
                 first_meter,
                 last_meter,
-                config: std::ptr::null(),
+                config: ptr::null(),
                 config_size,
                 reserved2: 0,
                 ask: ask::<H>,
@@ -225,7 +225,7 @@ impl<H: Host> HostedApp<H> {
         })));
         // From here on dropping it frees the state.
         let mut hosted =
-            Self { on_batch, destroy: None, app: std::ptr::null_mut(), name, version, state };
+            Self { on_batch, destroy: None, app: ptr::null_mut(), name, version, state };
         let context = hosted.inner().cast();
         // SAFETY: the state is alive, and nobody else knows of it yet.
         unsafe { (*state.as_ptr()).table.context = context };
@@ -289,14 +289,36 @@ impl<H: Host> HostedApp<H> {
         now_ns: u64,
         records: impl IntoIterator<Item = WholeRecord<'r>>,
     ) -> Result<Answer, Failed> {
-        let mut pointers = [std::ptr::null::<Record>(); MAX_BATCH];
+        let mut pointers = [ptr::null::<Record>(); MAX_BATCH];
         let mut given = 0;
         for record in records {
             pointers[given] = record.start();
             given += 1;
         }
+        self.call(now_ns, &pointers[..given])
+    }
+
+    /// The same with the records of a ring's batch.
+    ///
+    /// # Errors
+    /// As [`on_batch`](Self::on_batch).
+    ///
+    /// # Panics
+    /// As [`on_batch`](Self::on_batch).
+    pub fn on_records(
+        &mut self,
+        now_ns: u64,
+        records: &[WholeRecord<'_>],
+    ) -> Result<Answer, Failed> {
+        self.call(now_ns, WholeRecord::pointers(records))
+    }
+
+    /// Calls the application with whole records, which outlive the call.
+    fn call(&mut self, now_ns: u64, records: &[*const Record]) -> Result<Answer, Failed> {
+        let given = records.len();
+        assert!(given <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
         let count = u32::try_from(given).expect("at most MAX_BATCH");
-        let batch = BatchTable { now_ns, count, reserved: 0, records: pointers.as_ptr() };
+        let batch = BatchTable { now_ns, count, reserved: 0, records: records.as_ptr() };
         let mut answer = AnswerTable { handled: count, reserved: 0, wake_at_ns: u64::MAX };
         self.begin(given);
         // SAFETY: the ABI's contract: `app` is what `create` returned and was not destroyed;
@@ -384,7 +406,7 @@ unsafe extern "C" fn reserve<H: Host>(host: *const HostTable, size: u32) -> *mut
     let inner = unsafe { inner::<H>(host) };
     match inner.host.reserve(size as usize) {
         Some(room) => room.as_mut_ptr().cast(),
-        None => std::ptr::null_mut(),
+        None => ptr::null_mut(),
     }
 }
 

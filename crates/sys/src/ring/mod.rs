@@ -139,7 +139,7 @@ pub struct RingFds {
 ///
 /// # Panics
 /// If `capacity` is not a power of two of at least a page: it comes from our configuration.
-fn memory_size(capacity: u32) -> usize {
+pub fn memory_size(capacity: u32) -> usize {
     assert!(capacity.is_power_of_two() && capacity >= LEAST_CAPACITY, "capacity {capacity}");
     HEADER + capacity as usize
 }

@@ -65,6 +65,7 @@ fn record_arrives_whole_where_it_lies() {
     let record = batch.iter().next().unwrap();
     assert_eq!((record.len(), &record[..8]), (16 + 11, &[27, 0, 0, 0, 6, 0, 0, 0][..]));
     assert_eq!(record[16..], *b"eleven byte");
+    assert_eq!((batch.starts(), batch.least()), (&[record.as_ptr().cast()][..], 27));
 }
 
 #[test]

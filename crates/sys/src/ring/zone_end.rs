@@ -6,6 +6,9 @@
 use std::fmt;
 use std::hint::black_box;
 use std::io;
+use std::marker::PhantomData;
+use std::ptr;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,7 +62,7 @@ impl ZoneEnd {
             up: Arc::clone(&up),
             capacity,
             next: 0,
-            found: Box::new([Found { place: 0, size: 0, end: 0 }; MAX_BATCH]),
+            ends: Box::new([0; MAX_BATCH]),
             count: 0,
             step: 0,
         };
@@ -70,30 +73,49 @@ impl ZoneEnd {
 }
 
 /// Records in the ring, oldest first.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Batch<'r> {
-    up: &'r SharedView,
-    found: &'r [Found],
+    starts: [*const u64; MAX_BATCH],
+    count: usize,
+    least: u32,
+    lie: PhantomData<&'r SharedView>,
 }
 
 impl<'r> Batch<'r> {
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.found.len()
+        self.count
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.count == 0
+    }
+
+    /// The size in bytes of the shortest; `u32::MAX` if there is none.
+    #[inline]
+    pub fn least(&self) -> u32 {
+        self.least
+    }
+
+    /// Where each begins. There it lies for `'r`, at a multiple of 8 bytes and whole: the lower half of its first word
+    /// is its size in bytes, which is not below [`least`](Self::least), and nobody changes it.
+    #[inline]
+    pub fn starts(&self) -> &[*const u64] {
+        &self.starts[..self.count]
     }
 
     /// Each, where it lies.
-    #[inline]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> + use<'r> {
-        let Self { up, found } = *self;
-        // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done` frees it, and
-        // `DownWriter::done`, which alone says that, needs the reader that is borrowed for `'r`.
-        found.iter().map(|found| unsafe { up.bytes(found.place, found.size) })
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> {
+        self.starts().iter().map(|start| {
+            // SAFETY: a whole record lies there for `'r`, as `UpReader::batch` has looked up. The kernel, whom the
+            // zone trusts, does not change it before `Done` frees it, and `DownWriter::done`, which alone says
+            // that, needs the reader that is borrowed for `'r`.
+            let first = unsafe { start.read() };
+            // SAFETY: the same.
+            unsafe { slice::from_raw_parts(start.cast(), First::of(first).size as usize) }
+        })
     }
 }
 
@@ -103,22 +125,14 @@ impl fmt::Debug for Batch<'_> {
     }
 }
 
-/// Where a record of the batch in hand lies in the ring's memory, its size in bytes, and the position where it ends.
-#[derive(Debug, Clone, Copy)]
-struct Found {
-    place: usize,
-    size: usize,
-    end: u64,
-}
-
 /// The reading half.
 #[derive(Debug)]
 pub struct UpReader {
     up: Arc<SharedView>,
     capacity: u32,
     next: u64,
-    /// The records of the batch in hand, and how many there are.
-    found: Box<[Found; MAX_BATCH]>,
+    /// The positions where the records of the batch in hand end, and how many there are.
+    ends: Box<[u64; MAX_BATCH]>,
     count: usize,
     /// From where the record that was looked at last began to where the next could.
     step: u32,
@@ -137,7 +151,9 @@ impl UpReader {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
         let (words, mut at, mut step) = (self.up.words(), from, self.step);
-        let (mut places, mut count) = (self.found.iter_mut().take(most), 0);
+        let mut starts = [ptr::null(); MAX_BATCH];
+        let (mut count, mut least) = (0, u32::MAX);
+        let mut places = starts.iter_mut().zip(&mut *self.ends).take(most);
         while at < produced {
             let place = HEADER + offset(at, capacity as usize);
             let First { size, kind } = First::of(words[place / WORD].load(Ordering::Relaxed));
@@ -154,20 +170,21 @@ impl UpReader {
             }
             let end = at + u64::from(step);
             if kind != PAD {
-                let Some(found) = places.next() else { break };
-                *found = Found { place, size: size as usize, end };
-                count += 1;
+                let Some((start, its_end)) = places.next() else { break };
+                *start = words.as_ptr().wrapping_add(place / WORD).cast();
+                *its_end = end;
+                (count, least) = (count + 1, least.min(size));
             }
             at = end;
         }
         (self.step, self.count) = (step, count);
-        Ok(Batch { up: &self.up, found: &self.found[..count] })
+        Ok(Batch { starts, count, least, lie: PhantomData })
     }
 
     /// Leaves the first `n` records of the last batch behind.
     fn advance(&mut self, n: usize) {
         if let Some(last) = n.checked_sub(1) {
-            self.next = self.found[..self.count][last].end;
+            self.next = self.ends[..self.count][last];
             self.count = 0;
         }
     }

@@ -23,8 +23,8 @@ impl Zone {
         // Out of the host, which the application uses meanwhile, to take what came with them.
         let answers = self.app.host().services.lend_answers();
         self.app.host().aside = true;
-        let handled =
-            call(&mut self.app, &mut self.times, now_ns(), answers.records().take(MAX_BATCH));
+        let records: Vec<_> = answers.records().take(MAX_BATCH).collect();
+        let handled = call(&mut self.app, &mut self.times, now_ns(), &records);
         self.app.host().aside = false;
         let handled = handled?;
         self.app.host().services.give_back(answers, handled);
@@ -50,8 +50,8 @@ impl Zone {
             return Ok(false);
         }
         self.app.host().aside = true;
-        let handled =
-            call(&mut self.app, &mut self.times, now_ns(), self.alerts.records().take(MAX_BATCH));
+        let records: Vec<_> = self.alerts.records().take(MAX_BATCH).collect();
+        let handled = call(&mut self.app, &mut self.times, now_ns(), &records);
         self.app.host().aside = false;
         let handled = handled?;
         self.alerts.drop_oldest(handled);
@@ -74,7 +74,7 @@ impl Zone {
             ring.turn = Turn::NeedsRoom { had: 0 };
             return Ok(false);
         }
-        call(&mut self.app, &mut self.times, now_ns(), [])?;
+        call(&mut self.app, &mut self.times, now_ns(), &[])?;
         self.has_woken = true;
         if let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
