@@ -11,12 +11,11 @@ mod thread_time;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_main};
-use rosemary_sys::ring::{DEFAULT_CAPACITY, KernelEnd, MAX_BATCH, Room, ZoneEnd};
+use rosemary_sys::ring::{DEFAULT_CAPACITY, KernelEnd, MAX_BATCH, Room, ZoneEnd, memory_size};
 use rosemary_sys::shm::on_heap;
 use thread_time::ThreadTime;
 
 const BODY: [u8; 128] = [7; 128];
-const HEADER: usize = 4096;
 
 fn mapped() -> (KernelEnd, ZoneEnd) {
     let (kernel, fds) = KernelEnd::create(DEFAULT_CAPACITY).expect("memory");
@@ -25,7 +24,7 @@ fn mapped() -> (KernelEnd, ZoneEnd) {
 }
 
 fn heap() -> (KernelEnd, ZoneEnd) {
-    let size = HEADER + DEFAULT_CAPACITY as usize;
+    let size = memory_size(DEFAULT_CAPACITY);
     let ((up, up_view), (down, down_view)) = (on_heap(size), on_heap(size));
     let zone = ZoneEnd::over(up_view, down, DEFAULT_CAPACITY);
     (KernelEnd::over(up, down_view, DEFAULT_CAPACITY), zone)

@@ -136,6 +136,15 @@ impl SharedView {
     pub(crate) fn words(&self) -> &[Word] {
         self.0.words()
     }
+
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// By a ring's protocol the peer does not change them as long as they are borrowed.
+    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bytes(offset, size) }
+    }
 }
 
 /// Makes zeroed memory of `size` bytes inside this process, and both sides of it: for models,
