@@ -137,13 +137,11 @@ impl SharedView {
         self.0.words()
     }
 
-    /// The `size` bytes from `offset` on.
-    ///
-    /// # Safety
-    /// By a ring's protocol the peer does not change them as long as they are borrowed.
-    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
-        // SAFETY: as the caller promises.
-        unsafe { self.0.bytes(offset, size) }
+    /// Where word `index` lies, for who reads `size` bytes from there on. That they lie inside, and that the peer does
+    /// not change them meanwhile, is a ring's matter.
+    #[inline]
+    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
+        self.0.place(index, size)
     }
 }
 

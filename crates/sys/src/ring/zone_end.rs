@@ -109,8 +109,9 @@ impl<'r> Batch<'r> {
     /// Each, where it lies.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> {
         self.starts().iter().map(|start| {
-            // SAFETY: a whole record lies there, as `UpReader::batch` has looked up. It does so for `'r`, as
-            // `DownWriter::done`, which alone frees it, needs the reader that is borrowed for `'r`.
+            // SAFETY: a whole record lies there for `'r`, as `UpReader::batch` has looked up. The kernel, whom the
+            // zone trusts, does not change it before `Done` frees it, and `DownWriter::done`, which alone says
+            // that, needs the reader that is borrowed for `'r`.
             let first = unsafe { start.read() };
             // SAFETY: the same.
             unsafe { slice::from_raw_parts(start.cast(), First::of(first).size as usize) }
@@ -170,10 +171,7 @@ impl UpReader {
             let end = at + u64::from(step);
             if kind != PAD {
                 let Some((start, its_end)) = places.next() else { break };
-                // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done` frees it.
-                let record = unsafe { self.up.bytes(place, size as usize) };
-                *start = record.as_ptr().cast();
-                *its_end = end;
+                (*start, *its_end) = (self.up.place(place / WORD, size as usize), end);
                 (count, least) = (count + 1, least.min(size));
             }
             at = end;

@@ -99,12 +99,8 @@ impl Memory {
         &self.0.words
     }
 
-    /// # Safety
-    /// As in `memory.rs`; here it is checked.
-    pub(crate) unsafe fn bytes(&self, offset: usize, size: usize) -> &[u8] {
-        let start = self.touch(offset, size, false);
-        // SAFETY: `touch` found them inside the block, and unraced for.
-        unsafe { std::slice::from_raw_parts(start, size) }
+    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
+        self.touch(index * WORD, size, false).cast()
     }
 
     /// # Safety
