@@ -143,6 +143,18 @@ impl SharedView {
     pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
         self.0.place(index, size)
     }
+
+    /// The `size` bytes from such a place on.
+    ///
+    /// # Safety
+    /// By a ring's protocol the peer does not change them as long as they are borrowed.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
+    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bytes(place, size) }
+    }
 }
 
 /// Makes zeroed memory of `size` bytes inside this process, and both sides of it: for models,

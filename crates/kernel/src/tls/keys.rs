@@ -219,7 +219,7 @@ fn signing_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, KeysError> {
     key.zeroize();
     signing.map_err(|_| {
         unusable(
-            "its key is of no kind that is known here (ECDSA P-256, P-384, P-521, Ed25519, RSA)"
+            "its key is of no kind that is known here (ECDSA P-256, P-384, P-521, Ed25519, RSA, ML-DSA)"
                 .into(),
         )
     })

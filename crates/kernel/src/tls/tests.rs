@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, SanType,
+    KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_ED25519,
+    PKCS_RSA_SHA256, SanType,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -43,18 +44,24 @@ fn named(uris: &[&str]) -> CertificateParams {
 }
 
 fn issued(authority: &Authority, params: &CertificateParams) -> Shown {
-    let key = KeyPair::generate().unwrap();
+    issued_for(KeyPair::generate().unwrap(), authority, params)
+}
+
+fn issued_for(key: KeyPair, authority: &Authority, params: &CertificateParams) -> Shown {
     let certificate = params.signed_by(&key, authority).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     Shown { chain: vec![certificate.der().clone()], key }
 }
 
 fn server(authority: &Authority) -> Server {
-    let key = KeyPair::generate().unwrap();
+    server_with(&KeyPair::generate().unwrap(), authority)
+}
+
+fn server_with(key: &KeyPair, authority: &Authority) -> Server {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let keys = Keys {
-        certificate: params.signed_by(&key, authority).unwrap().pem().into_bytes(),
+        certificate: params.signed_by(key, authority).unwrap().pem().into_bytes(),
         key: key.serialize_pem().into_bytes().into(),
         authorities: authority.pem().into_bytes(),
     };
@@ -204,6 +211,26 @@ fn both_sides_hear_what_the_other_says_however_it_is_cut() {
                 let _ = client.reader().read_to_end(&mut heard); // until it would block
             }
             assert!(heard == said, "from the controller");
+        }
+    }
+}
+
+#[test]
+fn both_sides_may_have_a_key_of_any_usual_kind() {
+    let authority = authority("ours");
+    for kind in [
+        &PKCS_ECDSA_P256_SHA256,
+        &PKCS_ECDSA_P384_SHA384,
+        &PKCS_ECDSA_P521_SHA512,
+        &PKCS_ED25519,
+        &PKCS_RSA_SHA256,
+    ] {
+        for version in BOTH {
+            let [ours, theirs] = [(); 2].map(|()| KeyPair::generate_for(kind).unwrap());
+            let mut session = server_with(&ours, &authority).session().unwrap();
+            let mut client = client(Some(issued_for(theirs, &authority, &params())), version);
+            assert_eq!(talk(&mut session, &mut client, 4096).unwrap(), [0; 0], "{kind:?}");
+            assert!(!session.is_handshaking(), "{kind:?}");
         }
     }
 }

@@ -299,12 +299,17 @@ mod tests {
         assert!(kernel.push(&head, &[1; 20], Room::All) && kernel.push(&head, &[], Room::All));
         kernel.publish();
         let batch = zone.batch(9).unwrap();
-        let one_by_one: Vec<_> = batch.iter().map(|it| WholeRecord::of(it).start()).collect();
-        assert_eq!(WholeRecord::pointers(WholeRecord::all(&batch)), one_by_one);
+        let sizes: Vec<_> = WholeRecord::all(&batch)
+            .iter()
+            // SAFETY: it is a whole record.
+            .map(|record| unsafe { record.start().read() }.size as usize)
+            .collect();
+        assert_eq!(sizes, [RECORD_HEAD + 20, RECORD_HEAD]);
         assert!(kernel.push(&head[..5], &[1; 7], Room::All), "a byte less than a head");
+        assert!(kernel.push(&head, &[1; 20], Room::All));
         kernel.publish();
         let batch = zone.batch(9).unwrap();
-        assert_eq!(batch.len(), 3);
+        assert_eq!(batch.len(), 4);
         assert!(std::panic::catch_unwind(|| WholeRecord::all(&batch).len()).is_err());
     }
 

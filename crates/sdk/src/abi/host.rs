@@ -295,10 +295,11 @@ impl<H: Host> HostedApp<H> {
             pointers[given] = record.start();
             given += 1;
         }
-        self.call(now_ns, &pointers[..given])
+        // SAFETY: each is of a whole record that outlives this call.
+        unsafe { self.call(now_ns, &pointers[..given]) }
     }
 
-    /// The same with the records of a ring's batch.
+    /// The same with records that stand in a row already.
     ///
     /// # Errors
     /// As [`on_batch`](Self::on_batch).
@@ -310,11 +311,15 @@ impl<H: Host> HostedApp<H> {
         now_ns: u64,
         records: &[WholeRecord<'_>],
     ) -> Result<Answer, Failed> {
-        self.call(now_ns, WholeRecord::pointers(records))
+        // SAFETY: each is of a whole record that outlives this call.
+        unsafe { self.call(now_ns, WholeRecord::pointers(records)) }
     }
 
-    /// Calls the application with whole records, which outlive the call.
-    fn call(&mut self, now_ns: u64, records: &[*const Record]) -> Result<Answer, Failed> {
+    /// Calls the application with records.
+    ///
+    /// # Safety
+    /// Each is whole, and nobody changes it during the call.
+    unsafe fn call(&mut self, now_ns: u64, records: &[*const Record]) -> Result<Answer, Failed> {
         let given = records.len();
         assert!(given <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
         let count = u32::try_from(given).expect("at most MAX_BATCH");
@@ -322,7 +327,7 @@ impl<H: Host> HostedApp<H> {
         let mut answer = AnswerTable { handled: count, reserved: 0, wake_at_ns: u64::MAX };
         self.begin(given);
         // SAFETY: the ABI's contract: `app` is what `create` returned and was not destroyed;
-        // the batch's pointers are to whole records that outlive the call; nothing here borrows
+        // the batch's pointers are to whole records, as the caller promises; nothing here borrows
         // `inner` during it.
         let result = unsafe { (self.on_batch)(self.app, &raw const batch, &raw mut answer) };
         let stopped = self.begin(0);

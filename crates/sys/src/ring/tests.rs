@@ -1,4 +1,6 @@
-//! Both ends against each other, and the kernel's end against every lie.
+//! Both ends against each other, and the kernel's end against a zone that writes anything.
+
+mod lies;
 
 use std::sync::atomic::Ordering;
 
@@ -65,7 +67,7 @@ fn record_arrives_whole_where_it_lies() {
     let record = batch.iter().next().unwrap();
     assert_eq!((record.len(), &record[..8]), (16 + 11, &[27, 0, 0, 0, 6, 0, 0, 0][..]));
     assert_eq!(record[16..], *b"eleven byte");
-    assert_eq!((batch.starts(), batch.least()), (&[record.as_ptr().cast()][..], 27));
+    assert_eq!((batch.starts().len(), batch.least()), (1, 27));
 }
 
 #[test]
@@ -454,69 +456,6 @@ proptest! {
         }
         prop_assert!(false, "more records than fit into the ring");
     }
-}
-
-/// A zone whose down ring holds `words` at its start and claims `produced`.
-fn lie(words: &[u64], produced: u64) -> PeerFault {
-    let (mut kernel, zone) = hostile_pair();
-    push(&mut kernel, b"one");
-    kernel.publish();
-    push(&mut kernel, b"not shown");
-    for (at, word) in words.iter().enumerate() {
-        zone.words()[HEADER / WORD + at].store(*word, Ordering::Relaxed);
-    }
-    zone.words()[PRODUCED].store(produced, Ordering::Release);
-    kernel.take(&mut Vec::new()).unwrap_err()
-}
-
-#[test]
-fn peer_that_claims_more_than_the_ring_holds_is_a_fault() {
-    let fault = lie(&[], u64::from(CAPACITY) + 8);
-    assert_eq!(fault, PeerFault::Index { index: 4104, from: 0, capacity: CAPACITY });
-}
-
-#[test]
-fn peer_that_claims_a_crooked_index_is_a_fault() {
-    assert!(matches!(lie(&[], 12), PeerFault::Index { index: 12, .. }));
-}
-
-#[test]
-fn peer_that_moves_its_index_back_is_a_fault() {
-    let (mut kernel, zone) = hostile_pair();
-    zone.words()[HEADER / WORD].store(First { size: 16, kind: DONE }.word(), Ordering::Relaxed);
-    zone.words()[PRODUCED].store(16, Ordering::Release);
-    let mut out = Vec::new();
-    assert_eq!(kernel.take(&mut out), Ok(Some(Down::Done(0))));
-    zone.words()[PRODUCED].store(8, Ordering::Release);
-    assert!(matches!(kernel.take(&mut out), Err(PeerFault::Index { index: 8, from: 16, .. })));
-}
-
-#[test]
-fn peer_that_claims_an_impossible_size_is_a_fault() {
-    for size in [0, 8, 23, 33, 4096, u32::MAX] {
-        let fault = lie(&[First { size, kind: SEND }.word()], 32);
-        assert!(matches!(fault, PeerFault::Size { at: 0, size: said, .. } if said == size));
-    }
-    let fault = lie(&[First { size: 24, kind: DONE }.word()], 24);
-    assert!(matches!(fault, PeerFault::Size { size: 24, least: 16, most: 16, .. }));
-    let fault = lie(&[First { size: 16, kind: PAD }.word()], 32);
-    assert!(matches!(fault, PeerFault::Size { size: 16, .. }), "pads only to the ring's end");
-    let fault = lie(&[First { size: CAPACITY, kind: PAD }.word()], CAPACITY.into());
-    assert!(matches!(fault, PeerFault::Size { size: CAPACITY, .. }), "and never the whole ring");
-}
-
-#[test]
-fn peer_that_claims_an_unknown_kind_is_a_fault() {
-    let fault = lie(&[First { size: 16, kind: 99 }.word()], 16);
-    assert_eq!(fault, PeerFault::Kind { at: 0, kind: 99 });
-}
-
-#[test]
-fn peer_that_judges_records_it_was_never_given_is_a_fault() {
-    let fault = lie(&[First { size: 16, kind: DONE }.word(), 2], 16);
-    assert_eq!(fault, PeerFault::Verdict { claimed: 2, outstanding: 1 });
-    let fault = lie(&[First { size: 16, kind: STOP }.word(), 1], 16);
-    assert_eq!(fault, PeerFault::Verdict { claimed: 1, outstanding: 1 });
 }
 
 #[test]

@@ -6,9 +6,7 @@
 use std::fmt;
 use std::hint::black_box;
 use std::io;
-use std::marker::PhantomData;
 use std::ptr;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,10 +73,10 @@ impl ZoneEnd {
 /// Records in the ring, oldest first.
 #[derive(Clone)]
 pub struct Batch<'r> {
+    up: &'r SharedView,
     starts: [*const u64; MAX_BATCH],
     count: usize,
     least: u32,
-    lie: PhantomData<&'r SharedView>,
 }
 
 impl<'r> Batch<'r> {
@@ -99,8 +97,8 @@ impl<'r> Batch<'r> {
         self.least
     }
 
-    /// Where each begins. There it lies for `'r`, at a multiple of 8 bytes and whole: the lower half of its first word
-    /// is its size in bytes, which is not below [`least`](Self::least), and nobody changes it.
+    /// Where each begins. There it lies whole, at a multiple of 8 bytes, and for `'r` nobody changes it: the lower half
+    /// of its first word is its size in bytes, which is not below [`least`](Self::least).
     #[inline]
     pub fn starts(&self) -> &[*const u64] {
         &self.starts[..self.count]
@@ -109,12 +107,11 @@ impl<'r> Batch<'r> {
     /// Each, where it lies.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> {
         self.starts().iter().map(|start| {
-            // SAFETY: a whole record lies there for `'r`, as `UpReader::batch` has looked up. The kernel, whom the
-            // zone trusts, does not change it before `Done` frees it, and `DownWriter::done`, which alone says
-            // that, needs the reader that is borrowed for `'r`.
-            let first = unsafe { start.read() };
-            // SAFETY: the same.
-            unsafe { slice::from_raw_parts(start.cast(), First::of(first).size as usize) }
+            // SAFETY: it is in the memory, where `UpReader::batch` found it.
+            let First { size, .. } = First::of(unsafe { start.read() });
+            // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done` frees it, and
+            // `DownWriter::done`, which alone says that, needs the reader that is borrowed for `'r`.
+            unsafe { self.up.bytes(*start, size as usize) }
         })
     }
 }
@@ -177,7 +174,7 @@ impl UpReader {
             at = end;
         }
         (self.step, self.count) = (step, count);
-        Ok(Batch { starts, count, least, lie: PhantomData })
+        Ok(Batch { up: &self.up, starts, count, least })
     }
 
     /// Leaves the first `n` records of the last batch behind.

@@ -64,8 +64,19 @@ impl Memory {
 
     /// Where word `index` lies, for who reads `size` bytes from there on. A model looks whether they may.
     #[inline]
-    pub(crate) fn place(&self, index: usize, _size: usize) -> *const u64 {
+    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
+        debug_assert!(index * WORD + size <= self.words * WORD, "they lie inside");
         self.start.as_ptr().wrapping_add(index).cast()
+    }
+
+    /// The `size` bytes from such a place on.
+    ///
+    /// # Safety
+    /// Nobody changes them as long as they are borrowed.
+    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
+        let start = self.byte_at(place.addr().wrapping_sub(self.start.addr().get()), size);
+        // SAFETY: `byte_at` found them inside the memory; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts(start, size) }
     }
 
     /// The `size` bytes from `offset` on, to be changed.
@@ -80,7 +91,7 @@ impl Memory {
     }
 
     /// # Panics
-    /// If the bytes do not lie inside: offsets are ours, and a peer's sizes were checked.
+    /// If the bytes do not lie inside.
     fn byte_at(&self, offset: usize, size: usize) -> *mut u8 {
         let bytes = self.words * WORD;
         assert!(offset <= bytes && size <= bytes - offset, "they lie inside");
@@ -92,7 +103,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         if self.heap.is_none() {
             // SAFETY: the range is exactly the one that `mapped` mapped, and every reference into
-            // it borrows from `self`.
+            // it borrows from `self`, or from who keeps it.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
         }
     }

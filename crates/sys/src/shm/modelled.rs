@@ -99,8 +99,17 @@ impl Memory {
         &self.0.words
     }
 
+    /// As in `memory.rs`; here they are looked at already.
     pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
         self.touch(index * WORD, size, false).cast()
+    }
+
+    /// # Safety
+    /// As in `memory.rs`; here it is checked.
+    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
+        let start = self.touch(place.addr() - self.0.plain.as_ptr().addr(), size, false);
+        // SAFETY: `touch` found them inside the block, and unraced for.
+        unsafe { std::slice::from_raw_parts(start, size) }
     }
 
     /// # Safety
