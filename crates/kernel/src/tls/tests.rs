@@ -44,11 +44,11 @@ fn named(uris: &[&str]) -> CertificateParams {
 }
 
 fn issued(authority: &Authority, params: &CertificateParams) -> Shown {
-    issued_for(KeyPair::generate().unwrap(), authority, params)
+    issued_for(&KeyPair::generate().unwrap(), authority, params)
 }
 
-fn issued_for(key: KeyPair, authority: &Authority, params: &CertificateParams) -> Shown {
-    let certificate = params.signed_by(&key, authority).unwrap();
+fn issued_for(key: &KeyPair, authority: &Authority, params: &CertificateParams) -> Shown {
+    let certificate = params.signed_by(key, authority).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     Shown { chain: vec![certificate.der().clone()], key }
 }
@@ -228,7 +228,7 @@ fn both_sides_may_have_a_key_of_any_usual_kind() {
         for version in BOTH {
             let [ours, theirs] = [(); 2].map(|()| KeyPair::generate_for(kind).unwrap());
             let mut session = server_with(&ours, &authority).session().unwrap();
-            let mut client = client(Some(issued_for(theirs, &authority, &params())), version);
+            let mut client = client(Some(issued_for(&theirs, &authority, &params())), version);
             assert_eq!(talk(&mut session, &mut client, 4096).unwrap(), [0; 0], "{kind:?}");
             assert!(!session.is_handshaking(), "{kind:?}");
         }
