@@ -171,13 +171,17 @@ def tls(house, seconds, repeat):
     rows = []
     for host in ["kernel", "user"]:
         who = house.rosemary(host, tls=directory)
-        words = ["--of", "1.0", "--switches", 16, "--seconds", seconds, "--repeat", repeat]
-        plain = house.run("throughput", who, *words)
-        crypt = house.run("throughput", who, *words, "--tls-dir", switch)
-        times = [told["cpu_seconds_per_million"] for told in (plain, crypt)]
+        words = ["--of", "1.0", "--switches", 16, "--seconds", seconds, "--repeat", 1]
+        pairs = [
+            [house.run("throughput", who, *words, *more) for more in ([], ["--tls-dir", switch])]
+            for _ in range(repeat)
+        ]
+        rates = [[told["answered_per_second"]["median"] for told in each] for each in zip(*pairs)]
+        times = [[told["cpu_seconds_per_million"] for told in each] for each in zip(*pairs)]
         rows.append(
-            [f"{host} app", *(spread(t["answered_per_second"], MILLION) for t in (plain, crypt))]
-            + [*map(figure, times), figure(times[1] / times[0])]
+            [f"{host} app", *(spread(spread_of(each), MILLION) for each in rates)]
+            + [figure(spread_of(each)["median"]) for each in times]
+            + [spread(spread_of([tls / tcp for tcp, tls in zip(*times)]))]
         )
     head = ["16 switches, 1,000 MACs", "TCP, million/s", "TLS, million/s"]
     head += ["CPU s per million, TCP", "TLS", "ratio"]
