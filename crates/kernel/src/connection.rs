@@ -196,8 +196,7 @@ impl Connection {
         let (read, all) = match &mut self.wire {
             Wire::Tls(tls) => {
                 let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
-                let most = most.min(scratch.len());
-                match tls.take_in(&mut self.socket, &mut scratch[..most], &mut plain[start..])? {
+                match tls.take_in(&mut self.socket, scratch, &mut plain[start..], most)? {
                     Taken::Plaintext { size, all } => (size, all),
                     Taken::Nothing => return Ok(Input::Nothing),
                     Taken::End => return Ok(Input::End),

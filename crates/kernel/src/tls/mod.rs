@@ -44,6 +44,9 @@ const MAX_UNSENT: usize = 128 * 1024;
 /// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
 pub(crate) const RECORD: usize = 18 * 1024;
 
+/// The least ciphertext that is asked for at once, in bytes.
+const LEAST: usize = 1024;
+
 /// What is needed to take in TLS connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Server(Arc<ServerConfig>);
@@ -75,7 +78,12 @@ impl Server {
     pub(crate) fn session(&self) -> Result<Box<Session>, Fault> {
         let mut connection = ServerConnection::new(self.0.clone()).map_err(Fault::Tls)?;
         connection.set_buffer_limit(Some(MAX_UNSENT));
-        Ok(Box::new(Session { connection, taken: 0, dpids: None }))
+        Ok(Box::new(Session {
+            connection,
+            unfinished: Unfinished::default(),
+            taken: 0,
+            dpids: None,
+        }))
     }
 }
 
@@ -108,9 +116,42 @@ pub(crate) enum Taken {
     End,
 }
 
+/// How much has come of the record whose end has not (RFC 8446 §5.1), and its head as far as that has.
+#[derive(Debug, Default)]
+struct Unfinished {
+    come: usize,
+    head: [u8; HEAD],
+}
+
+/// Bytes of a record's head, the last two of which say how many follow.
+const HEAD: usize = 5;
+
+impl Unfinished {
+    /// More ciphertext has come.
+    fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let end = match self.come {
+                0..HEAD => HEAD,
+                _ => HEAD + usize::from(u16::from_be_bytes([self.head[3], self.head[4]])),
+            };
+            let (part, rest) = bytes.split_at(bytes.len().min(end - self.come));
+            if end == HEAD && !part.is_empty() {
+                self.head[self.come..][..part.len()].copy_from_slice(part);
+            }
+            self.come += part.len();
+            let is_empty = self.come == HEAD && self.head[3..] == [0, 0];
+            if self.come == end && (end > HEAD || is_empty) {
+                self.come = 0;
+            }
+            bytes = rest;
+        }
+    }
+}
+
 /// One connection's TLS.
 pub(crate) struct Session {
     connection: ServerConnection,
+    unfinished: Unfinished,
     /// Bytes that the handshake has brought so far.
     taken: usize,
     /// What the switch may call itself; set when the handshake is complete.
@@ -147,7 +188,7 @@ impl Session {
     }
 
     /// Reads once from `socket`, with `scratch` for the ciphertext, and puts what it meant into
-    /// `plain`.
+    /// `plain`. With what came before these are hardly more than `most` bytes.
     ///
     /// # Errors
     /// [`Fault`]: the connection is over; what is left to be sent says so to the switch.
@@ -156,8 +197,11 @@ impl Session {
         socket: &mut impl io::Read,
         scratch: &mut [u8],
         plain: &mut [u8],
+        most: usize,
     ) -> Result<Taken, Fault> {
-        let room = scratch.len().min(plain.len().saturating_sub(RECORD));
+        // The end of a record brings all of it. Something is read in any case: there is no other way to its end.
+        let most = most.saturating_sub(self.unfinished.come).max(LEAST);
+        let room = scratch.len().min(plain.len().saturating_sub(RECORD)).min(most);
         let read = loop {
             match socket.read(&mut scratch[..room]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -170,6 +214,7 @@ impl Session {
         if read == 0 {
             return if self.is_handshaking() { Err(Fault::Interrupted) } else { Ok(Taken::End) };
         }
+        self.unfinished.pass(&scratch[..read]);
         let mut rest = &scratch[..read];
         let mut size = 0;
         while !rest.is_empty() {

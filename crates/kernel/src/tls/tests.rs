@@ -132,7 +132,7 @@ fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fa
     let mut socket = Cursor::new(bytes);
     let mut all = Vec::new();
     while socket.position() < bytes.len() as u64 {
-        match session.take_in(&mut socket, &mut scratch, &mut plain)? {
+        match session.take_in(&mut socket, &mut scratch, &mut plain, usize::MAX)? {
             Taken::Plaintext { size, .. } => all.extend_from_slice(&plain[..size]),
             Taken::Nothing | Taken::End => break,
         }
@@ -233,6 +233,59 @@ fn both_sides_may_have_a_key_of_any_usual_kind() {
             assert!(!session.is_handshaking(), "{kind:?}");
         }
     }
+}
+
+#[test]
+fn so_much_of_a_record_has_come_however_it_is_cut() {
+    let record = |size: u16| {
+        let mut record = vec![23, 3, 3, 0, 0];
+        record[3..].copy_from_slice(&size.to_be_bytes());
+        record.extend(vec![7; size.into()]);
+        record
+    };
+    let sizes = [1, 0, 5, 300, 0, 0, 16_640, 2];
+    let ends: Vec<usize> = sizes
+        .iter()
+        .scan(0, |end, size| {
+            *end += 5 + usize::from(*size);
+            Some(*end)
+        })
+        .collect();
+    let all: Vec<u8> = sizes.into_iter().flat_map(record).collect();
+    for piece in [1, 2, 5, 7, 305, 4096, all.len()] {
+        let (mut unfinished, mut at) = (Unfinished::default(), 0);
+        for part in all.chunks(piece) {
+            unfinished.pass(part);
+            at += part.len();
+            let begin = ends.iter().rev().find(|end| **end <= at).unwrap_or(&0);
+            assert_eq!(unfinished.come, at - begin, "{piece}");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_stays_within_what_was_asked_for_though_records_are_longer() {
+    let authority = authority("ours");
+    let mut session = server(&authority).session().unwrap();
+    let mut client = client(Some(issued(&authority, &params())), &rustls::version::TLS13);
+    talk(&mut session, &mut client, 4096).unwrap();
+    let mut wire = Vec::new();
+    for _ in 0..4 {
+        io::Write::write_all(&mut client.writer(), &[9; 16_384]).unwrap();
+        while client.wants_write() {
+            client.write_tls(&mut wire).unwrap();
+        }
+    }
+    let (mut scratch, mut plain) = (vec![0; 64 * 1024], vec![0; 128 * 1024]);
+    let (mut socket, mut all) = (Cursor::new(&wire), 0);
+    while socket.position() < wire.len() as u64 {
+        let most = 20_000;
+        let taken = session.take_in(&mut socket, &mut scratch, &mut plain, most).unwrap();
+        let Taken::Plaintext { size, .. } = taken else { panic!("{taken:?}") };
+        assert!(size <= most, "{size}");
+        all += size;
+    }
+    assert_eq!(all, 4 * 16_384);
 }
 
 #[test]
@@ -394,13 +447,17 @@ fn connection_that_ends_during_the_handshake_is_a_fault_and_afterwards_an_end() 
     let (mut scratch, mut plain) = (vec![0; 4096], vec![0; 64 * 1024]);
     let mut session = server(&ours).session().unwrap();
     let nothing: &mut &[u8] = &mut &[][..];
-    assert!(matches!(session.take_in(nothing, &mut scratch, &mut plain), Err(Fault::Interrupted)));
+    assert!(matches!(
+        session.take_in(nothing, &mut scratch, &mut plain, 1),
+        Err(Fault::Interrupted)
+    ));
 
     let mut client = client(Some(issued(&ours, &params())), BOTH[1]);
     talk(&mut session, &mut client, 4096).unwrap();
     client.send_close_notify();
     let mut bytes = Vec::new();
     client.write_tls(&mut bytes).unwrap();
-    let taken = session.take_in(&mut bytes.as_slice(), &mut scratch, &mut plain).unwrap();
+    let taken =
+        session.take_in(&mut bytes.as_slice(), &mut scratch, &mut plain, usize::MAX).unwrap();
     assert_eq!(taken, Taken::End);
 }
