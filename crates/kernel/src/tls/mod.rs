@@ -130,20 +130,23 @@ impl Unfinished {
     /// More ciphertext has come.
     fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let end = match self.come {
-                0..HEAD => HEAD,
-                _ => HEAD + usize::from(u16::from_be_bytes([self.head[3], self.head[4]])),
-            };
-            let (part, rest) = bytes.split_at(bytes.len().min(end - self.come));
-            if end == HEAD && !part.is_empty() {
+            let (part, rest) = bytes.split_at(bytes.len().min(self.end() - self.come));
+            if self.come < HEAD {
                 self.head[self.come..][..part.len()].copy_from_slice(part);
             }
             self.come += part.len();
-            let is_empty = self.come == HEAD && self.head[3..] == [0, 0];
-            if self.come == end && (end > HEAD || is_empty) {
+            if self.come >= HEAD && self.come == self.end() {
                 self.come = 0;
             }
             bytes = rest;
+        }
+    }
+
+    /// Where the record ends, or its head as long as that has not come.
+    fn end(&self) -> usize {
+        match self.come {
+            0..HEAD => HEAD,
+            _ => HEAD + usize::from(u16::from_be_bytes([self.head[3], self.head[4]])),
         }
     }
 }
