@@ -71,7 +71,6 @@ impl ZoneEnd {
 }
 
 /// Records in the ring, oldest first.
-#[derive(Clone)]
 pub struct Batch<'r> {
     up: &'r SharedView,
     starts: [*const u64; MAX_BATCH],
