@@ -14,20 +14,22 @@
 //!
 //! What it may ask, and what else it may change, stands in `check/asks.rs`.
 //!
-//! OpenFlow 1.0 has no cookie masks. There, a strict modify or delete names a priority, and so
-//! stays in the app's own band; one that is not strict could touch anybody's flow.
+//! Which flows a switch touches for a flow-mod is the matter of `check/reach.rs`: those that it names must be in the
+//! app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete that is not strict could touch anybody's flow.
 
 use openflow::{
-    Action, Actions, Field, FlowModCommand as Command, FlowModView, GroupMod, Header, Kind,
-    PacketOut, Version, v1_3,
+    Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
+    Kind, PacketOut, Version, v1_3,
 };
 use sdk::Refusal;
 
 use crate::control::AppId;
 use crate::frame::{LLDP, ethertype, is_tag};
 use crate::policy::{Band, Capability, Policy};
+use reach::Reach;
 
 mod asks;
+mod reach;
 
 pub(crate) use asks::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
 
@@ -218,24 +220,17 @@ impl Rights {
     ) -> Result<Stamped, Refusal> {
         allow(self.flow_write, Refusal::Capability)?;
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
-        let (adds, by_priority) = match flow_mod.command {
-            Command::Add | Command::ModifyStrict => (true, true),
-            Command::Modify => (true, false),
-            Command::Delete => (false, false),
-            Command::DeleteStrict => (false, true),
-        };
-        let in_band = (self.band.lowest..=self.band.highest).contains(&flow_mod.priority);
-        // In 1.0 a modify that finds nothing adds.
-        allow(in_band || !(by_priority || adds && version == Version::V1_0), Refusal::Priority)?;
-        if version == Version::V1_0 {
-            let exact = v1_0_is_exact(message);
-            allow(!(exact && adds) || self.band.highest == u16::MAX, Refusal::Priority)?;
-            allow(by_priority || self.flow_write_any || self.alone, Refusal::Foreign)?;
-        }
+        let reach = Reach::of(version, flow_mod.command, flow_mod.priority, message);
+        allow(reach.keeps_to(self.band), Refusal::Priority)?;
+        let narrowed = version > Version::V1_0; // to its own cookies, where it may not touch others' flows
+        let may_cover_all = narrowed || self.flow_write_any || self.alone;
+        allow(!reach.covers_all || may_cover_all, Refusal::Foreign)?;
+        // Open vSwitch has no emergency table. In those that have one, its flows replace all others.
+        allow(!flow_mod.flags.contains(FlowModFlags::EMERGENCY), Refusal::Action)?;
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
-        let others = version == Version::V1_0 && !by_priority || self.flow_write_any;
+        let others = !narrowed && reach.covers_all || self.flow_write_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
         Ok(Stamped {
             adds: flow_mod.command == Command::Add,
@@ -343,14 +338,6 @@ impl Rights {
 
 fn allow(allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
     if allowed { Ok(()) } else { Err(otherwise) }
-}
-
-/// Whether a 1.0 flow-mod's match leaves nothing open (OpenFlow 1.0.2 §3.4: such an entry is
-/// above all others, whatever its priority).
-fn v1_0_is_exact(message: &[u8]) -> bool {
-    const WILDCARDS: u32 = (1 << 22) - 1; // OFPFW_ALL, OpenFlow 1.0.2 §5.2.3
-    let wildcards = message.get(Header::SIZE..).and_then(|body| body.first_chunk());
-    wildcards.is_some_and(|bits| u32::from_be_bytes(*bits) & WILDCARDS == 0)
 }
 
 /// Puts a 64-bit field where the message, whose shape was checked, has it.

@@ -108,8 +108,8 @@ enum {
     ROSEMARY_REFUSED_FULL = 5,
     /* The operator has not granted what it takes. */
     ROSEMARY_REFUSED_CAPABILITY = 6,
-    /* Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves nothing
-     * open and so outranks everything. */
+    /* Its priority is outside the application's band, or, in OpenFlow 1.0, its match has no wildcards
+     * and so has priority 65535. */
     ROSEMARY_REFUSED_PRIORITY = 7,
     /* Its cookie or cookie mask has bits above the 48 that are the application's. */
     ROSEMARY_REFUSED_COOKIE = 8,

@@ -131,13 +131,39 @@ fn priority_outside_the_band_is_refused() {
 }
 
 #[test]
-fn match_of_1_0_that_leaves_nothing_open_needs_the_top_band() {
-    let mut exact = bytes(|out| own().encode(Version::V1_0, 0, out));
-    exact[8..12].fill(0);
-    assert_eq!(check(&usual(), Version::V1_0, &exact), Err(Refusal::Priority));
-    let mut top = usual();
+fn flow_mod_of_1_0_without_wildcards_needs_priority_65535() {
+    use FlowModCommand::{Add, Delete, DeleteStrict, Modify, ModifyStrict};
+    let (mut top, any) = (usual(), rights(&[Capability::FlowWriteAny]));
     top.band.highest = u16::MAX;
-    assert!(check(&top, Version::V1_0, &exact).is_ok());
+    for command in [Add, Modify, ModifyStrict, Delete, DeleteStrict] {
+        // What has no meaning does not make it less exact: bits above `OFPFW_ALL`.
+        for (wildcards, exact) in [(0, true), (0xffc0_0000, true), (1 << 8, false), (1, false)] {
+            let flow_mod = FlowMod { command, ..own() };
+            let mut message = bytes(|out| flow_mod.encode(Version::V1_0, 0, out));
+            message[8..12].copy_from_slice(&u32::to_be_bytes(wildcards));
+            let covers_all = matches!(command, Modify | Delete);
+            let names = command != Delete;
+            let expected = match (names && exact, covers_all) {
+                (true, _) => Err(Refusal::Priority),
+                (false, true) => Err(Refusal::Foreign),
+                (false, false) => Ok(Allowed::FlowMod { sweeps: false }),
+            };
+            let found = check(&usual(), Version::V1_0, &message);
+            assert_eq!(found, expected, "{command:?} {wildcards:#x}");
+            let found = check(&top, Version::V1_0, &message);
+            assert_eq!(found.is_ok(), !covers_all, "{command:?} {wildcards:#x}");
+            let found = check(&any, Version::V1_0, &message).is_ok();
+            assert_eq!(found, !(names && exact), "{command:?} {wildcards:#x}");
+        }
+    }
+}
+
+#[test]
+fn emergency_flow_of_1_0_is_refused() {
+    let emergency = own().flags(FlowModFlags::EMERGENCY);
+    assert_eq!(flow_mod(&all(), Version::V1_0, &emergency), Err(Refusal::Action));
+    let usual_flags = FlowModFlags::SEND_FLOW_REM | FlowModFlags::CHECK_OVERLAP;
+    assert!(flow_mod(&all(), Version::V1_0, &own().flags(usual_flags)).is_ok());
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct FlowModView<'a> {
     pub priority: u16,
     /// A packet that the switch holds.
     pub buffer_id: Option<u32>,
+    /// Its flags.
+    pub flags: FlowModFlags,
     /// Whether its match has a field that has no name here: [`Field::Opaque`].
     pub has_opaque_field: bool,
     /// What happens to the packets.
@@ -89,13 +91,14 @@ impl<'a> FlowModView<'a> {
         let priority = head.u16(FIELDS).ok()?;
         let buffer_id = Some(head.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
         head.u16(FIELDS).ok()?; // port of a delete
-        FlowModFlags::from_v1_0(head.u16(FIELDS).ok()?, 0).ok()?;
+        let flags = FlowModFlags::from_v1_0(head.u16(FIELDS).ok()?, 0).ok()?;
         Some(Self {
             command,
             cookie,
             cookie_mask: 0,
             priority,
             buffer_id,
+            flags,
             has_opaque_field: false,
             instructions: Instructions { apply, ..Instructions::default() },
         })
@@ -130,26 +133,28 @@ impl<'a> FlowModView<'a> {
         let priority = head.u16(FIELDS).ok()?;
         let buffer_id = Some(head.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
         head.u64(FIELDS).ok()?; // port and group of a delete
-        FlowModFlags::from_v1_3(head.u16(FIELDS).ok()?, 0).ok()?;
+        let flags = FlowModFlags::from_v1_3(head.u16(FIELDS).ok()?, 0).ok()?;
         Some(Self {
             command,
             cookie,
             cookie_mask,
             priority,
             buffer_id,
+            flags,
             has_opaque_field: false,
             instructions: Instructions { apply, ..Instructions::default() },
         })
     }
 
     fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
-        FlowModFlags::from_v1_0(wire.flags, Header::SIZE + 62)?;
+        let flags = FlowModFlags::from_v1_0(wire.flags, Header::SIZE + 62)?;
         Ok(Self {
             command: FlowModCommand::from_wire(wire.command, Header::SIZE + 48)?,
             cookie: wire.cookie,
             cookie_mask: 0,
             priority: wire.priority,
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            flags,
             has_opaque_field: false,
             instructions: Instructions { apply: wire.actions.into(), ..Instructions::default() },
         })
@@ -157,13 +162,14 @@ impl<'a> FlowModView<'a> {
 
     fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
         const MATCH_AT: usize = Header::SIZE + 40;
-        FlowModFlags::from_v1_3(wire.flags, Header::SIZE + 36)?;
+        let flags = FlowModFlags::from_v1_3(wire.flags, Header::SIZE + 36)?;
         Ok(Self {
             command: FlowModCommand::from_wire(wire.command.into(), Header::SIZE + 17)?,
             cookie: wire.cookie,
             cookie_mask: wire.cookie_mask,
             priority: wire.priority,
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            flags,
             has_opaque_field: has_opaque_field(&wire.match_, MATCH_AT)?,
             instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
         })

@@ -152,6 +152,7 @@ fn viewed_as_decoded(bytes: &[u8]) {
         cookie_mask: decoded.cookie_mask,
         priority: decoded.priority,
         buffer_id: decoded.buffer_id,
+        flags: decoded.flags,
         has_opaque_field: decoded.match_.fields().any(|field| matches!(field, Field::Opaque(_))),
         instructions: decoded.instructions,
     });

@@ -83,8 +83,8 @@ pub enum Refusal {
     Full = 5,
     /// The operator has not granted what it takes.
     Capability = 6,
-    /// Its priority is outside the application's band, or, in OpenFlow 1.0, its match leaves
-    /// nothing open and so outranks everything.
+    /// Its priority is outside the application's band, or, in OpenFlow 1.0, its match has no
+    /// wildcards and so has priority 65535.
     Priority = 7,
     /// Its cookie or cookie mask has bits above the 48 that are the application's.
     Cookie = 8,
