@@ -74,3 +74,39 @@ fn unknown_destination_is_flooded(lab: &Lab, of: Of) -> anyhow::Result<()> {
     assert_eq!(at_h3.seen(&echo), [""; 0], "not to where it came from");
     Ok(())
 }
+
+#[test]
+fn host_behind_a_reserved_port_is_not_learned_over_openflow_1_0() {
+    in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_0));
+}
+
+#[test]
+fn host_behind_a_reserved_port_is_not_learned_over_openflow_1_3() {
+    in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_3));
+}
+
+/// An operator sends a packet through the flow tables: it comes to the app from the port `CONTROLLER`.
+fn host_behind_a_reserved_port_is_not_learned(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    const X: &str = "0200000000aa";
+    const Y: &str = "0200000000bb";
+    let mut net = Net::start(lab, of)?;
+    let at_h2 = net.h2.watch()?;
+    let inject = |in_port: &str, dst: &str, src: &str| {
+        let frame = format!("{dst}{src}0800{}", "00".repeat(46));
+        let packet_out = format!("in_port={in_port} packet={frame} actions=table");
+        net.s1.ofctl(&["packet-out", &packet_out])
+    };
+    inject("controller", Y, X)?;
+    at_h2.wait_for(&["02:00:00:00:00:aa > 02:00:00:00:00:bb"], SOON)?;
+    inject("1", X, Y)?;
+    // A loop makes about a thousand packet-ins in this time; the hosts alone cause fewer than ten.
+    lab.pause(INTERVAL * 25)?;
+    let status = net.switch_status()?;
+    println!("{} packet-ins, {} refused", status.packet_ins, status.refused);
+    assert!(status.packet_ins < 100, "{status:?}");
+    assert_eq!(status.refused, 0, "{status:?}");
+    at_h2.wait_for(&["02:00:00:00:00:bb > 02:00:00:00:00:aa"], SOON)?;
+    let flows = net.s1.dump_flows()?;
+    assert!(!flows.iter().any(|flow| flow.contains("dl_dst=02:00:00:00:00:aa")), "{flows:#?}");
+    Ok(())
+}

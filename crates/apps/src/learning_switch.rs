@@ -1,6 +1,9 @@
 //! A learning switch: remembers which port each host is behind, installs a flow for every pair of
 //! hosts that talk, floods when it does not know.
 //!
+//! Hosts are learned behind physical ports and `LOCAL` only. A packet from a reserved port (`CONTROLLER`, for example, if
+//! an operator sent it through the flow tables) is forwarded, but installs no flow.
+//!
 //! The rule that keeps it right: a flow matches the port that its source was learned on, so a host
 //! that moves misses its old flows and is learned anew; and what was learned goes with the port or
 //! the switch that it was learned on.
@@ -152,7 +155,8 @@ impl LearningSwitch {
         }
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
         let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
-        let moved = !src.is_group() && hosts.learn(src, in_port).is_some();
+        let is_from_host = in_port.is_host_port();
+        let moved = is_from_host && !src.is_group() && hosts.learn(src, in_port).is_some();
         self.has_large |= hosts.is_large();
         if moved {
             // The flows towards a host that moved lead to where it was.
@@ -161,6 +165,7 @@ impl LearningSwitch {
         let known = if dst.is_group() { None } else { hosts.port_of(dst) };
         let output = match known {
             Some(port) if port == in_port => return Ok(()), // it has heard it already
+            Some(output) if !is_from_host => output,
             Some(output) => {
                 let pair = match &mut self.pair {
                     Some(pair) => pair,
@@ -320,6 +325,31 @@ mod tests {
             packet(&mut bench, at, (ALICE, 1), BOB);
             bench.event(gone);
             assert!(flooded(&packet(&mut bench, at, (BOB, 2), ALICE)));
+        }
+    }
+
+    #[test]
+    fn packet_from_a_reserved_port_is_forwarded_and_not_learned() {
+        // Not a port of OpenFlow 1.0, or not one at all: a hostile switch may send it.
+        let unknown = [PortNo(0), PortNo(0xffff_ff01)];
+        for version in VERSIONS {
+            for in_port in
+                [PortNo::CONTROLLER, PortNo::ANY, PortNo::TABLE].into_iter().chain(unknown)
+            {
+                let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+                let sent = packet(&mut bench, at, (ALICE, in_port.0), BOB);
+                assert!(flooded(&sent), "from {in_port}: {sent:?}");
+                let sent = packet(&mut bench, at, (BOB, 2), ALICE);
+                assert!(flooded(&sent), "to a host behind {in_port}: {sent:?}");
+                let sent = packet(&mut bench, at, (ALICE, in_port.0), BOB);
+                assert_eq!(kinds(&sent), [Kind::PacketOut], "no flow for {in_port}");
+                let packet_out = PacketOut::decode(&sent[0].message).unwrap();
+                assert!(packet_out.actions.iter().eq([Action::output(PortNo(2))]));
+            }
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            packet(&mut bench, at, (ALICE, PortNo::LOCAL.0), BOB);
+            let sent = packet(&mut bench, at, (BOB, 2), ALICE);
+            assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut], "the switch is a host too");
         }
     }
 

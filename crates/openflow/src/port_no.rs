@@ -34,8 +34,19 @@ impl PortNo {
     /// Whether this is a number that a port of a switch can have, not a reserved one.
     ///
     /// The local port is reserved in this sense.
+    #[inline]
     pub fn is_physical(self) -> bool {
         self.0 != 0 && self <= Self::MAX
+    }
+
+    /// Whether a host can be behind this port: a physical or logical port, or [`LOCAL`](Self::LOCAL).
+    ///
+    /// An app that learns where hosts are must learn from packets of these ports only. A packet-in may
+    /// carry a reserved port as its in-port, `CONTROLLER` for example, if somebody sent the packet through the flow
+    /// tables with a packet-out; forwarding to that port makes a loop. OpenFlow 1.3.5 §4.5.
+    #[inline]
+    pub fn is_host_port(self) -> bool {
+        self.is_physical() || self == Self::LOCAL
     }
 
     /// The name of a reserved port.
@@ -84,5 +95,16 @@ mod tests {
         assert_eq!(PortNo::LOCAL.to_string(), "LOCAL");
         assert_eq!(format!("{:>6}|", PortNo::ALL), "   ALL|");
         assert_eq!(PortNo::MAX.to_string(), "4294967040");
+    }
+
+    #[test]
+    fn hosts_are_behind_physical_ports_and_local() {
+        for port in [PortNo(1), PortNo(0xff00), PortNo::MAX, PortNo::LOCAL] {
+            assert!(port.is_host_port(), "{port}");
+        }
+        let reserved = 0xffff_ff01..=0xffff_fffd;
+        for port in reserved.chain([0, u32::MAX]).map(PortNo) {
+            assert!(!port.is_host_port(), "{port}");
+        }
     }
 }

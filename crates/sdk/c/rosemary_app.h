@@ -160,7 +160,8 @@ struct rosemary_record {
     uint8_t  flags;       /* ROSEMARY_REPEATED */
     uint64_t dpid;        /* datapath identifier */
     uint32_t epoch;       /* which connection of it, counted from 1 */
-    uint32_t in_port;     /* where the packet came in; 32-bit numbering in every version */
+    uint32_t in_port;     /* where the packet came in; 32-bit numbering in every version. It may be a reserved port:
+                             hosts are behind ports 1 to 0xffffff00 and LOCAL (0xfffffffe) only, so learn from these */
     uint32_t buffer_id;   /* the switch's copy of the packet, or ROSEMARY_NO_BUFFER */
     uint16_t data_offset; /* where in the body the packet begins */
     uint16_t data_size;   /* bytes of the packet that are here */
