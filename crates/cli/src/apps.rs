@@ -15,7 +15,8 @@ use crate::table::Table;
 const DIGITS: usize = 12;
 
 const AFTER_HELP: &str = "\
-DELIVERED and DROPPED count packet-ins, REFUSED messages of the app, all since the kernel started. While \
+DELIVERED and DROPPED count packet-ins, REFUSED messages of the app, LOST answers and errors of switches that \
+the app did not get, all since the kernel started. While \
 it is being started again they are not known: then they are a dash, in JSON null, and the exit code is \
 still 0.";
 
@@ -62,6 +63,7 @@ struct Line {
     delivered: Option<u64>,
     dropped: Option<u64>,
     refused: Option<u64>,
+    lost: Option<u64>,
 }
 
 impl Line {
@@ -71,6 +73,7 @@ impl Line {
             delivered: counters.map(|it| it.delivered),
             dropped: counters.map(|it| it.dropped),
             refused: counters.map(|it| it.refused),
+            lost: counters.map(|it| it.lost),
             app,
         }
     }
@@ -90,12 +93,13 @@ fn table(apps: &[Line]) -> String {
         "DELIVERED",
         "DROPPED",
         "REFUSED",
+        "LOST",
         "VERSION",
         "FROM",
         "SHA-256",
         "LAST EXIT",
     ]);
-    for Line { app, delivered, dropped, refused } in apps {
+    for Line { app, delivered, dropped, refused, lost } in apps {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let number = |number: &Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
         let band = app.band.map(|[lowest, highest]| format!("{lowest}-{highest}"));
@@ -112,6 +116,7 @@ fn table(apps: &[Line]) -> String {
             &number(delivered),
             &number(dropped),
             &number(refused),
+            &number(lost),
             &or_none(app.version.as_deref()),
             app.signed_by.as_deref().unwrap_or(&app.origin),
             &or_none(app.sha256.as_deref().map(|it| it.get(..DIGITS).unwrap_or(it))),
@@ -177,15 +182,18 @@ mod tests {
         assert_eq!(
             table(&lines),
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  VERSION  FROM      SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0.1.0    acme      0123456789ab  -
-observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -        unsigned  -             killed by SIGSEGV
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -     -        unsigned  -             killed by SIGSEGV
 "
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
-        assert!(known.ends_with(r#","delivered":1234,"dropped":5,"refused":0}"#), "{known}");
         assert!(
-            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null}"#),
+            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0}"#),
+            "{known}"
+        );
+        assert!(
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null}"#),
             "{unknown}"
         );
     }

@@ -3,14 +3,18 @@
 //! Every message goes out with a transaction id of the kernel's, because two apps may choose the
 //! same. Two tables of each connection lead back:
 //!
-//! * the last messages of apps, for errors: what one sent without a gap between, in the kernel's
-//!   numbers and in its own, is one entry of at most 1024, which is nearly always so;
+//! * the last messages of apps, for errors ([`recent`]);
 //! * the requests that are not answered yet. None is dropped for another one: who asks too much is
 //!   refused. One that the switch does not answer for a minute is given up, and its app told.
 //!
+//! Each app has a share of its own in both, which no other app can use up. The share is the app's, not the instance's: an
+//! app that ends and is started again does not get another one.
+//!
 //! Answers go to the instance that asked: an app that was started anew did not ask.
 
-use std::collections::VecDeque;
+mod recent;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use openflow::Kind;
@@ -18,18 +22,10 @@ use openflow::Kind;
 use crate::check::Expects;
 use crate::control::AppId;
 
-/// Entries by which errors are led back, per connection.
-const RECENT: usize = 1024;
-
-/// Transaction ids in one of them, at most, and in all: numbers that begin anew must not mean an older one.
-const LONGEST: u32 = 1 << 29;
-const OLDEST: u32 = 1 << 31;
+use self::recent::Recent;
 
 /// Requests without an answer, per app and switch.
-const PER_APP: usize = 64;
-
-/// Requests of apps without an answer, per switch.
-const PER_SWITCH: usize = 256;
+const PER_APP: u8 = 64;
 
 /// Requests of operators without an answer, per switch.
 const OPERATORS: usize = 4;
@@ -47,7 +43,7 @@ pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(20);
 const LARGEST_ANSWER: usize = 16 << 20;
 
 /// Who sent a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sender {
     /// Its place among the links.
     pub(crate) link: u16,
@@ -71,47 +67,16 @@ pub(crate) enum By {
 /// The tables of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// The oldest first.
-    recent: VecDeque<Recent>,
-    open: Vec<Open>,
-}
-
-/// Messages that one instance of an app sent, one after the other.
-#[derive(Debug, Clone, Copy)]
-struct Recent {
-    /// The transaction id of the first.
-    xid: u32,
-    count: u32,
-    /// Who sent the first.
-    sender: Sender,
-}
-
-impl Recent {
-    /// Who sent the message with this transaction id, if it is one of these.
-    #[inline]
-    fn sender_of(&self, xid: u32) -> Option<Sender> {
-        let number = xid.wrapping_sub(self.xid);
-        let xid = self.sender.xid.wrapping_add(number);
-        (number < self.count).then_some(Sender { xid, ..self.sender })
-    }
-
-    /// Takes in the next `count` messages; `false` if they are no next ones.
-    #[inline]
-    fn go_on(&mut self, xid: u32, count: u32, sender: Sender) -> bool {
-        let next = Self { count: self.count + count, ..*self };
-        let is = next.count <= LONGEST && next.sender_of(xid) == Some(sender);
-        let is = is && xid.wrapping_sub(self.xid) == self.count;
-        if is {
-            *self = next;
-        }
-        is
-    }
+    recent: Recent,
+    /// Requests without an answer, by the kernel's transaction id.
+    open: BTreeMap<u32, Open>,
+    /// How many of these are each app's, by its place among the links.
+    of_apps: Vec<u8>,
 }
 
 /// A request without an answer.
 #[derive(Debug)]
 struct Open {
-    xid: u32,
     by: By,
     expects: Expects,
     began: Instant,
@@ -138,46 +103,25 @@ pub(crate) struct Answers {
 impl Asked {
     /// Whether an app may ask one thing more.
     pub(crate) fn has_room(&self, sender: Sender) -> bool {
-        let apps = self.open.iter().filter_map(|open| match open.by {
-            By::App(other) => Some(other),
-            By::Operator(_) | By::Kernel(_) => None,
-        });
-        let (all, own) = apps.fold((0, 0), |(all, own), other| {
-            let is_own = other.link == sender.link && other.life == sender.life;
-            (all + 1, own + usize::from(is_own))
-        });
-        all < PER_SWITCH && own < PER_APP
+        self.of_apps.get(usize::from(sender.link)).is_none_or(|own| *own < PER_APP)
     }
 
     /// Notes a message that an app sends, by the transaction id that it goes out with.
     #[inline]
     pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
-        self.sent_all(xid, 1, sender);
+        self.recent.sent(xid, 1, sender);
     }
 
     /// Notes `count` messages, of which this is the first; the transaction ids of the others count up, for the
     /// app and for the switch.
     #[inline]
     pub(crate) fn sent_all(&mut self, xid: u32, count: u32, sender: Sender) {
-        if !self.recent.back_mut().is_some_and(|last| last.go_on(xid, count, sender)) {
-            self.begin(xid, count, sender);
-        }
+        self.recent.sent(xid, count, sender);
     }
 
     /// The same of messages of which none went out, so that those behind them are led back together with those before.
     pub(crate) fn skipped(&mut self, xid: u32, count: u32, sender: Sender) {
-        if let Some(last) = self.recent.back_mut() {
-            last.go_on(xid, count, sender);
-        }
-    }
-
-    #[inline(never)]
-    fn begin(&mut self, xid: u32, count: u32, sender: Sender) {
-        let is_over = |first: &Recent| xid.wrapping_sub(first.xid) >= OLDEST;
-        while self.recent.len() == RECENT || self.recent.front().is_some_and(is_over) {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(Recent { xid, count, sender });
+        self.recent.skipped(xid, count, sender);
     }
 
     /// Notes a request of an app, for which there [`has_room`](Self::has_room).
@@ -193,7 +137,7 @@ impl Asked {
         expects: Expects,
         now: Instant,
     ) -> bool {
-        let others = self.open.iter().filter(|open| matches!(open.by, By::Operator(_))).count();
+        let others = self.open.values().filter(|it| matches!(it.by, By::Operator(_))).count();
         let room = others < OPERATORS;
         if room {
             self.push(xid, By::Operator(question), expects, now);
@@ -203,13 +147,30 @@ impl Asked {
 
     /// Notes a request of the kernel itself, of which there is one at a time for each app.
     pub(crate) fn kernel_asks(&mut self, xid: u32, app: AppId, expects: Expects, now: Instant) {
-        self.open.retain(|open| open.by != By::Kernel(app)); // one that was never answered
+        self.open.retain(|_, open| open.by != By::Kernel(app)); // one that was never answered
         self.push(xid, By::Kernel(app), expects, now);
     }
 
     fn push(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
-        let open = Open { xid, by, expects, began: now, heard: now, size: 0, broken: false };
-        self.open.push(open);
+        self.close(xid); // of 2^32 messages ago
+        if let By::App(sender) = by {
+            let link = usize::from(sender.link);
+            if self.of_apps.len() <= link {
+                self.of_apps.resize(link + 1, 0);
+            }
+            self.of_apps[link] += 1;
+        }
+        let open = Open { by, expects, began: now, heard: now, size: 0, broken: false };
+        self.open.insert(xid, open);
+    }
+
+    /// Forgets a request; returns who asked.
+    fn close(&mut self, xid: u32) -> Option<By> {
+        let by = self.open.remove(&xid)?.by;
+        if let By::App(sender) = by {
+            self.of_apps[usize::from(sender.link)] -= 1;
+        }
+        Some(by)
     }
 
     /// Whom a reply, or a part of one, is for; `None` if nobody asked for it.
@@ -222,51 +183,47 @@ impl Asked {
     ) -> Option<Answers> {
         if kind == Kind::Experimenter {
             // Whether it is an answer only the experimenter knows.
-            let by = By::App(self.sender(xid)?);
+            let by = By::App(self.recent.sender(xid)?);
             return Some(Answers { by, last: true, broken: false, too_long: false });
         }
         let is = match kind {
             Kind::MultipartReply => Expects::multipart(message)?,
             other => Expects::only(other),
         };
-        let at = self.open.iter().position(|open| open.xid == xid && open.expects == is)?;
-        let open = &mut self.open[at];
+        let open = self.open.get_mut(&xid).filter(|open| open.expects == is)?;
         open.heard = now;
         open.size += message.len();
         let last = kind != Kind::MultipartReply || !more(message);
         let too_long = matches!(open.by, By::Operator(_)) && open.size > LARGEST_ANSWER;
         let answers = Answers { by: open.by, last, broken: open.broken, too_long };
         if last || too_long {
-            self.open.swap_remove(at);
+            self.close(xid);
         }
         Some(answers)
     }
 
     /// The answer with this transaction id has a hole now.
     pub(crate) fn breaks(&mut self, xid: u32) {
-        if let Some(open) = self.open.iter_mut().find(|open| open.xid == xid) {
+        if let Some(open) = self.open.get_mut(&xid) {
             open.broken = true;
         }
     }
 
     /// Who sent what an error is about, or asked it; that is not answered any more.
     pub(crate) fn error(&mut self, xid: u32) -> Option<By> {
-        if let Some(at) = self.open.iter().position(|open| open.xid == xid) {
-            return Some(self.open.swap_remove(at).by);
-        }
-        self.sender(xid).map(By::App)
+        self.close(xid).or_else(|| self.recent.sender(xid).map(By::App))
     }
 
-    fn sender(&self, xid: u32) -> Option<Sender> {
-        let first = self.recent.front()?.xid;
-        let behind = |recent: &Recent| recent.xid.wrapping_sub(first) <= xid.wrapping_sub(first);
-        let place = self.recent.partition_point(behind).checked_sub(1)?;
-        self.recent.get(place)?.sender_of(xid)
+    /// The apps that may have sent the message with this transaction id, which is forgotten; by their places among the
+    /// links.
+    pub(crate) fn may_have_sent(&self, xid: u32) -> impl Iterator<Item = usize> {
+        self.recent.may_have_sent(xid)
     }
 
     /// Gives up what the switch has not answered for too long.
     pub(crate) fn give_up(&mut self, now: Instant, mut told: impl FnMut(By)) {
-        self.open.retain(|open| {
+        let of_apps = &mut self.of_apps;
+        self.open.retain(|_, open| {
             let silence = now.saturating_duration_since(open.heard);
             let over = match open.by {
                 By::App(_) | By::Kernel(_) => silence >= PATIENCE,
@@ -275,6 +232,9 @@ impl Asked {
                         || now.saturating_duration_since(open.began) >= LONGEST_ANSWER
                 }
             };
+            if let (true, By::App(sender)) = (over, open.by) {
+                of_apps[usize::from(sender.link)] -= 1;
+            }
             if over && !open.broken {
                 told(open.by);
             }
@@ -284,7 +244,7 @@ impl Asked {
 
     /// The operators' questions that are open: the switch is gone.
     pub(crate) fn questions(&self) -> impl Iterator<Item = u64> {
-        self.open.iter().filter_map(|open| match open.by {
+        self.open.values().filter_map(|open| match open.by {
             By::App(_) | By::Kernel(_) => None,
             By::Operator(question) => Some(question),
         })
@@ -310,39 +270,6 @@ mod tests {
     /// A part of an answer about flows.
     fn part(more: bool) -> [u8; 16] {
         [4, 19, 0, 16, 0, 0, 0, 9, 0, 1, 0, u8::from(more), 0, 0, 0, 0]
-    }
-
-    #[test]
-    fn error_finds_the_sender_among_the_last_messages_and_no_other() {
-        let (mut asked, now) = (Asked::default(), Instant::now());
-        assert_eq!(asked.error(0), None);
-        // The kernel's own have numbers between; so have messages of other apps, and of other instances.
-        let sent = [(1, 77), (1, 78), (1, 79), (1, 81), (2, 82), (1, 83), (1, 84), (1, 5)];
-        let sent = || sent.into_iter().zip([u32::MAX, 0, 1, 2, 3, 4, 6, 7]);
-        sent().for_each(|((link, own), xid)| asked.sent(xid, sender(link, own)));
-        for ((link, own), xid) in sent() {
-            assert_eq!(asked.error(xid), Some(By::App(sender(link, own))), "{xid}");
-        }
-        assert_eq!([5, 8, u32::MAX - 1].map(|xid| asked.error(xid)), [None; 3]);
-        assert_eq!(asked.recent.len(), 6);
-        assert_eq!(asked.reply(7, Kind::BarrierReply, &[], now), None, "was no request");
-    }
-
-    #[test]
-    fn messages_of_long_ago_are_forgotten() {
-        let mut asked = Asked::default();
-        for number in 0..=u32::try_from(RECENT).unwrap() {
-            asked.sent(2 * number, sender(1, number));
-        }
-        assert_eq!(asked.recent.len(), RECENT);
-        assert_eq!((asked.error(0), asked.error(2)), (None, Some(By::App(sender(1, 1)))));
-        asked.sent(1 << 31, sender(1, 0));
-        assert_eq!(asked.error(4), Some(By::App(sender(1, 2))));
-        asked.sent((1 << 31) + 4, sender(1, 0));
-        assert_eq!((asked.error(4), asked.error(6)), (None, Some(By::App(sender(1, 3)))));
-        asked.recent.back_mut().unwrap().count = LONGEST;
-        asked.sent((1 << 31) + 4 + LONGEST, sender(1, LONGEST));
-        assert_eq!(asked.recent.back().unwrap().count, 1);
     }
 
     #[test]
@@ -373,17 +300,18 @@ mod tests {
     }
 
     #[test]
-    fn request_without_room_is_refused_and_none_is_dropped() {
+    fn app_at_its_bound_is_refused_and_others_are_not() {
         let (mut asked, now) = (Asked::default(), Instant::now());
         let mut xid = 0;
-        for link in 0..5_u16 {
-            let room = if link < 4 { PER_APP } else { 0 };
-            for _ in 0..room {
-                assert!(asked.has_room(sender(link, 0)));
+        for link in 0..64_u16 {
+            for _ in 0..PER_APP {
+                assert!(asked.has_room(sender(link, 0)), "{link}");
                 asked.asks(xid, sender(link, xid), BARRIER, now);
                 xid += 1;
             }
             assert!(!asked.has_room(sender(link, 0)), "{link}");
+            let next_instance = Sender { life: 2, ..sender(link, 0) };
+            assert!(!asked.has_room(next_instance), "its requests are still the app's");
         }
         assert!(asked.operator_asks(xid, 1, FLOWS, now), "apps do not keep operators out");
         for answered in 0..xid {
@@ -391,16 +319,21 @@ mod tests {
             let By::App(by) = answers.by else { panic!("an app asked") };
             assert_eq!(by.xid, answered);
         }
-        assert!(asked.has_room(sender(0, 0)));
+        assert_eq!(asked.of_apps, [0; 64]);
+        asked.asks(xid + 1, sender(3, 0), BARRIER, now);
+        asked.give_up(now + PATIENCE, |_| {});
+        assert!(asked.open.is_empty() && asked.has_room(sender(3, 0)));
+        assert_eq!(asked.of_apps, [0; 64]);
     }
 
     #[test]
     fn operators_questions_are_few_and_none_longer_than_can_be_told() {
         let (mut asked, now) = (Asked::default(), Instant::now());
         for question in 0..4 {
-            assert!(asked.operator_asks(9, question, FLOWS, now));
+            let xid = u32::try_from(question).unwrap();
+            assert!(asked.operator_asks(xid, question, FLOWS, now));
         }
-        assert!(!asked.operator_asks(9, 4, FLOWS, now));
+        assert!(!asked.operator_asks(4, 4, FLOWS, now));
         assert!(asked.questions().eq(0..4));
         let mut asked = Asked::default();
         asked.operator_asks(9, 1, FLOWS, now);

@@ -124,7 +124,7 @@ enum {
     ROSEMARY_REFUSED_ACTION = 12,
     /* More messages in this second than the operator allows. */
     ROSEMARY_REFUSED_QUOTA = 13,
-    /* Too many requests of this application wait for this switch's answer, or of all of them. */
+    /* Too many requests of this application wait for this switch's answer. */
     ROSEMARY_REFUSED_UNANSWERED = 14,
     /* This application has as many flows in this switch as the operator allows. */
     ROSEMARY_REFUSED_FLOWS = 15

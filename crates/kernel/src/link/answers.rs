@@ -55,6 +55,7 @@ impl Link {
 
     /// Counts one thing that did not reach the app.
     pub(crate) fn lose(&mut self) {
+        self.counts.lost += 1;
         self.lost = self.lost.saturating_add(1);
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Counts {
     pub(crate) dropped: u64,
     /// Messages of it that were refused.
     pub(crate) refused: u64,
+    /// Replies, errors and removed flows that it did not get.
+    pub(crate) lost: u64,
     spell: Option<Spell>,
     /// Drops up to when it was last looked.
     seen: u64,

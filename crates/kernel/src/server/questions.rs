@@ -133,6 +133,7 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.delivered += one.delivered;
                 app.dropped += one.dropped;
                 app.refused += one.refused;
+                app.lost += one.lost;
                 app.flow_mods += one.flow_mods;
                 app.packet_outs += one.packet_outs;
                 app.requests += one.requests;

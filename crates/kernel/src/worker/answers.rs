@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use openflow::{ErrorMessage, FlowRemoved, Kind};
 use sdk::abi::RecordKind;
+use sys::rate::Rate;
 use tracing::{debug, warn};
 
 use super::Worker;
@@ -65,6 +66,10 @@ impl Worker {
         let xid = rewrite::xid(message);
         let by = connection.asked.error(xid);
         let mut app = None;
+        if by.is_none() {
+            self.lose_error(key, xid, now);
+        }
+        let connection = &mut self.connections[key];
         if let Some(By::App(sender)) = by {
             let link = &mut self.dispatch.links[usize::from(sender.link)];
             app = Some(link.name.clone());
@@ -86,6 +91,28 @@ impl Worker {
         }
         if let Some(By::Operator(question)) = by {
             self.failed(question, format!("the switch refused to tell: {error}"));
+        }
+    }
+
+    /// Reports an error whose message is forgotten, to the apps that may have sent that message and to the operator.
+    fn lose_error(&mut self, key: usize, xid: u32, now: Instant) {
+        let connection = &self.connections[key];
+        let dpid = connection.switch.as_ref().map(|switch| switch.dpid);
+        for slot in connection.asked.may_have_sent(xid) {
+            let link = &mut self.dispatch.links[slot];
+            if link.is_attached() {
+                link.lose();
+            }
+            let rate = self.rates.lost.entry(link.app).or_insert_with(|| Rate::seldom(now));
+            if let Some(suppressed) = rate.admit(now) {
+                warn!(
+                    app = link.name,
+                    ?dpid,
+                    suppressed,
+                    "lost an error of a switch: the app has sent too many messages without consecutive transaction ids \
+                     to remember whose it was"
+                );
+            }
         }
     }
 

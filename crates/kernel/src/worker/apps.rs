@@ -178,6 +178,7 @@ impl Worker {
                 delivered: link.counts.delivered,
                 dropped: link.counts.dropped,
                 refused: link.counts.refused,
+                lost: link.counts.lost,
                 flow_mods,
                 packet_outs,
                 requests,

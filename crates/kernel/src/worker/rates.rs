@@ -23,6 +23,8 @@ pub(super) struct Rates {
     pub(super) refused: HashMap<AppId, Rate>,
     /// For each app that packets were decided without.
     pub(super) late: HashMap<AppId, Rate>,
+    /// For each app that errors of switches could not be led back to.
+    pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
 }
@@ -40,6 +42,7 @@ impl Rates {
             disconnected: rate(),
             refused: HashMap::new(),
             late: HashMap::new(),
+            lost: HashMap::new(),
             errors: rate(),
             malformed: rate(),
         }

@@ -18,7 +18,7 @@ use super::*;
 use crate::control::{AppId, Host, Plain, Tuning};
 use crate::link::part;
 use crate::policy::Policy;
-use crate::query::SwitchStatus;
+use crate::query::{AppCounters, SwitchStatus};
 
 mod claims;
 mod hosted;
@@ -143,6 +143,13 @@ impl Bench {
         let mut all: Vec<_> = answers.iter().flat_map(|(switches, _)| switches).collect();
         all.sort_by(|one, other| one.dpid.cmp(&other.dpid));
         all
+    }
+
+    /// The first worker's counters for the app.
+    fn counters(&self) -> AppCounters {
+        let (reply, answers) = std::sync::mpsc::channel();
+        self.office.crew.command(0, Command::Apps { reply });
+        answers.recv().unwrap().remove(0)
     }
 
     /// Connects switches with these DPIDs, one after the other.

@@ -99,7 +99,7 @@ pub enum Refusal {
     Action = 12,
     /// More messages in this second than the operator allows.
     Quota = 13,
-    /// Too many requests of the application wait for this switch's answer, or of all of them.
+    /// Too many requests of the application wait for this switch's answer.
     Unanswered = 14,
     /// The application has as many flows in this switch as the operator allows.
     Flows = 15,

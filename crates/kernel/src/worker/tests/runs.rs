@@ -392,6 +392,32 @@ fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
 }
 
 #[test]
+fn error_about_a_forgotten_message_is_counted_and_told() {
+    let (bench, mut fakes, mut zone, at) = asked();
+    let out = |xid: u32| {
+        let (mut message, data) = (Vec::new(), xid.to_be_bytes());
+        let packet_out = PacketOut::new(PortNo(1), &[], &data);
+        append(&mut message, |room| packet_out.encode(OF, xid, room)).unwrap();
+        message
+    };
+    for number in 0..300_u32 {
+        say(&mut zone, (1, at.epoch), &out(number.wrapping_mul(0x9e37_79b1)), 0);
+    }
+    handled(&mut zone);
+    let xids: Vec<u32> =
+        (0..300_u32).map(|it| is_told(&fakes[0], out(it.wrapping_mul(0x9e37_79b1)))).collect();
+    let own = error_about(&mut fakes[0], &mut zone, (13, 28), xids[299]);
+    assert_eq!(own, 299_u32.wrapping_mul(0x9e37_79b1), "it is remembered");
+    let quote = [&[4, 13, 0, 28][..], &xids[0].to_be_bytes()].concat();
+    let error = [&[4, 1, 0, 20][..], &xids[0].to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
+    fakes[0].socket.write_all(&error).unwrap();
+    let lost = wait_for("the loss was reported", || zone.peek(0).first().copied());
+    assert_eq!(lost.kind, RecordKind::Lost as u16);
+    assert_eq!(bench.counters().lost, 1);
+    bench.stop();
+}
+
+#[test]
 fn series_for_a_switch_of_another_worker_goes_there() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
