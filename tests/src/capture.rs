@@ -46,6 +46,9 @@ const WITHOUT_ACTIONS: &str = "72";
 const V1_0: &str = "0x01";
 const V1_3: &str = "0x04";
 
+/// Other versions, in which only a hello is refused: with an error, the second message of a connection.
+const REFUSED: [&str; 4] = ["0x02", "0x03", "0x05", "0x06"];
+
 /// The first byte of a TLS record with a handshake, which is no version of OpenFlow.
 const TLS: &str = "0x16";
 
@@ -145,6 +148,8 @@ struct Reading {
     messages: BTreeMap<String, usize>,
     /// Connections over TLS.
     tls: BTreeSet<String>,
+    /// How many messages each connection has had so far.
+    streams: BTreeMap<String, usize>,
     /// The first frame with something malformed in it, or of a version that nobody speaks.
     malformed: Option<String>,
     /// Marks that do not count, see `errors` and `without_actions`.
@@ -167,10 +172,15 @@ impl Reading {
             if reading.tls.contains(stream) {
                 continue;
             }
-            let mut unknown = 0;
-            for version in versions().filter(|version| !version.is_empty()) {
+            let versions: Vec<&str> = versions().filter(|version| !version.is_empty()).collect();
+            let spoken = reading.streams.entry(stream.to_owned()).or_default();
+            *spoken += versions.len();
+            let is_known = |version| {
+                [V1_0, V1_3].contains(version) || *spoken <= 2 && REFUSED.contains(version)
+            };
+            let unknown = versions.iter().filter(|version| !is_known(version)).count();
+            for version in versions {
                 *reading.messages.entry(version.to_owned()).or_default() += 1;
-                unknown += usize::from(version != V1_0 && version != V1_3);
             }
             let marks = marks(malformed);
             let errors = errors(types) + errors(types_1_3);

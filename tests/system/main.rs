@@ -24,6 +24,7 @@ mod limits;
 mod link_monitor;
 mod logs;
 mod mininet;
+mod negotiation;
 mod offences;
 mod packages;
 mod pausing;

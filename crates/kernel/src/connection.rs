@@ -3,7 +3,7 @@
 //! Input is read into a buffer that all connections of a worker share; only a message cut short
 //! is kept here. Output is gathered and written with one system call per loop (design §4).
 //!
-//! TLS and plain TCP come in at the same port. The first byte tells them apart, and where both are
+//! TLS and plain TCP come in at the same port. The first two bytes tell them apart, and where both are
 //! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
 //! file there is no difference.
 
@@ -20,7 +20,7 @@ use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
 use crate::pause::Pause;
 use crate::switch::Switch;
-use crate::tls::{self, CLIENT_HELLO, Entrance, Taken};
+use crate::tls::{self, CLIENT_HELLO, Entrance, TLS_MAJOR, Taken};
 
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
@@ -61,7 +61,7 @@ pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
 /// What carries the conversation.
 #[derive(Debug)]
 enum Wire {
-    /// Not known before the first byte is.
+    /// Not known before the first bytes are.
     Undecided {
         tls: Option<tls::Server>,
         plain: bool,
@@ -227,10 +227,13 @@ impl Connection {
         }
     }
 
-    /// Looks at the first byte, if that is still to be done. `Some` if there is none.
+    /// Looks at the first bytes, if that is still to be done. `Some` if there are none.
+    ///
+    /// A TLS record begins with its type and the major version (RFC 8446 §5.1). A hello has type 0 in
+    /// the second byte, and its first byte, a version, may be the same as the record's type.
     fn decide(&mut self) -> Result<Option<Input>, Broken> {
         let Wire::Undecided { tls, plain } = &self.wire else { return Ok(None) };
-        let mut first = [0];
+        let mut first = [CLIENT_HELLO, TLS_MAJOR];
         let read = loop {
             match self.socket.peek(&mut first) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -243,9 +246,10 @@ impl Connection {
         if read == 0 {
             return Ok(Some(Input::End));
         }
+        // One byte alone decides as if the other were TLS's: a header is not sent in pieces.
         self.wire = match (first, tls) {
-            ([CLIENT_HELLO], Some(server)) => Wire::Tls(server.session()?),
-            ([CLIENT_HELLO], None) => return Err(Broken::NoKeys),
+            ([CLIENT_HELLO, TLS_MAJOR], Some(server)) => Wire::Tls(server.session()?),
+            ([CLIENT_HELLO, TLS_MAJOR], None) => return Err(Broken::NoKeys),
             _ if *plain => Wire::Plain,
             _ => return Err(Broken::Plain),
         };
@@ -452,6 +456,18 @@ mod tests {
             }
         }
         Input::Nothing
+    }
+
+    #[test]
+    fn hello_that_begins_as_tls_does_is_plain() {
+        let (mut connection, mut peer) = pair();
+        let mut buffer = [0; 64];
+        peer.write_all(&[CLIENT_HELLO, 0, 0, 8, 0, 0, 0, 1]).unwrap();
+        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 8, all: true });
+        let (mut connection, mut peer) = pair();
+        peer.write_all(&[CLIENT_HELLO, TLS_MAJOR]).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(matches!(connection.read(&mut buffer, usize::MAX), Err(Broken::NoKeys)));
     }
 
     #[test]

@@ -55,9 +55,11 @@ impl<'a> Echo<'a> {
 
 /// Writes the reply to a whole echo request: the same bytes with another type; returns its size.
 ///
+/// The request may have any version: it may come before a version is agreed on.
+///
 /// # Errors
-/// [`EncodeError::Unsupported`] if `request` is not an echo request of a version spoken here,
-/// [`EncodeError::NoRoom`] if `out` is too small.
+/// [`EncodeError::Unsupported`] if `request` is not an echo request, [`EncodeError::NoRoom`] if
+/// `out` is too small.
 #[inline]
 pub fn echo_reply(request: &[u8], out: &mut [u8]) -> Result<usize, EncodeError> {
     let not_an_echo = EncodeError::Unsupported {
@@ -67,8 +69,8 @@ pub fn echo_reply(request: &[u8], out: &mut [u8]) -> Result<usize, EncodeError> 
             .and_then(|&version| Version::from_wire(version).ok())
             .unwrap_or(Version::V1_0),
     };
-    match Echo::decode(request) {
-        Ok(Echo { is_reply: false, .. }) => {}
+    match Header::split(request) {
+        Ok((Header { kind: 2, .. }, _)) => {}
         _ => return Err(not_an_echo),
     }
     let (need, size) = (request.len(), out.len());
@@ -95,6 +97,8 @@ mod tests {
             echo_reply(&request, &mut out[..9]),
             Err(EncodeError::NoRoom { need: 10, size: 9 })
         );
+        assert_eq!(echo_reply(&[7, 2, 0, 8, 0, 0, 0, 7], &mut out), Ok(8), "any version");
+        assert_eq!(out[..2], [7, 3]);
     }
 
     #[test]
@@ -102,7 +106,7 @@ mod tests {
         for bytes in [
             &[4, 3, 0, 8, 0, 0, 0, 7][..],
             &[4, 5, 0, 8, 0, 0, 0, 7],
-            &[2, 2, 0, 8, 0, 0, 0, 7],
+            &[4, 2, 0, 9, 0, 0, 0, 7],
             &[4, 2],
         ] {
             assert!(echo_reply(bytes, &mut [0; 16]).is_err());

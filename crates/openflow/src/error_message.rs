@@ -4,7 +4,7 @@
 //! specification.
 
 use crate::header::{begin, open};
-use crate::{DecodeError, EncodeError, Kind, Version};
+use crate::{DecodeError, EncodeError, Header, Kind, Version};
 use core::fmt;
 
 /// An error message.
@@ -38,7 +38,17 @@ impl<'a> ErrorMessage<'a> {
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one error message.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
-        let (version, _, mut body) = open(message, Kind::Error)?;
+        let (version, _, _) = open(message, Kind::Error)?;
+        Self::decode_body(version, message)
+    }
+
+    /// Decodes the body of a whole error message whose header may have any version; type and code
+    /// get the meaning that they have in `version`. The layout is the same in all versions.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one message of at least 12 bytes.
+    pub fn decode_body(version: Version, message: &'a [u8]) -> Result<Self, DecodeError> {
+        let (_, mut body) = Header::split(message)?;
         let kind = body.u16("error_msg.type")?;
         let code = body.u16("error_msg.code")?;
         Ok(Self { version, kind, code, data: body.rest() })

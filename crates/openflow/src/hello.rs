@@ -57,10 +57,11 @@ impl Hello {
     /// Decodes a whole hello with any version byte.
     ///
     /// Elements other than the bitmap are ignored, and so is everything after the header of a
-    /// hello older than OpenFlow 1.3.
+    /// hello older than OpenFlow 1.3. Bytes that are no element are ignored together with all
+    /// bytes after them: a later version may define another body, and negotiation must still work.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one hello, or one of its elements is cut.
+    /// [`DecodeError`] if the bytes are not exactly one hello.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (header, mut body) = Header::split(message)?;
         if header.kind != 0 {
@@ -72,8 +73,7 @@ impl Hello {
         }
         let mut bitmap = None;
         if header.version >= FIRST_WITH_ELEMENTS {
-            while !body.is_empty() {
-                let found = read_element(&mut body)?;
+            while let Ok(found) = read_element(&mut body) {
                 bitmap = bitmap.or(found);
             }
         }
@@ -96,22 +96,26 @@ impl Hello {
 
     /// The version to speak with the peer whose hello this is, if we sent `Hello::new(ours)`.
     ///
-    /// If both hellos have a bitmap and they have versions in common: the highest of those.
-    /// Otherwise the smaller of the two version bytes, if we speak it.
+    /// If the peer's hello has a bitmap: the highest version of ours in it. A peer that lists its
+    /// versions speaks no other one, whatever the version byte is. Without a bitmap: the smaller
+    /// of the two version bytes, if we speak it. A bitmap without any version counts as none.
     ///
     /// # Errors
-    /// [`NegotiationError`] if that is no version of ours; the peer then gets an error of type
+    /// [`NegotiationError`] if there is no such version; the peer then gets an error of type
     /// hello-failed.
     pub fn negotiate(&self, ours: &[Version]) -> Result<Version, NegotiationError> {
-        let sent = Self::new(ours);
-        let failed = NegotiationError { version: self.version, bitmap: self.bitmap };
-        let common = self.bitmap.unwrap_or(0) & sent.bitmap.unwrap_or(0);
-        let best = ours.iter().filter(|version| common & 1 << version.wire() != 0).max();
-        if let Some(version) = best {
-            return Ok(*version);
-        }
-        let smaller = self.version.min(sent.version);
-        ours.iter().copied().find(|version| version.wire() == smaller).ok_or(failed)
+        let smaller = self.version.min(Self::new(ours).version);
+        let is_offered = |version: &Version| match self.offered() {
+            Some(bitmap) => bitmap & 1 << version.wire() != 0,
+            None => version.wire() == smaller,
+        };
+        let best = ours.iter().copied().filter(is_offered).max();
+        best.ok_or(NegotiationError { version: self.version, bitmap: self.bitmap })
+    }
+
+    /// The bitmap, if it names a version; there is no version 0.
+    pub fn offered(&self) -> Option<u32> {
+        self.bitmap.map(|bitmap| bitmap & !1).filter(|bitmap| *bitmap != 0)
     }
 }
 
@@ -160,6 +164,15 @@ mod tests {
         assert_eq!(ovs.negotiate(&[V1_0]), Ok(V1_0));
         let odd = Hello { version: 5, bitmap: Some(1 << 1 | 1 << 5) };
         assert_eq!(odd.negotiate(&[V1_0, V1_3]), Ok(V1_0));
+        // The version byte does not count beside a bitmap, also if they contradict each other.
+        for version in [0, 1, 2, 4, 6, 7, 0xff] {
+            let hello = |bitmap| Hello { version, bitmap: Some(bitmap) };
+            assert_eq!(hello(1 << 1 | 1 << 4 | 1 << 7).negotiate(&[V1_0, V1_3]), Ok(V1_3));
+            assert_eq!(hello(1 << 1).negotiate(&[V1_0, V1_3]), Ok(V1_0));
+            assert!(hello(1 << 5).negotiate(&[V1_0, V1_3]).is_err(), "it does not speak 1.3");
+        }
+        let nothing = Hello { version: 7, bitmap: Some(1) };
+        assert_eq!(nothing.negotiate(&[V1_0, V1_3]), Ok(V1_3), "there is no version 0");
     }
 
     #[test]
@@ -167,7 +180,9 @@ mod tests {
         let hello = |version| Hello { version, bitmap: None };
         assert_eq!(hello(1).negotiate(&[V1_0, V1_3]), Ok(V1_0));
         assert_eq!(hello(4).negotiate(&[V1_0, V1_3]), Ok(V1_3));
-        assert_eq!(hello(6).negotiate(&[V1_0, V1_3]), Ok(V1_3));
+        for above in [5, 6, 7, 0x16, 0x80, 0xff] {
+            assert_eq!(hello(above).negotiate(&[V1_0, V1_3]), Ok(V1_3), "{above:#x}");
+        }
         assert!(hello(2).negotiate(&[V1_0, V1_3]).is_err());
         assert!(hello(3).negotiate(&[V1_0, V1_3]).is_err());
         assert!(hello(1).negotiate(&[V1_3]).is_err());
@@ -181,10 +196,23 @@ mod tests {
     }
 
     #[test]
-    fn element_length_that_cannot_be_is_an_error() {
+    fn bytes_that_are_no_element_are_ignored() {
+        let head = |size: u8| vec![7, 0, 0, size, 0, 0, 0, 1];
+        let decode = |body: &[u8]| {
+            let size = u8::try_from(8 + body.len()).unwrap();
+            Hello::decode(&[&head(size)[..], body].concat()).unwrap()
+        };
         for len in [0, 3, 4, 5, 9, 0xff] {
-            let bytes = [4, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, len, 0, 0, 0, 0x12];
-            assert!(matches!(Hello::decode(&bytes), Err(DecodeError::BadLength { .. })), "{len}");
+            assert_eq!(decode(&[0, 1, 0, len, 0, 0, 0, 0x12]).bitmap, None, "{len}");
         }
+        let bitmap = [0, 1, 0, 8, 0, 0, 0, 0x92];
+        for tail in [&[][..], &[1], &[0xde, 0xad, 0xbe, 0xef], &[0, 9, 0, 0], &bitmap] {
+            let hello = decode(&[&bitmap, tail].concat());
+            assert_eq!(hello, Hello { version: 7, bitmap: Some(0x92) }, "{tail:?}");
+        }
+        // An unknown element, padded to 8 bytes, and a bitmap of three words.
+        let unknown = [0, 2, 0, 5, 0xff, 0, 0, 0];
+        let long = [0, 1, 0, 16, 0, 0, 0, 0x10, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1];
+        assert_eq!(decode(&[&unknown[..], &long].concat()).bitmap, Some(0x10));
     }
 }

@@ -96,9 +96,11 @@ pub struct Entrance {
     pub tls: Option<Server>,
 }
 
-/// The first byte of TLS: a record that belongs to a handshake (RFC 8446 §5.1). In OpenFlow it
-/// would be a version, of which there are six.
+/// The first byte of TLS: the type of a record that belongs to a handshake (RFC 8446 §5.1).
 pub(crate) const CLIENT_HELLO: u8 = 0x16;
+
+/// The second byte of TLS: the major version, the same in all versions.
+pub(crate) const TLS_MAJOR: u8 = 3;
 
 /// What came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,14 @@ pub enum Closed {
         /// What it offered.
         theirs: String,
     },
+    /// The switch refuses every version that we speak.
+    #[error(
+        "the switch refuses the versions of this controller, 1.0 and 1.3: {why}; set the bridge's protocols to one of them"
+    )]
+    Refused {
+        /// Its error message.
+        why: String,
+    },
     /// Something else than a hello came first.
     #[error("the first message was of type {kind}, not a hello")]
     BeforeHello {

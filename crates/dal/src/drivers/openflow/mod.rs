@@ -6,10 +6,12 @@
 mod closed;
 pub mod framing;
 mod inventory;
+mod negotiation;
 mod session;
 #[cfg(test)]
 mod tests;
 
 pub use closed::Closed;
 pub use inventory::{Table, Told};
-pub use session::{Event, MAX_PORTS, Session, SwitchInfo, Timing, recognise};
+pub use negotiation::recognise;
+pub use session::{Event, MAX_PORTS, Session, SwitchInfo, Timing};

@@ -21,6 +21,7 @@ use openflow::{
 
 use super::closed::Closed;
 use super::inventory::{Inventory, Told};
+use super::negotiation::{check_refusal, may_precede_our_hello, offered, refuse};
 
 /// The versions we speak, best last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
@@ -33,7 +34,6 @@ pub const MAX_PORTS: usize = 8_192;
 const WHOLE_PACKET: u16 = 0xffff;
 
 // Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
-const INCOMPATIBLE: u16 = 0;
 pub(super) const BAD_VERSION: u16 = 0;
 pub(super) const BAD_TYPE: u16 = 1;
 pub(super) const BAD_LEN: u16 = 6;
@@ -210,6 +210,11 @@ impl Session {
             return self.hello(header, message, out).map(|()| None);
         };
         if header.version != version.wire() {
+            if matches!(self.state, State::AwaitFeatures(_))
+                && may_precede_our_hello(version, message, out)?
+            {
+                return Ok(None);
+            }
             error(version, ErrorMessage::BAD_REQUEST, BAD_VERSION, message, header.xid, out);
             return Err(Closed::WrongVersion { theirs: header.version, agreed: version });
         }
@@ -235,13 +240,15 @@ impl Session {
             (State::Up(_), Kind::FlowRemoved) => Ok(Some(
                 FlowRemoved::decode(message).map_or_else(Event::Malformed, Event::FlowRemoved),
             )),
+            (State::AwaitFeatures(_), Kind::Error) => {
+                check_refusal(version, message)?;
+                Ok(Some(error_event(message)))
+            }
             (_, Kind::Error) if self.inventory.is_open(header.xid) => {
                 self.inventory.close(header.xid);
                 Ok(Some(Event::Told(Told::Nothing)))
             }
-            (_, Kind::Error) => {
-                Ok(Some(ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)))
-            }
+            (_, Kind::Error) => Ok(Some(error_event(message))),
             // Nothing to answer; and what a switch tells before the handshake is complete stands
             // in the replies still to come.
             (_, Kind::EchoReply | Kind::Hello)
@@ -331,11 +338,8 @@ impl Session {
         self.say_hello(out);
         let hello = Hello::decode(message)?;
         let Ok(version) = hello.negotiate(&OURS) else {
-            let theirs = offered(&hello);
-            let spoken =
-                if header.version >= Version::V1_3.wire() { Version::V1_3 } else { Version::V1_0 };
-            error(spoken, ErrorMessage::HELLO_FAILED, INCOMPATIBLE, message, header.xid, out);
-            return Err(Closed::Incompatible { theirs });
+            refuse(&hello, header.xid, out);
+            return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
         let xid = self.xid();
         say(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
@@ -408,37 +412,8 @@ impl Session {
     }
 }
 
-/// Tells a conversation in another protocol from a hello by its first byte, which in OpenFlow is a
-/// version (OpenFlow 1.3.5 §7.1.1), so that the record says what knocked.
-///
-/// # Errors
-/// [`Closed::NotOpenFlow`].
-pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
-    let what = match bytes {
-        [] | [0x01..=0x06, ..] => return Ok(()),
-        [0x16, 0x03, ..] => {
-            "it began to speak TLS too late, when it had been greeted in plain TCP".to_owned()
-        }
-        [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
-        [first, ..] => format!("its first byte is {first:#04x}, which is no OpenFlow version"),
-    };
-    Err(Closed::NotOpenFlow(what))
-}
-
-/// What a hello offers, for people.
-fn offered(hello: &Hello) -> String {
-    let name = |wire: u32| match wire {
-        1..=6 => format!("1.{}", wire - 1),
-        other => format!("version {other:#04x}"),
-    };
-    match hello.bitmap {
-        Some(bitmap) => {
-            let offered: Vec<String> =
-                (0..32).filter(|bit| bitmap & 1 << bit != 0).map(name).collect();
-            if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") }
-        }
-        None => format!("up to {}", name(hello.version.into())),
-    }
+fn error_event(message: &[u8]) -> Event<'_> {
+    ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)
 }
 
 /// Appends an error about `cause`, of which 64 bytes at least are to be sent back

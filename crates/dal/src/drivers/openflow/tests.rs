@@ -11,6 +11,8 @@ use openflow::{
 use super::session::{BAD_LEN, BAD_TYPE, BAD_VERSION};
 use super::*;
 
+mod negotiation;
+
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
@@ -184,34 +186,9 @@ fn silence_is_probed_once_and_ends_the_session_unless_anything_is_heard() {
 }
 
 #[test]
-fn version_that_nobody_speaks_here_is_told_so() {
-    let mut script = Script::new();
-    let closed = script.receive(&[2, 0, 0, 8, 0, 0, 0, 1]).unwrap_err();
-    assert_eq!(closed, Closed::Incompatible { theirs: "up to 1.1".into() });
-    assert_eq!(script.error(), (ErrorMessage::HELLO_FAILED, 0));
-}
-
-#[test]
-fn newer_switch_without_a_bitmap_is_spoken_to_in_1_3() {
-    let mut script = Script::new();
-    script.receive(&[6, 0, 0, 8, 0, 0, 0, 1]).unwrap();
-    let features_request = framing::cut(&script.out).unwrap().unwrap().1;
-    assert_eq!(features_request[0], Version::V1_3.wire());
-}
-
-#[test]
 fn anything_before_a_hello_ends_the_session() {
     let closed = Script::new().receive(&features(Version::V1_3, 0)).unwrap_err();
     assert_eq!(closed, Closed::BeforeHello { kind: 6 });
-}
-
-#[test]
-fn other_protocols_are_recognised_by_their_first_bytes() {
-    for knock in [&b"GET / HTTP/1.1"[..], &[0x16, 0x03, 0x01], &[0xff; 8], &[0; 8]] {
-        assert!(matches!(recognise(knock), Err(Closed::NotOpenFlow(_))));
-    }
-    assert_eq!(recognise(&[4, 0, 0, 8]), Ok(()));
-    assert_eq!(recognise(&[]), Ok(()));
 }
 
 #[test]
@@ -316,19 +293,45 @@ fn what_a_switch_tells_of_itself_comes_as_it_answers() {
     }
 }
 
-#[test]
-fn table_features_say_how_much_a_table_holds() {
-    let (mut script, xids) = asked(Version::V1_3);
-    let mut reply = vec![4, 19, 0, 80, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0];
-    reply[4..8].copy_from_slice(&xids[2].to_be_bytes());
-    reply.extend([0, 64, 5, 0, 0, 0, 0, 0]);
+/// An answer about table 5, which holds a million flows, with these properties.
+fn table_features(xid: u32, properties: &[u8]) -> Vec<u8> {
+    let size = |size: usize| u16::try_from(size).unwrap().to_be_bytes();
+    let [high, low] = size(80 + properties.len());
+    let mut reply = vec![4, 19, high, low];
+    reply.extend(xid.to_be_bytes());
+    reply.extend([0, 12, 0, 0, 0, 0, 0, 0]);
+    reply.extend(size(64 + properties.len()));
+    reply.extend([5, 0, 0, 0, 0, 0]);
     reply.extend([0; 32 + 8 + 8 + 4]);
     reply.extend(1_000_000_u32.to_be_bytes());
-    let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
-        panic!("not told")
-    };
-    let table = Table { table_id: 5, max_entries: Some(1_000_000), active_count: None };
-    assert_eq!(tables, [table]);
+    reply.extend(properties);
+    reply
+}
+
+#[test]
+fn table_features_say_how_much_a_table_holds() {
+    let properties: [&[u8]; 8] = [
+        &[],
+        // Instructions and actions with 4 bytes each, with 8, and with all fields of an output.
+        &[0, 0, 0, 12, 0, 1, 0, 4, 0, 6, 0, 4, 0, 0, 0, 0],
+        &[0, 0, 0, 20, 0, 1, 0, 8, 0, 0, 0, 0, 0, 6, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 6, 0, 20, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        // An experimenter's action; next tables; OXM ids with an experimenter's.
+        &[0, 4, 0, 12, 0xff, 0xff, 0, 8, 0, 0, 0x23, 0x20, 0, 0, 0, 0],
+        &[0, 2, 0, 7, 6, 7, 8, 0],
+        &[0, 8, 0, 16, 0x80, 0, 0, 4, 0xff, 0xff, 2, 8, 0, 0, 0x23, 0x20],
+        // A property of a type that 1.3 does not have, with its padding.
+        &[0, 22, 0, 10, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0],
+    ];
+    for properties in properties {
+        let (mut script, xids) = asked(Version::V1_3);
+        let reply = table_features(xids[2], properties);
+        let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
+            panic!("not told: {properties:x?}")
+        };
+        let table = Table { table_id: 5, max_entries: Some(1_000_000), active_count: None };
+        assert_eq!(tables, [table]);
+    }
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! The first messages of a session: recognises a hello of any version, and refuses those with which no
+//! version is in common. OpenFlow 1.3.5 §6.3.1; [`Hello::negotiate`] chooses the version.
+
+use openflow::{ErrorMessage, Hello, Kind, Version};
+
+use super::closed::Closed;
+use super::session::say;
+
+/// Version byte of OpenFlow 1.5, the newest version.
+const NEWEST: u8 = 6;
+
+/// Bytes of a switch's text that are logged.
+const MOST_TEXT: usize = 200;
+
+/// The code of an error that refuses all versions (`OFPHFC_INCOMPATIBLE`, OpenFlow 1.3.5 §7.4.4.1).
+const INCOMPATIBLE: u16 = 0;
+
+/// Tells a conversation in another protocol from a hello by its first bytes, so that the record
+/// says what knocked. A hello has type 0 and may have any version (OpenFlow 1.3.5 §6.3.1, §7.1.1).
+///
+/// # Errors
+/// [`Closed::NotOpenFlow`].
+pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
+    let what = match bytes {
+        [] | [_] | [0x01..=0x06, ..] | [_, 0] | [_, 0, _] => return Ok(()),
+        [_, 0, 0, 0..=7, ..] => "its first message is shorter than a header".to_owned(),
+        [_, 0, ..] => return Ok(()),
+        [0x16, 0x03, ..] => {
+            "it began to speak TLS too late, when it had been greeted in plain TCP".to_owned()
+        }
+        [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
+        [first, second, ..] => {
+            format!("its first bytes are {first:#04x} {second:#04x}, which begin no OpenFlow hello")
+        }
+    };
+    Err(Closed::NotOpenFlow(what))
+}
+
+/// Handles what a switch may send in the version of its own hello, because it has not read ours
+/// yet: hello, echo and error. `false` if `message` is another one.
+///
+/// # Errors
+/// [`Closed::Refused`].
+pub(super) fn may_precede_our_hello(
+    agreed: Version,
+    message: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, Closed> {
+    // The types of these four have the same numbers in every version.
+    match message.get(1).map(|kind| Kind::from_wire(agreed, *kind)) {
+        Some(Ok(Kind::Hello | Kind::EchoReply)) => {}
+        Some(Ok(Kind::EchoRequest)) => say(out, |out| openflow::echo_reply(message, out)),
+        Some(Ok(Kind::Error)) => check_refusal(agreed, message)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Checks that an error message, in any version, does not refuse our hello.
+///
+/// # Errors
+/// [`Closed::Refused`].
+pub(super) fn check_refusal(agreed: Version, message: &[u8]) -> Result<(), Closed> {
+    match ErrorMessage::decode_body(agreed, message) {
+        Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
+            let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
+            Err(Closed::Refused { why: format!("{error} \"{text}\"") })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends the error that refuses a hello, with a text (OpenFlow 1.3.5 §6.3.1). It has the highest
+/// known version that the hello offers: errors have the same layout in every version.
+pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
+    let readable = match hello.offered() {
+        Some(bitmap) => (1..=NEWEST).rev().find(|version| bitmap & 1 << version != 0),
+        None => Some(hello.version.clamp(1, NEWEST)),
+    };
+    let error = ErrorMessage {
+        version: Version::V1_3,
+        kind: ErrorMessage::HELLO_FAILED,
+        code: INCOMPATIBLE,
+        data: b"no OpenFlow version in common: this controller speaks 1.0 and 1.3",
+    };
+    let at = out.len();
+    say(out, |out| error.encode(xid, out));
+    if let (Some(version), Some(readable)) = (out.get_mut(at), readable) {
+        *version = readable;
+    }
+}
+
+/// What a hello offers, for people.
+pub(super) fn offered(hello: &Hello) -> String {
+    let name = |wire: u32| match wire {
+        1..=6 => format!("1.{}", wire - 1),
+        other => format!("version {other:#04x}"),
+    };
+    match hello.offered() {
+        Some(bitmap) => {
+            let offered = (1..32).filter(|bit| bitmap & 1 << bit != 0).map(name);
+            offered.collect::<Vec<String>>().join(", ")
+        }
+        None => format!("up to {}", name(hello.version.into())),
+    }
+}
