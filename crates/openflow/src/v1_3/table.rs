@@ -96,13 +96,16 @@ tlv_enum! {
 /// The type of experimenters' instructions and actions.
 const EXPERIMENTER_ID: u16 = 0xffff;
 
-/// The head of an instruction or action that a table can do, without its arguments.
+/// An instruction or action that a table can do, without its arguments.
+///
+/// The specification's have 4 bytes, a head only (OpenFlow 1.3.5 §7.3.5.5.2). Some switches send the
+/// 8 bytes of the smallest instruction or action, or all of its fields: `data` keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FeatureId<'a> {
     /// The type of the instruction or action.
     pub kind: u16,
-    /// Empty but for experimenters' ones: their id, and what they add.
+    /// What follows the head. Of an experimenter's: its id and its own bytes. Else mostly nothing.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
@@ -121,8 +124,7 @@ impl<'a> Wire<'a> for FeatureId<'a> {
         };
         match (kind, body.left()) {
             (EXPERIMENTER_ID, 0..4) => Err(bad("at least 8 with an experimenter's id")),
-            (EXPERIMENTER_ID, _) | (_, 0) => Ok(Self { kind, data: body.rest() }),
-            _ => Err(bad("4, a head only")),
+            _ => Ok(Self { kind, data: body.rest() }),
         }
     }
     fn write(&self, to: &mut Writer<'_>) {
