@@ -316,11 +316,12 @@ impl House {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         };
         watch(Source::Signal, self.signals.as_fd());
-        if let Some(door) = self.reception.door() {
-            watch(Source::Door, door);
-        }
         for (id, fd) in self.reception.operators() {
             watch(Source::Operator(id), fd);
+        }
+        // Behind those that are connected: what they ask is heard before another takes their place.
+        if let Some(door) = self.reception.door() {
+            watch(Source::Door, door);
         }
         let zone = |i| [Source::ZoneOutput(i), Source::ZoneControl(i), Source::ZoneEnd(i)];
         let zones = self.zones.iter().enumerate().map(|(i, it)| (zone(i), &it.program));

@@ -1,9 +1,13 @@
-//! Where operators come in: the admin socket's connections.
+//! The admin socket's connections.
 //!
-//! Nothing here waits. A connection that says nothing for [`PATIENCE`], or does not read what it
-//! asked for, is dropped; while [`MOST`] are open the others wait in the socket's backlog, and
-//! never for longer than that. Who may not ask is told so when he asks, not before: a socket that
-//! is closed with something unread in it loses what was sent.
+//! Nothing here waits, and a silent connection never delays another. Each user has at most
+//! [`PER_USER`] connections and all users together have [`MOST`]; a connection beyond that takes the
+//! place of the one that has been silent longest. It is the same user's first; else it belongs to the
+//! user with the most connections, and to root last. A connection that says nothing for
+//! [`PATIENCE`], or does not read what it asked for, is dropped.
+//!
+//! A user without permission is refused when the first question arrives, and not before: closing a
+//! socket that holds unread data discards the answer.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,8 +19,15 @@ use tracing::{debug, warn};
 
 use crate::admin::{Ask, Tell};
 
-/// Connections at the same time.
-pub(crate) const MOST: usize = 16;
+/// Most connections of all users together.
+pub(crate) const MOST: usize = 32;
+
+/// Most connections of one user.
+pub(crate) const PER_USER: usize = 16;
+
+/// Connections that are accepted in one turn of the monitor's loop. It is less than [`PER_USER`]: in
+/// the next turn, what these have asked is heard before others take their places.
+const PER_TURN: usize = PER_USER / 4;
 
 /// How long a connection may be silent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,9 +78,9 @@ impl Reception {
         Self { listener, admitted, operators: BTreeMap::new(), next: 0, closed_until: None }
     }
 
-    /// The listener, while another connection can be taken.
+    /// The listener, unless the system has just refused a connection.
     pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
-        (self.operators.len() < MOST && self.closed_until.is_none()).then(|| self.listener.as_fd())
+        self.closed_until.is_none().then(|| self.listener.as_fd())
     }
 
     /// The connections, to wait for what they say.
@@ -77,22 +88,48 @@ impl Reception {
         self.operators.iter().map(|(id, operator)| (*id, operator.channel.as_fd()))
     }
 
-    /// Takes the connection that waits.
+    /// Accepts connections that wait, a few at a time.
     pub(crate) fn admit(&mut self, now: Instant) {
-        match self.listener.accept() {
-            Ok(Some((channel, peer))) => {
-                debug!(pid = peer.pid, uid = peer.uid, "operator connected");
-                let operator = Operator { channel, peer, drop_at: now + PATIENCE };
-                self.operators.insert(OperatorId(self.next), operator);
-                self.next += 1;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                // It stays readable: without a pause the loop would spin.
-                warn!(%error, "could not accept an operator's connection");
-                self.closed_until = Some(now + PAUSE);
+        for _ in 0..PER_TURN {
+            match self.listener.accept() {
+                Ok(Some((channel, peer))) => self.add(channel, peer, now),
+                Ok(None) => return,
+                Err(error) => {
+                    // It stays readable: without a pause the loop would spin.
+                    warn!(%error, "could not accept an operator's connection");
+                    self.closed_until = Some(now + PAUSE);
+                    return;
+                }
             }
         }
+    }
+
+    /// Adds a connection. Another one gives way if there are too many.
+    fn add(&mut self, channel: Channel, peer: Peer, now: Instant) {
+        debug!(pid = peer.pid, uid = peer.uid, "operator connected");
+        if let Some(silent) = self.who_gives_way(peer.uid)
+            && let Some(Operator { peer, .. }) = self.operators.remove(&silent)
+        {
+            debug!(pid = peer.pid, uid = peer.uid, "a silent operator gave way to another");
+        }
+        let operator = Operator { channel, peer, drop_at: now + PATIENCE };
+        self.operators.insert(OperatorId(self.next), operator);
+        self.next += 1;
+    }
+
+    /// The connection that gives way to a new one of user `uid`; `None` if there is room.
+    fn who_gives_way(&self, uid: u32) -> Option<OperatorId> {
+        let count = |uid| self.operators.values().filter(|it| it.peer.uid == uid).count();
+        let user = if count(uid) >= PER_USER {
+            uid
+        } else if self.operators.len() >= MOST {
+            let users = self.operators.values().map(|it| it.peer.uid);
+            users.max_by_key(|uid| (count(*uid), *uid != 0))?
+        } else {
+            return None;
+        };
+        let of_user = self.operators.iter().filter(|(_, it)| it.peer.uid == user);
+        of_user.min_by_key(|(id, it)| (it.drop_at, **id)).map(|(id, _)| *id)
     }
 
     /// What operator `id` asks, if he asks something and may.
@@ -161,7 +198,7 @@ mod tests {
     fn door(admitted: Admitted) -> Door {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
-        let listener = Listener::bind(&path, 32).unwrap();
+        let listener = Listener::bind(&path, 64).unwrap();
         let now = Instant::now();
         Door { reception: Reception::new(listener, admitted), path, now, _dir: dir }
     }
@@ -211,14 +248,69 @@ mod tests {
     }
 
     #[test]
-    fn silent_operators_do_not_keep_others_out_for_long() {
+    fn silent_connections_of_one_user_give_way_to_its_next() {
         let mut door = door(ours());
-        let silent: Vec<Channel> = (0..MOST).map(|_| door.connect()).collect();
-        assert!(door.reception.door().is_none());
+        let mut silent: Vec<Channel> = (0..PER_USER).map(|_| door.connect()).collect();
+        let first = OperatorId(0);
+        silent[0].send(&Ask::Status, &[]).unwrap();
+        door.now += Duration::from_secs(1);
+        assert_eq!(door.reception.hear(first, door.now), Some(Ask::Status));
+        silent.push(door.connect());
+        assert_eq!(door.reception.operators.len(), PER_USER);
+        assert!(matches!(silent[1].receive::<Tell>(), Err(ChannelError::Closed)));
+        for held in [&silent[0], &silent[2], &silent[PER_USER]] {
+            assert!(matches!(held.receive::<Tell>(), Err(ChannelError::WouldBlock)));
+        }
+    }
+
+    #[test]
+    fn waiting_connections_are_heard_before_all_are_replaced() {
+        let mut door = door(ours());
+        let waiting: Vec<Channel> =
+            (0..MOST).map(|_| sys::named::connect_to(&door.path).unwrap()).collect();
+        door.reception.admit(door.now);
+        assert_eq!(door.reception.operators.len(), PER_TURN);
+        for _ in 0..MOST {
+            door.reception.admit(door.now);
+        }
+        assert_eq!(door.reception.operators.len(), PER_USER);
+        assert!(matches!(waiting[0].receive::<Tell>(), Err(ChannelError::Closed)));
+        assert!(door.reception.door().is_some());
+    }
+
+    #[test]
+    fn user_with_most_silent_connections_gives_way_and_root_last() {
+        let mut door = door(ours());
+        let mut others = Vec::new();
+        let mut connect = |door: &mut Door, uid| {
+            let (channel, other) = Channel::pair().unwrap();
+            others.push(other);
+            door.reception.add(
+                channel,
+                Peer { pid: 1, uid, gid: uid, groups: Vec::new() },
+                door.now,
+            );
+        };
+        let count = |door: &Door, uid| {
+            door.reception.operators.values().filter(|it| it.peer.uid == uid).count()
+        };
+        connect(&mut door, 0);
+        (0..100).for_each(|_| connect(&mut door, 7));
+        (0..100).for_each(|_| connect(&mut door, 8));
+        assert_eq!([0, 7, 8].map(|uid| count(&door, uid)), [1, MOST - PER_USER - 1, PER_USER]);
+        connect(&mut door, 9);
+        assert_eq!(count(&door, 8), PER_USER - 1, "the user with the most");
+        (1_000..2_000).for_each(|uid| connect(&mut door, uid));
+        assert_eq!((count(&door, 0), door.reception.operators.len()), (1, MOST));
+    }
+
+    #[test]
+    fn connection_that_stays_silent_is_dropped() {
+        let mut door = door(ours());
+        let silent = door.connect();
         assert_eq!(door.reception.next_due(), Some(door.now + PATIENCE));
         door.reception.drop_silent(door.now + PATIENCE);
-        assert!(door.reception.door().is_some());
-        assert!(matches!(silent[0].receive::<Tell>(), Err(ChannelError::Closed)));
+        assert!(matches!(silent.receive::<Tell>(), Err(ChannelError::Closed)));
     }
 
     #[test]

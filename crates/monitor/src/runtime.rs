@@ -27,7 +27,7 @@ use crate::options::{ADMIN_SOCKET, LOCK_FILE};
 const GROUP: &str = "rosemary";
 
 /// Operators that wait to be accepted.
-const BACKLOG: i32 = 16;
+const BACKLOG: i32 = 64;
 
 /// In the lock file: the directory is ours to remove, for an instance that takes over too.
 const MADE: &str = "made the directory";

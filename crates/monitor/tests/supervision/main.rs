@@ -10,7 +10,7 @@ mod whole;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rosemary_monitor::admin::{Ask, Tell};
 use rosemary_monitor::supervise::State;
@@ -230,7 +230,11 @@ fn operator_is_connected_to_the_kernel_itself() {
 #[test]
 fn silent_operators_keep_nothing_from_working() {
     let (house, before) = House::running();
-    let _silent: Vec<Channel> = (0..15).map(|_| house.connect().unwrap()).collect();
+    let _silent: Vec<Channel> = (0..40).map(|_| house.connect().unwrap()).collect();
+    let asked = Instant::now();
+    house.status().unwrap();
+    // It takes some milliseconds; a silent connection is dropped after five seconds.
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     kill(before.apps[0].pid);
     assert_eq!(house.until_connected(2).apps[0].restarts, 1);
 }
