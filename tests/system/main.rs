@@ -26,6 +26,7 @@ mod logs;
 mod mininet;
 mod negotiation;
 mod offences;
+mod operators;
 mod packages;
 mod pausing;
 mod refusals;

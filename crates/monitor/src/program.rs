@@ -243,6 +243,20 @@ impl Program {
         control.ok_or(ChannelError::Closed)?.send(request, fds)
     }
 
+    /// Sends it `request` for an operator: only while most of its control socket is free, so that what
+    /// operators cause never keeps out what the monitor has to say.
+    pub(crate) fn try_tell_for_operator<T: Serialize>(
+        &self,
+        request: &T,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let control = self.process.as_ref().and_then(|process| process.control.as_ref());
+        if control.is_some_and(Channel::is_crowded) {
+            return Err(ChannelError::WouldBlock);
+        }
+        self.try_tell(request, fds)
+    }
+
     /// What it says next; `None` if it says nothing now. Nonsense gets it killed. Descriptors are
     /// missing if we may open no more.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {

@@ -161,6 +161,11 @@ impl Reception {
         None
     }
 
+    /// Whose process operator `id` is, by the user's number.
+    pub(crate) fn uid(&self, id: OperatorId) -> Option<u32> {
+        self.operators.get(&id).map(|operator| operator.peer.uid)
+    }
+
     /// Answers operator `id`, who is dropped if he does not read.
     pub(crate) fn answer(&mut self, id: OperatorId, tell: &Tell, fds: &[BorrowedFd<'_>]) {
         let Some(operator) = self.operators.get(&id) else { return };

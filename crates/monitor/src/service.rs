@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use services::control::{Answer, Client, Quotas, Request, Wall};
 use services::disk::DiskError;
 use services::kind::Kind;
+use sys::channel::ChannelError;
 use sys::process::Apart;
 use tracing::error;
 
@@ -197,6 +198,15 @@ impl Service {
     /// Gives it an app's socket.
     pub(crate) fn admit(&mut self, client: Client, socket: &OwnedFd) {
         self.program.tell(&Request::Client(client), &[socket.as_fd()]);
+    }
+
+    /// Gives it an operator's socket, if it keeps up with those that it was given before.
+    pub(crate) fn admit_operator(
+        &self,
+        client: Client,
+        socket: &OwnedFd,
+    ) -> Result<(), ChannelError> {
+        self.program.try_tell_for_operator(&Request::Client(client), &[socket.as_fd()])
     }
 
     /// For the operator.

@@ -3,6 +3,9 @@
 //! Nobody is waited for. What a client's socket does not take is kept for it, and until that is gone it is
 //! not read from: so its answers are bounded by what it may ask in one turn. Only what it did not ask for
 //! at the moment, as changes that it watches, can become more; at [`MOST_WAITING`] bytes it is cut off.
+//!
+//! The number of clients is bounded, as is the number of those with one owner: an app, or an operator's user.
+//! Beyond that the oldest connection is closed, of the owner with the most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +21,12 @@ use crate::control::{self, Rights};
 
 /// Requests of one client in one turn.
 const PER_TURN: usize = 16;
+
+/// Most clients.
+const MOST: usize = 128;
+
+/// Most clients of one owner.
+const PER_OWNER: usize = 16;
 
 /// Bytes that may wait for a client.
 pub const MOST_WAITING: usize = 1024 * 1024;
@@ -62,6 +71,13 @@ struct Client {
     refusals: Rate,
 }
 
+impl Client {
+    /// Whether it adds to the log: the monitor.
+    fn is_writer(&self) -> bool {
+        self.rights.log == Some(control::LogRight::Write)
+    }
+}
+
 /// All that are connected.
 #[derive(Debug)]
 pub struct Clients {
@@ -71,12 +87,14 @@ pub struct Clients {
     room: Vec<u8>,
     /// Those that are gone and of whom the service has not been told.
     gone: Vec<ClientId>,
+    /// Who was heard last, so that in the next turn the others come first.
+    heard: ClientId,
 }
 
 impl Default for Clients {
     fn default() -> Self {
         let room = vec![0; REQUEST_HEAD + MAX_MESSAGE];
-        Self { connected: BTreeMap::new(), next: 0, room, gone: Vec::new() }
+        Self { connected: BTreeMap::new(), next: 0, room, gone: Vec::new(), heard: ClientId(0) }
     }
 }
 
@@ -88,6 +106,10 @@ impl Clients {
             debug!(name, "one of Rosemary's own was connected");
         } else {
             info!(app = name, "app was connected");
+        }
+        if let Some(oldest) = self.who_gives_way(app, &name) {
+            debug!(name, "the oldest connection of its owner was closed for a new one");
+            self.forget(oldest);
         }
         let id = ClientId(self.next);
         self.next += 1;
@@ -102,6 +124,26 @@ impl Clients {
         };
         self.connected.insert(id, client);
         id
+    }
+
+    /// The connection that is closed for a new one of this owner; `None` if there is room. It is never that
+    /// of the monitor, which adds to the log.
+    fn who_gives_way(&self, app: u16, name: &str) -> Option<ClientId> {
+        let owner = |client: &Client| (client.app, client.name.clone());
+        let mut counts: BTreeMap<(u16, String), usize> = BTreeMap::new();
+        for client in self.connected.values().filter(|it| !it.is_writer()) {
+            *counts.entry(owner(client)).or_default() += 1;
+        }
+        let new = (app, name.to_owned());
+        let from = if counts.get(&new).is_some_and(|count| *count >= PER_OWNER) {
+            new
+        } else if self.connected.len() >= MOST {
+            counts.into_iter().max_by_key(|(_, count)| *count)?.0
+        } else {
+            return None;
+        };
+        let of_owner = |client: &Client| !client.is_writer() && owner(client) == from;
+        self.connected.iter().find(|(_, client)| of_owner(client)).map(|(id, _)| *id)
     }
 
     /// The number of a client's app.
@@ -146,10 +188,26 @@ impl Clients {
         })
     }
 
-    /// Takes requests of a client for whom nothing waits.
-    pub fn hear(&mut self, id: ClientId, asked: &mut Vec<Asked>) {
-        self.flush(id);
-        for _ in 0..PER_TURN {
+    /// Takes requests of the clients that are `ready`, until `most` are `asked`: of those who add to the log
+    /// first, and of the others in turn.
+    pub fn hear_all(&mut self, mut ready: Vec<ClientId>, most: usize, asked: &mut Vec<Asked>) {
+        for id in &ready {
+            self.flush(*id);
+        }
+        let is_writer = |id: &ClientId| self.connected.get(id).is_some_and(Client::is_writer);
+        ready.sort_by_cached_key(|id| (!is_writer(id), *id <= self.heard, *id));
+        for id in ready {
+            if asked.len() >= most {
+                return;
+            }
+            self.hear(id, most - asked.len(), asked);
+            self.heard = id;
+        }
+    }
+
+    /// Takes requests of a client for whom nothing waits, `most` of them.
+    fn hear(&mut self, id: ClientId, most: usize, asked: &mut Vec<Asked>) {
+        for _ in 0..PER_TURN.min(most) {
             let Some(client) = self.connected.get(&id).filter(|it| it.waiting.is_empty()) else {
                 return;
             };
@@ -193,6 +251,12 @@ impl Clients {
         std::mem::take(&mut self.gone)
     }
 
+    /// Bytes that wait for all clients.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.connected.values().map(|client| client.waiting_size).sum()
+    }
+
     /// Sends what waits, as far as it is taken.
     fn flush(&mut self, id: ClientId) {
         let Some(client) = self.connected.get_mut(&id) else { return };
@@ -213,9 +277,14 @@ impl Clients {
     }
 
     fn drop_client(&mut self, id: ClientId, why: &str) {
-        if let Some(client) = self.connected.get(&id) {
-            let app = client.name.as_str();
-            warn!(app, why, "app was cut off; it can ask again when it is started again");
+        match self.connected.get(&id) {
+            // An operator can repeat it.
+            Some(client) if client.app == 0 => debug!(client.name, why, "client was cut off"),
+            Some(client) => {
+                let app = client.name.as_str();
+                warn!(app, why, "app was cut off; it can ask again when it is started again");
+            }
+            None => {}
         }
         self.forget(id);
     }
@@ -239,7 +308,7 @@ mod tests {
 
     fn heard(clients: &mut Clients, id: ClientId) -> Vec<Asked> {
         let mut asked = Vec::new();
-        clients.hear(id, &mut asked);
+        clients.hear_all(vec![id], usize::MAX, &mut asked);
         asked
     }
 
@@ -254,6 +323,49 @@ mod tests {
         assert!(asked.iter().map(|it| it.id).eq(0..PER_TURN as u64));
         assert_eq!(asked[0].request, b"request");
         assert_eq!(heard(&mut clients, id).len(), 1);
+    }
+
+    #[test]
+    fn clients_are_heard_in_turn_however_much_the_first_asks() {
+        let mut clients = Clients::default();
+        let connected: Vec<_> = (0..3).map(|_| connected(&mut clients)).collect();
+        let ids: Vec<ClientId> = connected.iter().map(|(id, _)| *id).collect();
+        let mut heard = Vec::new();
+        for _ in 0..3 {
+            for (_, app) in &connected {
+                while app.send(&[1; 8]).is_ok() {}
+            }
+            let mut asked = Vec::new();
+            clients.hear_all(ids.clone(), 1, &mut asked);
+            assert_eq!(asked.len(), 1);
+            heard.push(asked[0].client);
+        }
+        heard.sort();
+        assert_eq!(heard, ids);
+    }
+
+    #[test]
+    fn connections_of_one_owner_are_bounded_and_the_monitor_stays() {
+        let mut clients = Clients::default();
+        let mut others = Vec::new();
+        let mut add = |clients: &mut Clients, name: &str, log| {
+            let (ours, theirs) = Packets::pair().unwrap();
+            others.push(ours);
+            let rights = Rights { log: Some(log), ..Rights::default() };
+            clients.add(control::Client { app: 0, name: name.into(), rights }, theirs.into_fd())
+        };
+        let monitor = add(&mut clients, "monitor", control::LogRight::Write);
+        let first = add(&mut clients, "operator 7", control::LogRight::Read);
+        for _ in 0..1_000 {
+            add(&mut clients, "operator 8", control::LogRight::Read);
+        }
+        assert_eq!(clients.connected.len(), 2 + PER_OWNER);
+        for user in 1_000..2_000 {
+            add(&mut clients, &format!("operator {user}"), control::LogRight::Read);
+        }
+        assert_eq!(clients.connected.len(), MOST);
+        assert!(clients.connected.contains_key(&monitor));
+        assert!(!clients.connected.contains_key(&first), "all had one, and it was the oldest");
     }
 
     #[test]

@@ -14,11 +14,14 @@ use sys::channel::{Channel, ChannelError};
 use sys::jail::seccomp::Kind;
 use sys::jail::{Jail, Limits};
 use thiserror::Error;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::clients::{Asked, ClientId, Clients};
 use crate::control::{Answer, Quotas, Request, Wall};
 use crate::disk::DiskError;
+
+/// Messages of the monitor in one turn.
+const MESSAGES_PER_TURN: usize = 64;
 
 /// Why a service could not open its state.
 #[derive(Debug, Error)]
@@ -38,6 +41,9 @@ pub enum OpenError {
 pub trait Service: Sized {
     /// Its name.
     const NAME: &'static str;
+
+    /// Requests that it serves in one turn: it looks at the next ones when these are done.
+    const PER_TURN: usize = 128;
 
     /// What it may do beyond its clients' sockets.
     fn needs() -> Needs;
@@ -170,15 +176,18 @@ fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceErr
         if !obey(monitor, &mut clients)? {
             return Ok(());
         }
-        let mut asked = Vec::new();
-        for client in ready {
-            clients.hear(client, &mut asked);
-        }
-        service.serve(asked, &mut clients);
-        clients.tell_left_out(Instant::now());
-        for client in clients.take_gone() {
-            service.gone(client);
-        }
+        turn(service, &mut clients, ready);
+    }
+}
+
+/// Serves the clients that are `ready`.
+fn turn<S: Service>(service: &mut S, clients: &mut Clients, ready: Vec<ClientId>) {
+    let mut asked = Vec::new();
+    clients.hear_all(ready, S::PER_TURN, &mut asked);
+    service.serve(asked, clients);
+    clients.tell_left_out(Instant::now());
+    for client in clients.take_gone() {
+        service.gone(client);
     }
 }
 
@@ -203,9 +212,9 @@ fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<Cl
     ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(id, _)| id).collect()
 }
 
-/// Does what the monitor asks. `false` when that is to stop.
+/// Does what the monitor asks, some of it in each turn. `false` when that is to stop.
 fn obey(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
-    loop {
+    for _ in 0..MESSAGES_PER_TURN {
         match monitor.receive() {
             Ok((Request::Stop, _)) => return Ok(false),
             Ok((Request::Client(client), fds)) => {
@@ -215,7 +224,15 @@ fn obey(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> 
             }
             Ok((Request::Start { .. }, _)) => return Err(ServiceError::OutOfOrder("Start twice")),
             Err(ChannelError::WouldBlock) => return Ok(true),
+            // The number of clients is bounded, so these descriptors are somebody else's doing.
+            Err(ChannelError::OutOfDescriptors(_)) => {
+                warn!("a client was refused: this process may open no more descriptors");
+            }
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::socket;
+
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
@@ -101,6 +103,19 @@ impl Channel {
     /// Gives up the end, to pass it on.
     pub fn into_fd(self) -> OwnedFd {
         self.0
+    }
+
+    /// Lets the peer pass no descriptors from now on, since Linux 6.16: for a peer that must not be able to make
+    /// this end wait for the close of one.
+    pub fn refuse_descriptors(&self) {
+        socket::refuse_descriptors(self);
+    }
+
+    /// Whether so much was sent that the peer has not read that only what is important should follow: a
+    /// quarter of what there is room for.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        socket::is_crowded(self)
     }
 
     /// Sends `message` with `fds`, whole or not at all.
@@ -242,6 +257,21 @@ mod tests {
         assert_eq!(message, Ping::Hello("there".into()));
         assert_eq!(fds.len(), 2);
         assert!(matches!(b.receive::<Ping>(), Err(ChannelError::WouldBlock)));
+    }
+
+    #[test]
+    fn channel_is_crowded_long_before_it_is_full() {
+        let (a, b) = Channel::pair().unwrap();
+        assert!(!a.is_crowded());
+        let mut crowded_after = None;
+        let full = (0..10_000).find(|sent| {
+            crowded_after = crowded_after.or(a.is_crowded().then_some(*sent));
+            a.send(&Ping::Hello("unread".into()), &[a.as_fd()]).is_err()
+        });
+        let (crowded_after, full) = (crowded_after.unwrap(), full.unwrap());
+        assert!(crowded_after * 2 < full, "{crowded_after} of {full}");
+        while b.receive::<Ping>().is_ok() {}
+        assert!(!a.is_crowded());
     }
 
     #[test]

@@ -44,5 +44,6 @@ pub mod rate;
 pub mod ring;
 pub mod sched;
 pub mod shm;
+mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -5,7 +5,7 @@
 //! `SO_PEERGROUPS`, see unix(7)): as of the moment of `connect`, and nothing the peer could forge.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use rustix::net::{
 };
 
 use crate::channel::Channel;
+use crate::socket;
 
 /// Who is at the other end of a named control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +37,15 @@ pub struct Listener(OwnedFd);
 impl Listener {
     /// Binds a new socket to `path`, with `backlog` connections waiting at most.
     ///
-    /// Neither [`accept`](Self::accept) nor anything on the connections blocks. The file's mode
-    /// is what the umask leaves of 0777.
+    /// Neither [`accept`](Self::accept) nor anything on the connections blocks. Since Linux 6.16, those
+    /// that connect can pass no descriptors. The file's mode is what the umask leaves of 0777.
     ///
     /// # Errors
     /// Something exists at `path`, it is longer than a socket's name may be (107 bytes), or the
     /// system refuses.
     pub fn bind(path: &Path, backlog: i32) -> io::Result<Self> {
-        let fd = socket()?;
+        let fd = new_socket()?;
+        socket::refuse_descriptors(&fd);
         bind(&fd, &SocketAddrUnix::new(path)?)?;
         listen(&fd, backlog)?;
         Ok(Self(fd))
@@ -77,12 +79,12 @@ impl AsFd for Listener {
 /// `NotFound` or `ConnectionRefused` if nobody listens, `PermissionDenied`, `WouldBlock` if as many
 /// wait as may, or another system error.
 pub fn connect_to(path: &Path) -> io::Result<Channel> {
-    let fd = socket()?;
+    let fd = new_socket()?;
     connect(&fd, &SocketAddrUnix::new(path)?)?;
     Ok(Channel::from_fd(fd))
 }
 
-fn socket() -> io::Result<OwnedFd> {
+fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
@@ -91,7 +93,7 @@ fn socket() -> io::Result<OwnedFd> {
 /// another process namespace.
 fn peer(fd: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = [0_u32; 3]; // `struct ucred`: pid_t, uid_t, gid_t
-    let size = socket_option(fd, libc::SO_PEERCRED, &mut credentials)?;
+    let size = socket::option(fd, libc::SO_PEERCRED, &mut credentials)?;
     if size != size_of::<libc::ucred>() {
         return Err(io::Error::other("the system stated no credentials of the peer"));
     }
@@ -102,26 +104,15 @@ fn peer(fd: &OwnedFd) -> io::Result<Peer> {
 fn peer_groups(fd: &OwnedFd) -> io::Result<Vec<u32>> {
     const MOST: usize = 65_536; // NGROUPS_MAX, credentials(7)
     let mut groups = vec![0; 64];
-    let size = match socket_option(fd, libc::SO_PEERGROUPS, &mut groups) {
+    let size = match socket::option(fd, libc::SO_PEERGROUPS, &mut groups) {
         Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
             groups.resize(MOST, 0);
-            socket_option(fd, libc::SO_PEERGROUPS, &mut groups)?
+            socket::option(fd, libc::SO_PEERGROUPS, &mut groups)?
         }
         result => result?,
     };
     groups.truncate(size / size_of::<u32>());
     Ok(groups)
-}
-
-/// Reads a socket option that is an array of 32-bit numbers; returns its size in bytes.
-fn socket_option(fd: &OwnedFd, name: libc::c_int, value: &mut [u32]) -> io::Result<usize> {
-    let mut size = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
-    let start = value.as_mut_ptr().cast();
-    // SAFETY: `start` and `size` are those of `value`, which is ours alone for the call; any bytes
-    // the system writes there are valid numbers.
-    let result =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, start, &raw mut size) };
-    if result == 0 { Ok(size as usize) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -161,6 +152,24 @@ mod tests {
         let twice = Listener::bind(&path, 4).unwrap_err();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(twice.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn descriptors_of_who_connects_are_not_taken() {
+        let path = path("descriptors");
+        let listener = Listener::bind(&path, 4).unwrap();
+        let ours = connect_to(&path).unwrap();
+        let before = ours.send(&1, &[ours.as_fd()]);
+        let (theirs, _) = listener.accept().unwrap().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        if before.is_ok() {
+            return; // before Linux 6.16
+        }
+        assert!(ours.send(&1, &[ours.as_fd()]).is_err());
+        ours.send(&2, &[]).unwrap();
+        assert_eq!(theirs.receive::<u8>().unwrap().0, 2);
+        theirs.send(&3, &[theirs.as_fd()]).unwrap();
+        assert_eq!(ours.receive::<u8>().unwrap().1.len(), 1);
     }
 
     #[test]

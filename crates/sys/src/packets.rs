@@ -16,6 +16,8 @@ use rustix::net::{
 };
 use thiserror::Error;
 
+use crate::socket;
+
 /// Why a packet was not sent or received.
 #[derive(Debug, Error)]
 pub enum PacketError {
@@ -62,6 +64,21 @@ impl Packets {
     /// Takes an end that was passed in.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
+    }
+
+    /// Lets the peer pass no descriptors from now on, since Linux 6.16, as
+    /// [`Channel::refuse_descriptors`](crate::channel::Channel::refuse_descriptors) does.
+    pub fn refuse_descriptors(&self) {
+        socket::refuse_descriptors(self);
+    }
+
+    /// Lets this end send as little as the system allows, some six packets, before the peer reads. So a peer
+    /// that does not read holds few of the descriptors that may be underway for one user.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn send_little_ahead(&self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, 0)?)
     }
 
     /// Gives up the end, to pass it on.
@@ -167,6 +184,30 @@ mod tests {
         assert!(matches!(b.receive(&mut room), Err(PacketError::TooLong)));
         assert_eq!(b.receive(&mut room).unwrap().0, 8);
         assert_eq!(room, [2; 8]);
+    }
+
+    #[test]
+    fn end_that_refuses_descriptors_is_not_sent_any() {
+        let (a, b) = Packets::pair().unwrap();
+        b.refuse_descriptors();
+        let sent = a.send_with(b"x", a.as_fd());
+        a.send(b"y").unwrap();
+        let mut room = [0; 8];
+        if sent.is_ok() {
+            return; // before Linux 6.16
+        }
+        assert!(matches!(sent, Err(PacketError::System(_))), "{sent:?}");
+        assert!(matches!(b.receive(&mut room), Ok((1, None))));
+        b.send_with(b"z", b.as_fd()).unwrap();
+        assert!(matches!(a.receive(&mut room), Ok((1, Some(_)))), "the other way they pass");
+    }
+
+    #[test]
+    fn end_that_sends_little_ahead_stops_after_few_descriptors() {
+        let (a, _b) = Packets::pair().unwrap();
+        a.send_little_ahead().unwrap();
+        let sent = (0..1_000).take_while(|_| a.send_with(&[7; 300], a.as_fd()).is_ok()).count();
+        assert!((1..=8).contains(&sent), "{sent}");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use kernel::control::Request;
-use services::control::LogRight;
 use sys::channel::{Channel, ChannelError};
 use tracing::debug;
 
@@ -34,7 +33,7 @@ impl House {
                     self.reception.answer(id, &Tell::Unavailable { why }, &[]);
                 }
             },
-            Ask::Log => match self.connect_to_log("operator", LogRight::Read) {
+            Ask::Log => match self.connect_operator_to_log(id) {
                 Ok(operators_end) => {
                     self.reception.answer(id, &Tell::Log, &[operators_end.as_fd()]);
                 }
@@ -50,7 +49,8 @@ impl House {
             return Err(format!("the kernel is {state}"));
         }
         let (operators_end, kernels_end) = Channel::pair().map_err(|error| error.to_string())?;
-        match self.kernel.try_tell(&Request::Operator, &[kernels_end.as_fd()]) {
+        kernels_end.refuse_descriptors();
+        match self.kernel.try_tell_for_operator(&Request::Operator, &[kernels_end.as_fd()]) {
             Ok(()) => Ok(operators_end),
             Err(ChannelError::WouldBlock) => Err("the kernel has too many questions".into()),
             Err(error) => Err(error.to_string()),

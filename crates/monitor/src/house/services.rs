@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use services::control::{Client, LogRight, Quotas, Rights};
 use services::kind::Kind;
+use sys::channel::ChannelError;
 use sys::packets::Packets;
 use tracing::{error, warn};
 
@@ -16,6 +17,7 @@ use crate::error::StartError;
 use crate::journal::{Nonsense, PATIENCE};
 use crate::places::Places;
 use crate::program::Program;
+use crate::reception::OperatorId;
 use crate::service::{Heard, Service};
 use crate::supervise::State;
 use crate::usage::Keeper;
@@ -115,24 +117,34 @@ impl House {
         (0..self.services.len()).for_each(|service| self.connect(zone, service));
     }
 
-    /// Somebody's end of a new connection to the log.
-    pub(super) fn connect_to_log(
-        &mut self,
-        name: &str,
-        right: LogRight,
-    ) -> Result<OwnedFd, String> {
+    /// An operator's end of a new connection to the log, to read it.
+    pub(super) fn connect_operator_to_log(&mut self, id: OperatorId) -> Result<OwnedFd, String> {
+        let user = self.reception.uid(id).ok_or("the operator is gone")?;
         let log = self.log().ok_or("there is no log")?;
         log.must_be_ready()?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
-        let rights = Rights { log: Some(right), ..Rights::default() };
-        log.admit(Client { app: 0, name: name.into(), rights }, &theirs.into_fd());
-        Ok(ours.into_fd())
+        theirs.refuse_descriptors();
+        let client = log_client(format!("operator {user}"), LogRight::Read);
+        match log.admit_operator(client, &theirs.into_fd()) {
+            Ok(()) => Ok(ours.into_fd()),
+            Err(ChannelError::WouldBlock) => Err("too many ask for the log; try again".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The monitor's end of a new connection to the log, to write to it.
+    fn connect_to_log(&mut self) -> Result<Packets, String> {
+        let log = self.log().ok_or("there is no log")?;
+        log.must_be_ready()?;
+        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
+        log.admit(log_client("monitor".into(), LogRight::Write), &theirs.into_fd());
+        Ok(ours)
     }
 
     /// The log is there: what waits goes to it.
     fn connect_journal(&mut self, now: Instant) {
-        match self.connect_to_log("monitor", LogRight::Write) {
-            Ok(socket) => self.journal.connect(Packets::from_fd(socket), now),
+        match self.connect_to_log() {
+            Ok(socket) => self.journal.connect(socket, now),
             Err(why) => self.kill_log(&format!("it could not be connected: {why}")),
         }
     }
@@ -215,6 +227,12 @@ impl House {
         let (app, service_name) = (zone.name.as_str(), service.kind.name());
         match Packets::pair() {
             Ok((apps_end, services_end)) => {
+                services_end.refuse_descriptors();
+                if kind == sdk::services::Service::Broker
+                    && let Err(error) = services_end.send_little_ahead()
+                {
+                    warn!(app, %error, "could not bound the connections that wait for the app");
+                }
                 service.admit(zone.client(), &services_end.into_fd());
                 zone.give_service(kind, &apps_end.into_fd());
             }
@@ -231,4 +249,9 @@ impl House {
             warn!(app, right, "the app that this right names does not run: it grants nothing");
         }
     }
+}
+
+/// Somebody who may do this with the log.
+fn log_client(name: String, right: LogRight) -> Client {
+    Client { app: 0, name, rights: Rights { log: Some(right), ..Rights::default() } }
 }

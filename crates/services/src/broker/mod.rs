@@ -133,7 +133,7 @@ impl Broker {
         if of_client >= PER_CLIENT || self.threads >= MOST {
             return Some(Answer::Refused);
         }
-        let ringer = self.ringer.try_clone().ok()?;
+        let Ok(ringer) = self.ringer.try_clone() else { return Some(Answer::Refused) };
         let made = self.made.0.clone();
         let thread = std::thread::Builder::new().name("connect".into()).spawn(move || {
             let result = connect(&host);

@@ -4,6 +4,8 @@
 //! said itself. What one of ours says of an app is a program's of its own here
 //! ([`program_on`](super::messages::program_on)).
 
+use std::collections::BTreeSet;
+
 use redb::{
     Database, Range, ReadOnlyTable, ReadableDatabase as _, ReadableTable,
     ReadableTableMetadata as _, Table, TableDefinition,
@@ -285,7 +287,9 @@ fn programs(database: &Database) -> Result<Vec<String>, DiskError> {
 /// The programs that are wanted, of those of which there are lines.
 fn wanted(database: &Database, filter: &Filter) -> Result<Vec<String>, DiskError> {
     let mut all = programs(database)?;
-    all.retain(|program| filter.programs.is_empty() || filter.programs.contains(program));
+    // An operator may name thousands.
+    let named: BTreeSet<&String> = filter.programs.iter().collect();
+    all.retain(|program| named.is_empty() || named.contains(program));
     Ok(all)
 }
 

@@ -40,6 +40,9 @@ pub struct Log<D = File> {
 impl Service for Log {
     const NAME: &'static str = "log";
 
+    // Each may look at many lines, and the monitor's lines are not to wait long behind them.
+    const PER_TURN: usize = 4;
+
     fn needs() -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, data: None };
         Needs { kind: Kind::Log, network: false, read: Vec::new(), limits }

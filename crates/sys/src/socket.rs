@@ -1,0 +1,57 @@
+//! Options of local sockets that rustix does not know, see socket(7) and unix(7).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+
+/// `SO_PASSRIGHTS`, `asm-generic/socket.h`, since Linux 6.16.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// `SO_MEMINFO`, `asm-generic/socket.h`, and the places of its values, `linux/sock_diag.h`.
+const SO_MEMINFO: libc::c_int = 55;
+const SK_MEMINFO_WMEM_ALLOC: usize = 2;
+const SK_MEMINFO_SNDBUF: usize = 3;
+const SK_MEMINFO_VARS: usize = 9;
+
+/// Lets the peer of a local socket, or the peers of a listening one, pass no descriptors over it. Their
+/// send fails with EPERM.
+///
+/// A process that receives a descriptor also closes it, even one that it did not make room for, and closing can
+/// last: of a TCP socket with `SO_LINGER`, as long as the sender has chosen. So a process that waits for
+/// nobody must not receive descriptors from a peer that can open any.
+///
+/// Before Linux 6.16, and with sockets that are not local, this does nothing.
+pub(crate) fn refuse_descriptors(socket: &impl AsFd) {
+    const NO: [u8; 4] = [0; 4]; // an int
+    let Ok(size) = libc::socklen_t::try_from(NO.len()) else { return };
+    let fd = socket.as_fd().as_raw_fd();
+    let value = NO.as_ptr().cast();
+    // SAFETY: `value` and `size` are those of `NO`.
+    let _ = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size) };
+}
+
+/// Whether a quarter of what may be sent before the peer reads is sent and not read.
+pub(crate) fn is_crowded(socket: &impl AsFd) -> bool {
+    let mut memory = [0; SK_MEMINFO_VARS];
+    match option(socket, SO_MEMINFO, &mut memory) {
+        Ok(_) => memory[SK_MEMINFO_WMEM_ALLOC] > memory[SK_MEMINFO_SNDBUF] / 4,
+        Err(_) => false, // before Linux 4.12: sending says when there is no room at all
+    }
+}
+
+/// Reads a socket option that is an array of 32-bit numbers; returns its size in bytes.
+///
+/// # Errors
+/// The system refuses; `ERANGE` if the array is too short for some options.
+pub(crate) fn option(
+    socket: &impl AsFd,
+    name: libc::c_int,
+    value: &mut [u32],
+) -> io::Result<usize> {
+    let mut size = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
+    let start = value.as_mut_ptr().cast();
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `start` and `size` are those of `value`, which is ours alone for the call; any bytes
+    // the system writes there are valid numbers.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, start, &raw mut size) };
+    if result == 0 { Ok(size as usize) } else { Err(io::Error::last_os_error()) }
+}

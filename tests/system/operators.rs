@@ -1,0 +1,88 @@
+//! Operators that flood the admin socket, or say nothing on it: no program ends and no other operator waits.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::Rosemary;
+use cli::status::Report;
+use monitor::admin::{Ask, Tell};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+use sys::channel::Channel;
+use sys::packets::Packets;
+
+const SOCKET: &str = "/run/rosemary/admin.sock";
+
+/// More descriptors than the log may have.
+const HELD: usize = 400;
+
+/// Questions of the flood, of each kind.
+const QUESTIONS: usize = 6_000;
+
+/// Ten times what `rosemary status` takes on a busy machine, and less than a silent connection lasts.
+const SOON: Duration = Duration::from_secs(3);
+
+fn connect() -> Option<Channel> {
+    sys::named::connect_to(Path::new(SOCKET)).ok()
+}
+
+/// Every program's name, process and restarts.
+fn programs(report: &Report) -> Vec<(String, Option<u32>, u64)> {
+    let kernel = &report.programs.kernel;
+    let services = report.programs.services.iter();
+    let services = services.map(|it| (it.name.clone(), it.pid, it.restarts));
+    services.chain([("kernel".to_owned(), kernel.pid, kernel.restarts)]).collect()
+}
+
+/// Asks `question` as often and as quickly as the monitor takes it; the descriptors of the first answers.
+fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
+    let mut held = Vec::new();
+    let mut operators: Vec<Channel> = (0..12).filter_map(|_| connect()).collect();
+    ensure!(!operators.is_empty(), "no connection was accepted");
+    for number in 0..QUESTIONS {
+        let place = number % operators.len();
+        let operator = &mut operators[place];
+        if operator.send(&question, &[]).is_err()
+            && let Some(next) = connect()
+        {
+            *operator = next;
+        }
+        while let Ok((_, fds)) = operator.receive::<Tell>() {
+            let room = HELD.saturating_sub(held.len());
+            held.extend(fds.into_iter().take(room));
+        }
+    }
+    Ok(held)
+}
+
+#[test]
+fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
+    in_a_lab(|lab| {
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let before = rosemary.wait_for("the log serves", SOON * 3, |status| {
+            status.programs.services.iter().any(|it| it.pid.is_some()).then(|| status.clone())
+        })?;
+        let logs = flood(Ask::Log)?;
+        println!("{} connections to the log were made and kept", logs.len());
+        ensure!(logs.len() > 100, "the flood was no flood");
+        let kernels = flood(Ask::Kernel)?;
+        for socket in logs {
+            let socket = Packets::from_fd(socket);
+            for packet in [&b"short"[..], &[7; 9], &vec![0; 30_000]] {
+                let _ = socket.send(packet); // most are closed already
+            }
+        }
+        drop(kernels);
+        let _silent: Vec<Channel> = (0..200).filter_map(|_| connect()).collect();
+        let asked = Instant::now();
+        let after = rosemary.status()?.context("it answers")?;
+        let took = asked.elapsed();
+        println!("beside silent connections, status took {took:?}");
+        assert_eq!(programs(&before), programs(&after));
+        ensure!(took < SOON, "{took:?}");
+        let program = rosemary_binary().display().to_string();
+        lab.run(&program, &["logs"])?;
+        Ok(())
+    });
+}
