@@ -17,6 +17,7 @@
 //! Which flows a switch touches for a flow-mod is the matter of `check/reach.rs`: those that it names must be in the
 //! app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete that is not strict could touch anybody's flow.
 
+use openflow::ethernet::{LLDP, carries};
 use openflow::{
     Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
     Kind, PacketOut, Version, v1_3,
@@ -24,14 +25,16 @@ use openflow::{
 use sdk::Refusal;
 
 use crate::control::AppId;
-use crate::frame::{LLDP, ethertype, is_tag};
 use crate::policy::{Band, Capability, Policy};
 use reach::Reach;
 
 mod asks;
+mod lldp;
+mod outputs;
 mod reach;
 
 pub(crate) use asks::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
+pub(crate) use outputs::{ActionContext, Outputs, check_in_port};
 
 /// Where the app's number begins in a cookie, in bits.
 pub(crate) const APP_SHIFT: u32 = 48;
@@ -73,6 +76,8 @@ pub(crate) struct Rights {
     pub(crate) app: AppId,
     band: Band,
     packet_out: bool,
+    /// Which ports it may output to.
+    pub(crate) outputs: Outputs,
     /// May see others' flows, groups and meters.
     pub(crate) flow_read: bool,
     flow_write: bool,
@@ -83,6 +88,8 @@ pub(crate) struct Rights {
     switch_config: bool,
     topology_probe: bool,
     experimenters: Vec<u32>,
+    /// All of them, as the policy has them.
+    capabilities: Vec<Capability>,
     /// No other app writes flows: there is nothing of others to touch.
     pub(crate) alone: bool,
 }
@@ -108,6 +115,7 @@ impl Rights {
             app,
             band: policy.band,
             packet_out: has(Capability::PacketOut),
+            outputs: Outputs::of(policy),
             flow_read: has(Capability::FlowRead),
             flow_write: has(Capability::FlowWrite) || has(Capability::FlowWriteAny),
             flow_write_any: has(Capability::FlowWriteAny),
@@ -117,8 +125,26 @@ impl Rights {
             switch_config: has(Capability::SwitchConfig),
             topology_probe: has(Capability::TopologyProbe),
             experimenters: policy.capabilities.iter().filter_map(experimenter).collect(),
+            capabilities: policy.capabilities.clone(),
             alone: false,
         }
+    }
+
+    /// The capability that would let the app send a message that was refused with [`Refusal::Capability`]; `None` if it
+    /// takes more than one, or an experimenter.
+    ///
+    /// Checks the message again with each in turn, so this is for what is logged, not for every refusal.
+    #[cold]
+    pub(crate) fn missing(&self, message: &[u8]) -> Option<Capability> {
+        let version = Version::from_wire(*message.first()?).ok()?;
+        let suffices = |capability: &Capability| {
+            let capabilities = [&self.capabilities[..], &[*capability]].concat();
+            let granted = Policy { band: self.band, capabilities, ..Policy::default() };
+            let rights = Self { alone: self.alone, ..Self::of(self.app, &granted) };
+            let checked = rights.check(version, &mut message.to_vec(), |_| true);
+            checked != Err(Refusal::Capability)
+        };
+        Capability::NAMED.into_iter().map(|(_, it)| it).find(suffices)
     }
 
     /// Whether it writes flows.
@@ -141,14 +167,16 @@ impl Rights {
         if message.first().copied() == Some(version.wire())
             && let Some(usual) = FlowModView::usual(message)
         {
-            // All that it does is to output, which everybody may.
             let stamped = self.flow_mod_of(version, message, &usual, was_given)?;
+            self.actions(ActionContext::Flow, usual.instructions.apply)?; // which are outputs alone
             return Ok(self.stamp(version, message, &stamped));
         }
         if message.first().copied() == Some(version.wire())
             && let Some(usual) = PacketOut::usual(message)
         {
-            return self.packet_out_of(&usual, was_given);
+            let allowed = self.packet_out_of(&usual, was_given)?;
+            self.actions(ActionContext::PacketOut { in_port: usual.in_port }, usual.actions)?;
+            return Ok(allowed);
         }
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
@@ -179,8 +207,8 @@ impl Rights {
         let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         let stamped = self.flow_mod_of(version, message, &flow_mod, was_given)?;
         let instructions = &flow_mod.instructions;
-        self.actions(instructions.apply)?;
-        self.actions(instructions.write)?;
+        self.actions(ActionContext::Flow, instructions.apply)?;
+        self.actions(ActionContext::Flow, instructions.write)?;
         instructions.meter.map_or(Ok(()), |meter| self.meter(meter))?;
         for other in instructions.others.iter() {
             let granted = match other {
@@ -227,6 +255,7 @@ impl Rights {
         allow(!reach.covers_all || may_cover_all, Refusal::Foreign)?;
         // Open vSwitch has no emergency table. In those that have one, its flows replace all others.
         allow(!flow_mod.flags.contains(FlowModFlags::EMERGENCY), Refusal::Action)?;
+        allow(self.topology_probe || !lldp::redirects_lldp(flow_mod), Refusal::Capability)?;
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
@@ -247,7 +276,7 @@ impl Rights {
     ) -> Result<Allowed, Refusal> {
         let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
         let allowed = self.packet_out_of(&packet_out, was_given)?;
-        self.actions(packet_out.actions)?;
+        self.actions(ActionContext::PacketOut { in_port: packet_out.in_port }, packet_out.actions)?;
         Ok(allowed)
     }
 
@@ -258,20 +287,20 @@ impl Rights {
         packet_out: &PacketOut<'_>,
         was_given: impl Fn(u32) -> bool,
     ) -> Result<Allowed, Refusal> {
+        check_in_port(packet_out.in_port)?;
         self.packet(packet_out.data)?;
         allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         Ok(Allowed::PacketOut)
     }
 
-    /// Whether a packet may go out, whole and by any port.
+    /// Whether a packet may go out, as far as its content is concerned.
     ///
     /// # Errors
     /// Why not.
     #[inline]
     pub(crate) fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
         allow(self.packet_out, Refusal::Capability)?;
-        let lldp = ethertype(packet) == Some(LLDP);
-        allow(self.topology_probe || !lldp, Refusal::Capability)
+        allow(self.topology_probe || !carries(packet, LLDP), Refusal::Capability)
     }
 
     fn group_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
@@ -279,7 +308,10 @@ impl Rights {
         allow(self.group_write, Refusal::Capability)?;
         self.group(group_mod.group_id)?;
         for bucket in &group_mod.buckets {
-            bucket.actions.iter().try_for_each(|action| self.action(action))?;
+            bucket
+                .actions
+                .iter()
+                .try_for_each(|action| self.action(ActionContext::Bucket, action))?;
             if bucket.watch_group != openflow::Bucket::ANY_GROUP {
                 self.group(bucket.watch_group)?;
             }
@@ -288,15 +320,19 @@ impl Rights {
     }
 
     #[inline]
-    fn actions(&self, actions: Actions<'_>) -> Result<(), Refusal> {
-        if actions.only_output() {
-            return Ok(()); // which everybody may
+    fn actions(&self, context: ActionContext, actions: Actions<'_>) -> Result<(), Refusal> {
+        if actions.only_output_to(|port| self.outputs.allow(context, port)) {
+            return Ok(());
         }
-        actions.iter().try_for_each(|action| self.action(&action))
+        actions.iter().try_for_each(|action| self.action(context, &action))
     }
 
-    fn action(&self, action: &Action) -> Result<(), Refusal> {
+    fn action(&self, context: ActionContext, action: &Action) -> Result<(), Refusal> {
+        allow(self.topology_probe || !lldp::may_make_lldp(action), Refusal::Capability)?;
         match action {
+            Action::Output { port, .. } | Action::Enqueue { port, .. } => {
+                allow(self.outputs.allow(context, *port), Refusal::Capability)
+            }
             Action::Group(group) => self.group(*group),
             Action::Experimenter { experimenter, .. } => {
                 allow(self.experimenters.contains(experimenter), Refusal::Action)
@@ -304,19 +340,13 @@ impl Rights {
             Action::SetField(Field::Opaque(_)) => {
                 allow(!self.experimenters.is_empty(), Refusal::Action)
             }
-            // What was no LLDP when it was looked at must not become some.
-            Action::PopMpls(becomes) | Action::SetField(Field::EthType(becomes)) => {
-                let may_be_lldp = *becomes == LLDP || is_tag(*becomes);
-                allow(self.topology_probe || !may_be_lldp, Refusal::Capability)
-            }
-            Action::Output { .. }
-            | Action::Enqueue { .. }
-            | Action::SetField(_)
+            Action::SetField(_)
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)
             | Action::PushVlan(_)
             | Action::PopVlan
             | Action::PushMpls(_)
+            | Action::PopMpls(_)
             | Action::PushPbb(_)
             | Action::PopPbb
             | Action::SetQueue(_)

@@ -1,15 +1,12 @@
 //! What dispatch and checks must know of a packet, and of a message that brings one.
 
+use openflow::ethernet::{self, LLDP, Layer};
 use openflow::{Kind, Version};
 
 const IPV6: u16 = 0x86dd;
 
-/// ARP (RFC 826) and LLDP (IEEE 802.1AB-2016 §7.5).
+/// RFC 826.
 const ARP: u16 = 0x0806;
-pub(crate) const LLDP: u16 = 0x88cc;
-
-/// What VLAN tags begin with (IEEE 802.1Q-2018 §9.5), and what some do that are older.
-const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// Next headers of IPv6 (RFC 8200 §4): options for every hop, and ICMPv6.
 const HOP_BY_HOP: u8 = 0;
@@ -28,38 +25,15 @@ pub(crate) fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut
     if is { bytes.get_mut(..size) } else { None }
 }
 
-/// The ethertype behind any VLAN tags (IEEE 802.1Q-2018 §9.6); `None` if the frame has none.
-pub(crate) fn ethertype(frame: &[u8]) -> Option<u16> {
-    network_layer(frame).map(|(ethertype, _)| ethertype)
-}
-
-/// Whether it is that of a VLAN tag, behind which there is another.
-pub(crate) fn is_tag(ethertype: u16) -> bool {
-    TAGS.contains(&ethertype)
-}
-
 /// Whether a network cannot do without the packet: LLDP, ARP, IPv6 neighbour discovery. Of all
 /// packets these are dropped last (design §5).
 pub(crate) fn is_vital(frame: &[u8]) -> bool {
-    match network_layer(frame) {
-        Some((ARP | LLDP, _)) => true,
-        Some((IPV6, packet)) => {
-            icmpv6_type(packet).is_some_and(|kind| NEIGHBOUR_DISCOVERY.contains(&kind))
+    match ethernet::packet(frame) {
+        Some(Layer { ethertype: ARP | LLDP, .. }) => true,
+        Some(Layer { ethertype: IPV6, payload }) => {
+            icmpv6_type(payload).is_some_and(|kind| NEIGHBOUR_DISCOVERY.contains(&kind))
         }
         _ => false,
-    }
-}
-
-/// The ethertype behind any VLAN tags, and what follows it.
-fn network_layer(frame: &[u8]) -> Option<(u16, &[u8])> {
-    let mut at = 12;
-    loop {
-        let (field, rest) = frame.get(at..)?.split_first_chunk()?;
-        let ethertype = u16::from_be_bytes(*field);
-        if !is_tag(ethertype) {
-            return Some((ethertype, rest));
-        }
-        at += 4;
     }
 }
 

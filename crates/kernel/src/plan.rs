@@ -3,7 +3,8 @@
 //!
 //! Links are named by their place in the worker's list; a set of links is a bit each in a `u64`.
 
-use crate::frame::ethertype;
+use openflow::ethernet;
+
 use crate::policy::{Fail, Filter, Policy, Stage};
 
 /// Most apps: a bit each in a [`Set`].
@@ -114,12 +115,12 @@ impl Plan {
     }
 
     fn filtered(&self, dpid: u64, frame: &[u8]) -> Wanted {
-        let ethertype = if self.ethertypes_matter { ethertype(frame) } else { None };
+        let packet = if self.ethertypes_matter { ethernet::packet(frame) } else { None };
         let mut wants = Set::EMPTY;
         for (place, filter) in self.filters.iter().enumerate() {
             let dpid_fits = filter.dpids.is_empty() || filter.dpids.contains(&dpid);
             let type_fits = filter.ethertypes.is_empty()
-                || ethertype.is_some_and(|ethertype| filter.ethertypes.contains(&ethertype));
+                || packet.is_some_and(|packet| filter.ethertypes.contains(&packet.ethertype));
             if dpid_fits && type_fits {
                 wants = wants.with(Set::of(place));
             }

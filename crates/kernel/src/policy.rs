@@ -49,7 +49,7 @@ pub enum Fail {
 /// Which packet-ins an app wants; an empty list stands for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Ethertypes, VLAN tags skipped.
+    /// Ethertypes, behind VLAN tags and SNAP headers.
     pub ethertypes: Vec<u16>,
     /// Switches.
     pub dpids: Vec<u64>,
@@ -67,8 +67,11 @@ pub struct Band {
 /// Something an app may do, beyond seeing the packet-ins of its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Capability {
-    /// `packet-out`: send packets.
+    /// `packet-out`: send packets by the ports of a switch.
     PacketOut,
+    /// `packet-out.reserved`: with `packet-out`, send packets to `CONTROLLER` and through the flow tables (`TABLE`); in
+    /// flows and groups too, hand packets to the switch's own forwarding (`NORMAL`).
+    PacketOutReserved,
     /// `flow.read`: statistics of others' flows, groups and meters too.
     FlowRead,
     /// `flow.write`: add, modify and delete flows of its own.
@@ -83,10 +86,39 @@ pub enum Capability {
     StatsRead,
     /// `switch.config`: port-mod and table-mod.
     SwitchConfig,
-    /// `topology.probe`: send LLDP.
+    /// `topology.probe`: send LLDP, and write flows for it.
     TopologyProbe,
     /// `experimenter`: messages and actions of this experimenter.
     Experimenter(u32),
+}
+
+impl Capability {
+    /// Those without a scope, by their names in the configuration.
+    pub const NAMED: [(&str, Self); 10] = [
+        ("packet-out", Self::PacketOut),
+        ("packet-out.reserved", Self::PacketOutReserved),
+        ("flow.read", Self::FlowRead),
+        ("flow.write", Self::FlowWrite),
+        ("flow.write.any", Self::FlowWriteAny),
+        ("group.write", Self::GroupWrite),
+        ("meter.write", Self::MeterWrite),
+        ("stats.read", Self::StatsRead),
+        ("switch.config", Self::SwitchConfig),
+        ("topology.probe", Self::TopologyProbe),
+    ];
+}
+
+impl std::fmt::Display for Capability {
+    /// As in the configuration.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Self::Experimenter(id) = self {
+            return write!(f, "experimenter:{id:#010x}");
+        }
+        match Self::NAMED.iter().find(|(_, known)| known == self) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{self:?}"), // there is none, as a test says
+        }
+    }
 }
 
 /// Messages per second; the kernel counts them, and refuses what is above.

@@ -181,8 +181,8 @@ impl<'a> Actions<'a> {
     #[inline(always)]
     pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
         let (are, repr) = match version {
-            Version::V1_0 => (are_outputs::<8>(bytes), Repr::V1_0(List::checked(bytes))),
-            Version::V1_3 => (are_outputs::<16>(bytes), Repr::V1_3(List::checked(bytes))),
+            Version::V1_0 => (are_outputs::<8>(bytes, |_| true), Repr::V1_0(List::checked(bytes))),
+            Version::V1_3 => (are_outputs::<16>(bytes, |_| true), Repr::V1_3(List::checked(bytes))),
         };
         are.then_some(Self { repr })
     }
@@ -190,15 +190,29 @@ impl<'a> Actions<'a> {
     /// Whether they do nothing but output.
     #[inline]
     pub fn only_output(&self) -> bool {
-        // Type and length of `ofp_action_output` (OpenFlow 1.0.2 §5.2.4, OpenFlow 1.3.5 §7.2.5).
-        let wire = match self.repr {
-            Repr::Slice(slice) => {
-                return slice.iter().all(|action| matches!(action, Action::Output { .. }));
-            }
-            Repr::V1_0(list) => list.received().map(are_outputs::<8>),
-            Repr::V1_3(list) => list.received().map(are_outputs::<16>),
+        self.only_output_to(|_| true)
+    }
+
+    /// Whether they do nothing but output, each to a port for which `allows` holds.
+    #[inline]
+    pub fn only_output_to(&self, allows: impl Fn(PortNo) -> bool) -> bool {
+        // `port` of `ofp_action_output` (OpenFlow 1.0.2 §5.2.4, OpenFlow 1.3.5 §7.2.5).
+        let allowed = match self.repr {
+            Repr::Slice(_) => None,
+            Repr::V1_0(list) => list.received().map(|bytes| {
+                are_outputs::<8>(bytes, |[.., high, low, _, _]| {
+                    allows(v1_0::port_from_wire(u16::from_be_bytes([*high, *low])))
+                })
+            }),
+            Repr::V1_3(list) => list.received().map(|bytes| {
+                are_outputs::<16>(bytes, |[_, _, _, _, a, b, c, d, ..]| {
+                    allows(PortNo(u32::from_be_bytes([*a, *b, *c, *d])))
+                })
+            }),
         };
-        wire.unwrap_or_else(|| self.iter().all(|action| matches!(action, Action::Output { .. })))
+        allowed.unwrap_or_else(|| {
+            self.iter().all(|it| matches!(it, Action::Output { port, .. } if allows(port)))
+        })
     }
 
     /// Whether there are none.
@@ -231,12 +245,12 @@ impl<'a> Actions<'a> {
     }
 }
 
-/// Whether these are elements of type 0 and `SIZE` bytes, and nothing else.
+/// Whether these are elements of type 0 and `SIZE` bytes, all of which `allows` accepts, and nothing else.
 #[inline]
-fn are_outputs<const SIZE: usize>(bytes: &[u8]) -> bool {
+fn are_outputs<const SIZE: usize>(bytes: &[u8], allows: impl Fn(&[u8; SIZE]) -> bool) -> bool {
     let (outputs, rest) = bytes.as_chunks::<SIZE>();
     let is_output = |output: &[u8; SIZE]| output[..3] == [0; 3] && usize::from(output[3]) == SIZE;
-    rest.is_empty() && outputs.iter().all(is_output)
+    rest.is_empty() && outputs.iter().all(|output| is_output(output) && allows(output))
 }
 
 impl PartialEq for Actions<'_> {

@@ -98,6 +98,7 @@ mod display;
 mod echo;
 mod error;
 mod error_message;
+pub mod ethernet;
 mod experimenter;
 mod features;
 mod flow_mod;

@@ -55,7 +55,7 @@ const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "ring
 pub(super) const SILENT: [&str; 5] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
-pub(super) const QUICK: [&str; 18] = [
+pub(super) const QUICK: [&str; 19] = [
     "exit",
     "segfault",
     "endless-loop",
@@ -64,6 +64,7 @@ pub(super) const QUICK: [&str; 18] = [
     "storm",
     "delete-all",
     "lldp",
+    "controller-loop",
     "learn",
     "outrank",
     "others-data",
@@ -125,6 +126,7 @@ fn free(folder: &str, name: &str) -> Free {
         ("deadly", _) => Free::InKernel,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
         ("network", "lldp") => Free::Granted("topology.probe"),
+        ("network", "controller-loop") => Free::Granted("packet-out.reserved"),
         ("network", "learn") => Free::Granted("experimenter:0x00002320"),
         ("network", "kinds") => Free::Granted("switch.config"),
         // These two are kept by numbers: without them they do what they want.

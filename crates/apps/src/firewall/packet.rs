@@ -1,4 +1,4 @@
-//! What of a packet the firewall's rules are about, read as a switch reads it: behind VLAN tags, and
+//! Reads the parts of a packet that the rules are about, as a switch reads them: behind VLAN tags and SNAP, and
 //! behind the headers that IPv6 puts before what it carries.
 //!
 //! What is not there, because the packet is too short or a later fragment of a longer one, is `None`: no rule
@@ -7,12 +7,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rosemary_sdk::MacAddr;
+use rosemary_sdk::openflow::ethernet;
 
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
-
-/// Tags of VLANs (IEEE 802.1Q, 802.1ad).
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
 /// Headers between IPv6 and what it carries that are looked behind, at most.
 const MOST_HEADERS: usize = 8;
@@ -26,7 +24,7 @@ const FRAGMENT: u8 = 44;
 pub(super) struct Packet {
     pub(super) eth_src: MacAddr,
     pub(super) eth_dst: MacAddr,
-    /// Behind VLAN tags.
+    /// Behind VLAN tags and SNAP.
     pub(super) ethertype: u16,
     pub(super) from: Option<IpAddr>,
     pub(super) to: Option<IpAddr>,
@@ -40,13 +38,8 @@ impl Packet {
     /// Of a frame, from its Ethernet header on; `None` if it has not even that.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let (eth_dst, rest) = frame.split_first_chunk()?;
-        let (eth_src, rest) = rest.split_first_chunk()?;
-        let (mut ethertype, mut rest) = u16_first(rest)?;
-        while TAGS.contains(&ethertype)
-            && let Some(behind) = rest.get(2..).and_then(u16_first)
-        {
-            (ethertype, rest) = behind;
-        }
+        let (eth_src, _) = rest.split_first_chunk()?;
+        let ethernet::Layer { ethertype, payload } = ethernet::packet(frame)?;
         let mut packet = Self {
             eth_src: MacAddr(*eth_src),
             eth_dst: MacAddr(*eth_dst),
@@ -59,8 +52,8 @@ impl Packet {
         };
         // None: what is there so far is all there is.
         let _ = match ethertype {
-            IPV4 => packet.read_v4(rest),
-            IPV6 => packet.read_v6(rest),
+            IPV4 => packet.read_v4(payload),
+            IPV6 => packet.read_v6(payload),
             _ => None,
         };
         Some(packet)
@@ -166,7 +159,8 @@ mod tests {
 
     #[test]
     fn addresses_protocol_and_ports_are_read_behind_tags_and_options() {
-        for tags in [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]] {
+        let snap = [0x81, 0, 0, 7, 0, 60, 0xaa, 0xaa, 3, 0, 0, 0];
+        for tags in [&[][..], &snap, &snap[4..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]] {
             for words in [5, 15] {
                 let ethertype = [tags, &[8, 0]].concat();
                 let packet = Packet::of(&frame(&ethertype, &[&v4(6, 0, words), &PORTS])).unwrap();

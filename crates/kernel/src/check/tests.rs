@@ -8,6 +8,8 @@ use super::*;
 use crate::policy::Stage;
 
 mod asks;
+mod lldp;
+mod outputs;
 
 const APP: AppId = AppId(7);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
@@ -31,6 +33,7 @@ fn usual() -> Rights {
 fn all() -> Rights {
     rights(&[
         Capability::PacketOut,
+        Capability::PacketOutReserved,
         Capability::FlowRead,
         Capability::FlowWriteAny,
         Capability::GroupWrite,
@@ -245,41 +248,6 @@ fn experimenters_actions_need_a_grant_for_that_experimenter() {
         assert!(flow_mod(&granted, version, &add).is_ok());
         let other = rights(&[Capability::FlowWrite, Capability::Experimenter(0x2321)]);
         assert_eq!(flow_mod(&other, version, &add), Err(Refusal::Action));
-    }
-}
-
-#[test]
-fn lldp_needs_a_grant_also_behind_vlan_tags() {
-    let (mut plain, mut tagged) = ([0_u8; 60], [0_u8; 60]);
-    plain[12..14].copy_from_slice(&[0x88, 0xcc]);
-    tagged[12..14].copy_from_slice(&[0x81, 0x00]);
-    tagged[16..18].copy_from_slice(&[0x88, 0xa8]);
-    tagged[20..22].copy_from_slice(&[0x88, 0xcc]);
-    for frame in [plain, tagged] {
-        let packet_out = PacketOut::new(PortNo(1), &OUT, &frame);
-        let message = bytes(|out| packet_out.encode(Version::V1_3, 0, out));
-        assert_eq!(check(&usual(), Version::V1_3, &message), Err(Refusal::Capability));
-        let prober = rights(&[Capability::PacketOut, Capability::TopologyProbe]);
-        assert!(check(&prober, Version::V1_3, &message).is_ok());
-    }
-}
-
-#[test]
-fn action_that_could_make_lldp_of_something_else_needs_the_same_grant() {
-    let prober = [Capability::PacketOut, Capability::FlowWrite, Capability::TopologyProbe];
-    for (becomes, harmless) in [(0x88cc, false), (0x8100, false), (0x88a8, false), (0x0800, true)] {
-        for action in [Action::PopMpls(becomes), Action::SetField(Field::EthType(becomes))] {
-            let actions = [action];
-            let packet_out = PacketOut::new(PortNo(1), &actions, &[0; 60]);
-            let packet_out = bytes(|out| packet_out.encode(Version::V1_3, 0, out));
-            let flow_mod = bytes(|out| own().apply(&actions).encode(Version::V1_3, 0, out));
-            for message in [packet_out, flow_mod] {
-                let allowed = check(&usual(), Version::V1_3, &message);
-                let refused = allowed == Err(Refusal::Capability);
-                assert_eq!((refused, allowed.is_ok()), (!harmless, harmless), "{becomes:#x}");
-                assert!(check(&rights(&prober), Version::V1_3, &message).is_ok());
-            }
-        }
     }
 }
 

@@ -79,7 +79,12 @@ impl Worker {
         let rate = self.rates.refused.entry(link.app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
-            warn!(app, %dpid, epoch, %why, suppressed, "refused a message of an app");
+            let missing = (why == Refusal::Capability).then(|| link.rights.missing(message));
+            if let Some(capability) = missing.flatten() {
+                warn!(app, %dpid, epoch, %why, %capability, suppressed, "refused a message of an app");
+            } else {
+                warn!(app, %dpid, epoch, %why, suppressed, "refused a message of an app");
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use openflow::{Blanks, FlowModTemplate};
 use sdk::abi::series::Series;
 use sdk::{FlowAndPacket, Refusal};
 
+use crate::check::{ActionContext, Outputs, check_in_port};
 use crate::connection::Connection;
 use crate::link::Account;
 
@@ -20,6 +21,8 @@ pub(super) struct Gate<'s, M, P> {
     pub(super) has_flows: bool,
     /// Whether the app was given the packet in this buffer.
     pub(super) may_use: M,
+    /// Which ports the app may output to.
+    pub(super) outputs: Outputs,
     /// Whether this packet may go out.
     pub(super) packet: P,
 }
@@ -65,7 +68,11 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             let may = if may { room.min(self.flow_mods.left() as usize) } else { 0 };
             let numbers = next..next.saturating_add(may).min(count);
             let xid = first.wrapping_add(to_u32(next));
-            let appended = series.append(numbers, xid, &self.may_use, out);
+            let may = |flow: &Blanks| {
+                flow.buffer_id.is_none_or(&self.may_use)
+                    && self.outputs.allow(ActionContext::Flow, flow.output)
+            };
+            let appended = series.append(numbers, xid, may, out);
             self.flow_mods.spend(to_u32(appended));
             (next, passed.flow_mods) = (next + appended, passed.flow_mods + to_u32(appended));
             let Some(flow) = series.flow(next) else { return passed };
@@ -132,6 +139,8 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             Err(Refusal::Buffer)
         } else if !template.has_ports(flow) {
             Err(Refusal::Shape)
+        } else if !self.outputs.allow(ActionContext::Flow, flow.output) {
+            Err(Refusal::Capability)
         } else if Connection::room_for(1, waits) == 0 {
             Err(Refusal::Full)
         } else if !self.has_flows {
@@ -155,8 +164,12 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         if !template.has_ports(flow) {
             return Err(Refusal::Shape);
         }
+        check_in_port(flow.in_port)?;
         (self.packet)(packet)?;
-        if Connection::room_for(1, waits) == 0 {
+        let context = ActionContext::PacketOut { in_port: flow.in_port };
+        if !self.outputs.allow(context, flow.output) {
+            Err(Refusal::Capability)
+        } else if Connection::room_for(1, waits) == 0 {
             Err(Refusal::Full)
         } else if !self.packet_outs.refill() {
             Err(Refusal::Quota)
@@ -182,7 +195,7 @@ mod tests {
     use crate::connection::FULL;
     use crate::crew::Purse;
     use crate::link::Spent;
-    use crate::policy::Quota;
+    use crate::policy::{Capability, Policy, Quota};
 
     /// A buffer that the app was not given.
     const FOREIGN: u32 = 8;
@@ -196,12 +209,20 @@ mod tests {
     fn flows(count: u32, with_packets: bool, random: Random<'_>) -> Vec<(Blanks, Vec<u8>)> {
         let mut flow = || {
             let buffer_id = [None, Some(7), Some(FOREIGN)][random(9).saturating_sub(6) as usize];
-            let output = PortNo(if random(10) == 0 { 0x1_0000 } else { 2 });
+            // Beside usual ports one that 1.0 has not, and reserved ones: any may be where the usual one is.
+            let port = |usual: u32, random: Random<'_>| match random(30) {
+                0 | 1 => PortNo(0x1_0000),
+                2 => PortNo::CONTROLLER,
+                3 => PortNo::NORMAL,
+                4 => PortNo::IN_PORT,
+                _ => PortNo(usual),
+            };
+            let (in_port, output) = (port(1, random), port(2, random));
             let (eth_dst, eth_src) = (MacAddr([3; 6]), MacAddr([4; 6]));
             let first = [5, SECRET][usize::from(random(9) == 0)];
             let size = if with_packets { random(70) } else { 0 };
             let packet = (0..size).map(|_| first).collect();
-            (Blanks { in_port: PortNo(1), eth_dst, eth_src, buffer_id, output }, packet)
+            (Blanks { in_port, eth_dst, eth_src, buffer_id, output }, packet)
         };
         (0..count).map(|_| flow()).collect()
     }
@@ -229,6 +250,8 @@ mod tests {
     struct Limits {
         refused: Option<Refusal>,
         has_flows: bool,
+        /// Whether the app has `packet-out.reserved`.
+        reserved: bool,
         /// What the quota still allows.
         flow_mods: u32,
         packet_outs: u32,
@@ -245,7 +268,11 @@ mod tests {
         let version = template.version();
         let (mut number, mut refused) = (0, Vec::new());
         for (flow, packet) in flows {
-            let is_sayable = version == Version::V1_3 || flow.output.0 < 0x1_0000;
+            let is_sayable = version == Version::V1_3
+                || ![flow.in_port, flow.output].contains(&PortNo(0x1_0000));
+            let is_normal = flow.output == PortNo::NORMAL;
+            let comes_back = flow.output == PortNo::CONTROLLER
+                || flow.output == PortNo::IN_PORT && flow.in_port == PortNo::CONTROLLER;
             let xid = first.wrapping_add(to_u32(number));
             let why_not = if let Some(why) = limits.refused {
                 Some(why)
@@ -253,6 +280,8 @@ mod tests {
                 Some(Refusal::Buffer)
             } else if !is_sayable {
                 Some(Refusal::Shape)
+            } else if is_normal && !limits.reserved {
+                Some(Refusal::Capability)
             } else if out.len() > FULL {
                 Some(Refusal::Full)
             } else if !limits.has_flows {
@@ -271,9 +300,10 @@ mod tests {
             if packet.is_empty() {
                 continue;
             }
-            let why_not = if !is_sayable {
+            let is_forged = [PortNo::NORMAL, PortNo::IN_PORT].contains(&flow.in_port);
+            let why_not = if !is_sayable || is_forged {
                 Some(Refusal::Shape)
-            } else if packet[0] == SECRET {
+            } else if packet[0] == SECRET || (is_normal || comes_back) && !limits.reserved {
                 Some(Refusal::Capability)
             } else if out.len() > FULL {
                 Some(Refusal::Full)
@@ -311,8 +341,8 @@ mod tests {
             let quota = Quota { flow_mods: random(100), packet_outs: random(100), requests: 0 };
             let refused = (random(9) == 0).then_some(Refusal::Cookie);
             let Quota { flow_mods, packet_outs, .. } = quota;
-            let mut limits = Limits { refused, has_flows: random(8) > 0, flow_mods, packet_outs };
-            let has_flows = limits.has_flows;
+            let (has_flows, reserved) = (random(8) > 0, random(2) == 0);
+            let mut limits = Limits { refused, has_flows, reserved, flow_mods, packet_outs };
             let mut expected = vec![0; waits];
             let not_sent = one_by_one(&template, &flows, first, &mut limits, &mut expected);
             // With the quota in one portion, and in several.
@@ -323,7 +353,11 @@ mod tests {
                 SECRET => Err(Refusal::Capability),
                 _ => Ok(()),
             };
-            let mut gate = Gate { refused, flow_mods, packet_outs, has_flows, may_use, packet };
+            let mut policy = Policy::default();
+            policy.capabilities.extend(reserved.then_some(Capability::PacketOutReserved));
+            let outputs = Outputs::of(&policy);
+            let mut gate =
+                Gate { refused, flow_mods, packet_outs, has_flows, may_use, outputs, packet };
             let (mut out, mut told) = (vec![0; waits], Vec::new());
             let passed =
                 gate.append(&series, first, &mut out, |number, why| told.push((number, why)));

@@ -244,6 +244,7 @@ impl<'r> Sending<'r> {
             packet_outs,
             has_flows,
             may_use: |buffer| switch.given.has(buffer, *index),
+            outputs: link.rights.outputs,
             packet: |packet: &[u8]| {
                 if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }
             },

@@ -32,19 +32,6 @@ pub const APP_KEYS: [&str; 15] = [
     "hang-seconds",
 ];
 
-/// Capabilities without a scope, by their names.
-pub(super) const CAPABILITIES: [(&str, Capability); 9] = [
-    ("packet-out", Capability::PacketOut),
-    ("flow.read", Capability::FlowRead),
-    ("flow.write", Capability::FlowWrite),
-    ("flow.write.any", Capability::FlowWriteAny),
-    ("group.write", Capability::GroupWrite),
-    ("meter.write", Capability::MeterWrite),
-    ("stats.read", Capability::StatsRead),
-    ("switch.config", Capability::SwitchConfig),
-    ("topology.probe", Capability::TopologyProbe),
-];
-
 /// Letters of an app's name, at most.
 const LONGEST_NAME: usize = 40;
 
@@ -296,23 +283,13 @@ pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
         let id = id.strip_prefix("0x")?;
         return u32::from_str_radix(id, 16).ok().map(Capability::Experimenter);
     }
-    CAPABILITIES.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
+    Capability::NAMED.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
 }
 
 pub(super) fn known_capabilities() -> String {
-    let names: Vec<String> = CAPABILITIES.iter().map(|(name, _)| format!("{name:?}")).collect();
+    let names: Vec<String> =
+        Capability::NAMED.iter().map(|(name, _)| format!("{name:?}")).collect();
     format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
-}
-
-/// A capability as the configuration has it.
-pub(super) fn capability_name(capability: Capability) -> String {
-    match capability {
-        Capability::Experimenter(id) => format!("experimenter:{id:#010x}"),
-        other => match CAPABILITIES.iter().find(|(_, known)| *known == other) {
-            Some((name, _)) => (*name).into(),
-            None => format!("{other:?}"), // there is none, as a test says
-        },
-    }
 }
 
 /// What runs an app, by its name in the configuration.

@@ -8,7 +8,7 @@ use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 use services::control::Host;
 
-use super::app::{capability, capability_name, is_name, known_capabilities};
+use super::app::{capability, is_name, known_capabilities};
 use super::fs_read;
 use super::value::{Mistake, Table, Value};
 
@@ -106,7 +106,7 @@ impl Granted {
 
     /// The elements of `capabilities` that it stands for.
     pub fn names(&self) -> Vec<String> {
-        let names = self.capabilities.iter().map(|it| capability_name(*it));
+        let names = self.capabilities.iter().map(ToString::to_string);
         let paths = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
         names.chain(paths).chain(self.service_rights.iter().map(ToString::to_string)).collect()
     }

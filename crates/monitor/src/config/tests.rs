@@ -283,7 +283,7 @@ fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../../docs/configuration.md");
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
     let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
-    for name in keys.copied().chain(app::CAPABILITIES.iter().map(|(name, _)| *name)) {
+    for name in keys.copied().chain(Capability::NAMED.iter().map(|(name, _)| *name)) {
         assert!(
             manual.contains(&format!("| `{name}` |")),
             "{name} is not in docs/configuration.md"

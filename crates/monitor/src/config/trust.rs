@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn each_capability_has_the_name_by_which_it_is_read() {
-        for (name, known) in super::super::app::CAPABILITIES {
-            assert_eq!(super::super::app::capability_name(known), name);
+        for (name, known) in Capability::NAMED {
+            assert_eq!(known.to_string(), name);
         }
     }
 }

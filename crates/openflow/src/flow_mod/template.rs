@@ -85,13 +85,15 @@ impl FlowModTemplate {
         match message.first_chunk::<4>()? {
             // OpenFlow 1.0.2 §5.2.3, §5.3.3: all wildcards but in-port, source and destination; OFPFC_ADD.
             [1, 14, 0, 80] => {
-                let whole = message.try_into().ok()?;
+                let mut whole: [u8; 80] = message.try_into().ok()?;
                 let is = has(8, &V1_0_WILDCARDS) && has(56, &[0, 0]) && has(72, &[0, 0, 0, 8]);
+                put(&mut whole, OUTPUT_1_0, 1_u16.to_be_bytes());
                 is.then_some(Self(Message::V1_0(whole)))
             }
             // OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1: OFPFC_ADD; a match of three fields; the action applied.
             [4, 14, 0, 104] => {
-                let whole = message.try_into().ok()?;
+                let mut whole: [u8; 104] = message.try_into().ok()?;
+                put(&mut whole, OUTPUT_1_3, 1_u32.to_be_bytes());
                 let is = has(25, &[0])
                     && has(48, &[0, 1, 0, 32, 0x80, 0, 0, 4])
                     && has(60, &[0x80, 0, 6, 6])
@@ -104,7 +106,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// The flow-mod with empty blanks: the in-port and the output are port 1.
+    /// The flow-mod with empty blanks: the output is port 1, whatever it was where the template was made from a message.
     #[inline]
     pub fn message(&self) -> &[u8] {
         match &self.0 {
@@ -288,7 +290,7 @@ fn fill_v1_0<'o>(
     put(room, 14, blanks.eth_src.0);
     put(room, 20, blanks.eth_dst.0);
     put(room, 64, blanks.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
-    put(room, 76, output.to_be_bytes());
+    put(room, OUTPUT_1_0, output.to_be_bytes());
     Ok(room.len())
 }
 
@@ -305,12 +307,16 @@ fn fill_v1_3<'o>(
     put(room, 56, blanks.in_port.0.to_be_bytes());
     put(room, 64, blanks.eth_dst.0);
     put(room, 74, blanks.eth_src.0);
-    put(room, 92, blanks.output.0.to_be_bytes());
+    put(room, OUTPUT_1_3, blanks.output.0.to_be_bytes());
     Ok(room.len())
 }
 
 /// Where every message has its transaction id.
 const XID: usize = 4;
+
+/// Where a template has the port of its output.
+const OUTPUT_1_0: usize = 76;
+const OUTPUT_1_3: usize = 92;
 
 /// The wildcards of OpenFlow 1.0 (§5.2.3) but those of in-port, source and destination.
 const V1_0_WILDCARDS: [u8; 4] =
@@ -465,6 +471,10 @@ mod tests {
                 }
                 assert!(FlowModTemplate::of_message(&message[..place]).is_none());
             }
+            let mut elsewhere = message.to_vec();
+            let output = if version == Version::V1_0 { 76..78 } else { 92..96 };
+            elsewhere[output].fill(0xff);
+            assert_eq!(FlowModTemplate::of_message(&elsewhere).unwrap().message(), message);
             let longer = [message, &[0; 8]].concat();
             assert!(FlowModTemplate::of_message(&longer).is_none());
             let modify = FlowMod { command: crate::FlowModCommand::Modify, ..add.clone() };

@@ -7,6 +7,7 @@ use crate::header::open;
 use crate::instruction::Instructions;
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, basic_size};
+use crate::v1_0::matching::wildcard::DL_TYPE;
 use crate::wire::Wire;
 use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
 
@@ -32,6 +33,8 @@ pub struct FlowModView<'a> {
     pub buffer_id: Option<u32>,
     /// Its flags.
     pub flags: FlowModFlags,
+    /// The ethertype of its match, if it names one.
+    pub eth_type: Option<u16>,
     /// Whether its match has a field that has no name here: [`Field::Opaque`].
     pub has_opaque_field: bool,
     /// What happens to the packets.
@@ -84,7 +87,11 @@ impl<'a> FlowModView<'a> {
         let (head, actions) = body.split_first_chunk::<68>()?;
         let apply = Actions::outputs(Version::V1_0, actions)?;
         let mut head = Reader::new(head, 0);
-        head.take(FIELDS, 44).ok()?; // transaction id, match
+        head.u32(FIELDS).ok()?; // transaction id
+        let wildcards = head.u32(FIELDS).ok()?;
+        head.take(FIELDS, 18).ok()?; // fields before the ethertype
+        let eth_type = Some(head.u16(FIELDS).ok()?).filter(|_| wildcards & DL_TYPE == 0);
+        head.take(FIELDS, 16).ok()?; // fields behind it
         let cookie = head.u64(FIELDS).ok()?;
         let command = FlowModCommand::from_wire(head.u16(FIELDS).ok()?, 0).ok()?;
         head.u32(FIELDS).ok()?; // timeouts
@@ -99,6 +106,7 @@ impl<'a> FlowModView<'a> {
             priority,
             buffer_id,
             flags,
+            eth_type,
             has_opaque_field: false,
             instructions: Instructions { apply, ..Instructions::default() },
         })
@@ -112,7 +120,8 @@ impl<'a> FlowModView<'a> {
         // OFPMT_OXM, OpenFlow 1.3.5 §7.2.3.1.
         let ([0, 1, high, low], _) = rest.split_first_chunk::<4>()? else { return None };
         let match_size = usize::from(u16::from_be_bytes([*high, *low]));
-        let oxms = rest.get(4..match_size).filter(|oxms| are_usual(oxms))?;
+        let oxms = rest.get(4..match_size)?;
+        let eth_type = usual_eth_type(oxms).ok()?;
         let instructions = rest.get((4 + oxms.len()).next_multiple_of(8)..)?;
         let apply = match instructions.split_first_chunk::<8>() {
             None if instructions.is_empty() => Actions::default(),
@@ -141,6 +150,7 @@ impl<'a> FlowModView<'a> {
             priority,
             buffer_id,
             flags,
+            eth_type,
             has_opaque_field: false,
             instructions: Instructions { apply, ..Instructions::default() },
         })
@@ -155,6 +165,7 @@ impl<'a> FlowModView<'a> {
             priority: wire.priority,
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             flags,
+            eth_type: Some(wire.match_.dl_type).filter(|_| wire.match_.wildcards & DL_TYPE == 0),
             has_opaque_field: false,
             instructions: Instructions { apply: wire.actions.into(), ..Instructions::default() },
         })
@@ -163,6 +174,7 @@ impl<'a> FlowModView<'a> {
     fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
         const MATCH_AT: usize = Header::SIZE + 40;
         let flags = FlowModFlags::from_v1_3(wire.flags, Header::SIZE + 36)?;
+        let (eth_type, has_opaque_field) = look_at(&wire.match_, MATCH_AT)?;
         Ok(Self {
             command: FlowModCommand::from_wire(wire.command.into(), Header::SIZE + 17)?,
             cookie: wire.cookie,
@@ -170,38 +182,53 @@ impl<'a> FlowModView<'a> {
             priority: wire.priority,
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             flags,
-            has_opaque_field: has_opaque_field(&wire.match_, MATCH_AT)?,
+            eth_type,
+            has_opaque_field,
             instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
         })
     }
 }
 
-/// `at` is where the match stands in its message.
-fn has_opaque_field(match_: &v1_3::Match<'_>, at: usize) -> Result<bool, DecodeError> {
-    if match_.fields.received().is_some_and(are_usual) {
-        return Ok(false);
+/// The ethertype of a match, and whether it has an opaque field; `at` is where the match stands in its message.
+fn look_at(match_: &v1_3::Match<'_>, at: usize) -> Result<(Option<u16>, bool), DecodeError> {
+    if let Some(Ok(eth_type)) = match_.fields.received().map(usual_eth_type) {
+        return Ok((eth_type, false));
     }
     let match_ = Match::from_v1_3(match_, at)?;
-    Ok(match_.fields().any(|field| matches!(field, Field::Opaque(_))))
+    let eth_type = match_.fields().find_map(|field| match field {
+        Field::EthType(eth_type) => Some(eth_type),
+        _ => None,
+    });
+    Ok((eth_type, match_.fields().any(|field| matches!(field, Field::Opaque(_)))))
 }
 
-/// Whether these are OXMs of fields of the specification without masks, in ascending order, and so
-/// none comes twice.
+/// That these are not the fields that [`usual_eth_type`] reads.
+struct Unusual;
+
+/// The ethertype among OXMs of fields of the specification without masks, in ascending order, so that none
+/// comes twice.
+///
+/// # Errors
+/// [`Unusual`] if they are not such.
 #[inline]
-fn are_usual(mut oxms: &[u8]) -> bool {
+fn usual_eth_type(mut oxms: &[u8]) -> Result<Option<u16>, Unusual> {
     const BASIC: [u8; 2] = OPENFLOW_BASIC.to_be_bytes();
-    let mut least = 0;
+    const ETH_TYPE: u8 = 5; // OFPXMT_OFB_ETH_TYPE, OpenFlow 1.3.5 §7.2.3.7
+    let (mut least, mut eth_type) = (0, None);
     while let Some(([a, b, field, length], rest)) = oxms.split_first_chunk() {
         let (number, has_mask) = (field >> 1, field & 1 != 0);
         let length = usize::from(*length);
         let usual = [*a, *b] == BASIC && !has_mask && number >= least;
-        let Some(rest) = rest.get(length..) else { return false };
+        let Some((value, rest)) = rest.split_at_checked(length) else { return Err(Unusual) };
         if !usual || basic_size(number) != Some(length) {
-            return false;
+            return Err(Unusual);
+        }
+        if number == ETH_TYPE {
+            eth_type = value.first_chunk().map(|value| u16::from_be_bytes(*value));
         }
         (least, oxms) = (number + 1, rest);
     }
-    oxms.is_empty()
+    if oxms.is_empty() { Ok(eth_type) } else { Err(Unusual) }
 }
 
 #[cfg(test)]

@@ -153,6 +153,10 @@ fn viewed_as_decoded(bytes: &[u8]) {
         priority: decoded.priority,
         buffer_id: decoded.buffer_id,
         flags: decoded.flags,
+        eth_type: decoded.match_.fields().find_map(|field| match field {
+            Field::EthType(eth_type) => Some(eth_type),
+            _ => None,
+        }),
         has_opaque_field: decoded.match_.fields().any(|field| matches!(field, Field::Opaque(_))),
         instructions: decoded.instructions,
     });

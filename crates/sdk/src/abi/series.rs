@@ -179,16 +179,15 @@ impl<'a> Series<'a> {
     }
 
     /// Appends those with these numbers to `out`, if it has no packets, with transaction ids that count up from `xid`,
-    /// up to the first whose buffer may not be used, or which cannot be said in its version. Returns how many.
+    /// up to the first that `may` not be sent, or which cannot be said in its version. Returns how many.
     #[inline]
     pub fn append(
         &self,
         numbers: Range<usize>,
         xid: u32,
-        may_use: impl Fn(u32) -> bool,
+        may: impl Fn(&Blanks) -> bool,
         out: &mut Vec<u8>,
     ) -> usize {
-        let may = |blanks: &Blanks| blanks.buffer_id.is_none_or(&may_use);
         let each = self.blanks().get(numbers).unwrap_or_default().iter().map(read);
         self.template.append_all(each.take_while(may), xid, out)
     }

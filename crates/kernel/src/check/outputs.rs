@@ -1,0 +1,75 @@
+//! Decides to which ports an app may output.
+//!
+//! | port | in a flow | in a packet-out or a group's bucket |
+//! | --- | --- | --- |
+//! | physical, `LOCAL`, `IN_PORT`, `FLOOD`, `ALL` | yes | yes |
+//! | `CONTROLLER` | yes | with `packet-out.reserved` |
+//! | `TABLE`, `NORMAL`, numbers without a meaning | with `packet-out.reserved` | with `packet-out.reserved` |
+//!
+//! A packet-out to `CONTROLLER` or `TABLE` comes back as a packet-in, with an in-port that the app chose: other apps take
+//! it for a packet of the network, and may answer it in a loop. A flow to `CONTROLLER` reports the real in-port. A
+//! bucket counts as a packet-out because a packet-out can name its group, also one that is made or modified later.
+//!
+//! The numbers are those of OpenFlow 1.3.5 §7.2.1; the codec widens the 16-bit ones of OpenFlow 1.0.
+
+use openflow::PortNo;
+use sdk::Refusal;
+
+use super::allow;
+use crate::policy::{Capability, Policy};
+
+/// The kind of message that an action belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActionContext {
+    /// In a flow.
+    Flow,
+    /// In a bucket of a group.
+    Bucket,
+    /// In a packet-out with this in-port.
+    PacketOut {
+        /// As the packet-out says.
+        in_port: PortNo,
+    },
+}
+
+/// Which ports an app may output to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outputs {
+    /// It has `packet-out.reserved`.
+    reserved: bool,
+}
+
+impl Outputs {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        Self { reserved: policy.capabilities.contains(&Capability::PacketOutReserved) }
+    }
+
+    /// Whether an action of such a message may output to this port.
+    #[inline]
+    pub(crate) fn allow(self, context: ActionContext, port: PortNo) -> bool {
+        port.is_physical() || self.allow_reserved(context, port)
+    }
+
+    /// The same, of a port that is not physical.
+    fn allow_reserved(self, context: ActionContext, port: PortNo) -> bool {
+        let granted_to_all = match (port, context) {
+            // It stands for the packet-out's in-port.
+            (PortNo::IN_PORT, ActionContext::PacketOut { in_port }) => in_port.is_host_port(),
+            (PortNo::LOCAL | PortNo::FLOOD | PortNo::ALL | PortNo::IN_PORT, _)
+            | (PortNo::CONTROLLER, ActionContext::Flow) => true,
+            _ => false,
+        };
+        granted_to_all || self.reserved
+    }
+}
+
+/// Checks the in-port of a packet-out: a port of the switch, `CONTROLLER`, or in OpenFlow 1.0 `NONE`, which Open
+/// vSwitch accepts in 1.3 too (OpenFlow 1.3.5 §7.3.7).
+///
+/// # Errors
+/// [`Refusal::Shape`] for others: a switch could take such a port for one to output to.
+#[inline]
+pub(crate) fn check_in_port(in_port: PortNo) -> Result<(), Refusal> {
+    let may_be_one = in_port.is_host_port() || [PortNo::CONTROLLER, PortNo::ANY].contains(&in_port);
+    allow(may_be_one, Refusal::Shape)
+}

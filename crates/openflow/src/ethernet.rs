@@ -1,0 +1,164 @@
+//! Finds out what an Ethernet frame carries, as a switch does.
+//!
+//! A frame has one type field or several, one inside the other:
+//!
+//! | type field | what stands before the next one | source |
+//! | --- | --- | --- |
+//! | 0x8100, 0x88a8; of older devices 0x9100, 0x9200, 0x9300 | the 2 bytes of a VLAN tag | IEEE 802.1Q-2018 §9.4 |
+//! | below 0x0600: it is the frame's length | LLC and SNAP, 6 bytes: AA-AA-03, then 00-00-00 or 00-00-F8 | RFC 1042, IEEE 802.1H |
+//! | 0x88e7 | 16 bytes: a PBB service instance and two addresses | IEEE 802.1Q-2018 §9.7 |
+//! | any other | the packet follows: there is no next one | |
+//!
+//! `eth_type` of a match (OpenFlow 1.3.5 §7.2.3.7) is the last of them, PBB aside, whose own type it matches. Open
+//! vSwitch reads frames in the same way, with two exceptions: by default it looks behind one VLAN tag, and it knows
+//! 0x8100, 0x88a8 and the OUI 00-00-00 alone. Other switches know more, so this module does.
+
+/// LLDP (IEEE 802.1AB-2016 §7.4).
+pub const LLDP: u16 = 0x88cc;
+
+/// The service instance tag of Provider Backbone Bridges.
+pub const PBB: u16 = 0x88e7;
+
+/// The least ethertype; what is below is a length (IEEE 802.3-2018 §3.2.6).
+const LEAST_ETHERTYPE: u16 = 0x0600;
+
+/// LLC and SNAP headers behind which a type field follows: of RFC 1042, and of bridge tunnels (IEEE 802.1H).
+const SNAP: [[u8; 6]; 2] = [[0xaa, 0xaa, 3, 0, 0, 0], [0xaa, 0xaa, 3, 0, 0, 0xf8]];
+
+/// A type field, and what follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layer<'a> {
+    /// The type field: an ethertype, or a length if it is below 0x0600.
+    pub ethertype: u16,
+    /// The bytes behind it.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Layer<'a> {
+    #[inline]
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (field, payload) = bytes.split_first_chunk()?;
+        Some(Self { ethertype: u16::from_be_bytes(*field), payload })
+    }
+
+    /// The next layer; `None` if the packet follows this one, or the frame is cut off.
+    #[inline]
+    fn inner(&self) -> Option<Self> {
+        if !may_hide(self.ethertype) {
+            return None; // as nearly all
+        }
+        let size = match self.ethertype {
+            PBB => 16,
+            length if length < LEAST_ETHERTYPE => {
+                let header = self.payload.first_chunk()?;
+                SNAP.contains(header).then_some(header.len())?
+            }
+            _ => 2,
+        };
+        self.payload.get(size..).and_then(Self::read)
+    }
+}
+
+/// Whether this is the type of a VLAN tag.
+#[inline]
+pub fn is_vlan_tag(ethertype: u16) -> bool {
+    matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
+}
+
+/// Whether another type field may stand behind one of this value: that of a VLAN tag or of PBB, or a length.
+#[inline]
+pub fn may_hide(ethertype: u16) -> bool {
+    ethertype < LEAST_ETHERTYPE || ethertype == PBB || is_vlan_tag(ethertype)
+}
+
+/// The layer that `eth_type` of a match is about, for a frame from its Ethernet header on; `None` if it has no type
+/// field.
+///
+/// A frame that is cut off behind a tag counts as one of that tag's type. A frame with a length and no SNAP header has
+/// its length in place of an ethertype.
+#[inline]
+pub fn packet(frame: &[u8]) -> Option<Layer<'_>> {
+    let mut layer = Layer::read(frame.get(12..)?)?;
+    while layer.ethertype != PBB
+        && let Some(inner) = layer.inner()
+    {
+        layer = inner;
+    }
+    Some(layer)
+}
+
+/// Whether a frame is of this ethertype, or becomes one when a switch removes what is around it: VLAN tags, SNAP, PBB.
+#[inline]
+pub fn carries(frame: &[u8], ethertype: u16) -> bool {
+    let first = frame.get(12..).and_then(Layer::read);
+    core::iter::successors(first, Layer::inner).any(|layer| layer.ethertype == ethertype)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RFC_1042: &[u8] = &[0, 0x2a, 0xaa, 0xaa, 3, 0, 0, 0];
+    const BRIDGE_TUNNEL: &[u8] = &[0x05, 0xff, 0xaa, 0xaa, 3, 0, 0, 0xf8];
+    const PBB_TAG: &[u8] = &[0x88, 0xe7, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4];
+
+    fn tag(tpid: u16) -> Vec<u8> {
+        [tpid.to_be_bytes(), [0, 7]].concat()
+    }
+
+    fn frame(layers: &[&[u8]], ethertype: u16) -> Vec<u8> {
+        [&[2; 12], &*layers.concat(), &ethertype.to_be_bytes(), b"the packet"].concat()
+    }
+
+    #[test]
+    fn type_is_found_behind_every_encapsulation() {
+        let tags = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300].map(tag);
+        let all = tags.iter().map(|tag| &**tag).chain([RFC_1042, BRIDGE_TUNNEL, PBB_TAG, &[]]);
+        let all: Vec<&[u8]> = all.collect();
+        for outer in &all {
+            for middle in &all {
+                for inner in &all {
+                    let layers = [*outer, *middle, *inner];
+                    let lldp = frame(&layers, LLDP);
+                    assert!(carries(&lldp, LLDP), "{layers:02x?}");
+                    assert!(!carries(&frame(&layers, 0x0800), LLDP), "{layers:02x?}");
+                    let expected = if layers.contains(&PBB_TAG) { PBB } else { LLDP };
+                    let packet = packet(&lldp).unwrap();
+                    assert_eq!(packet.ethertype, expected, "{layers:02x?}");
+                    assert!(packet.payload.ends_with(b"the packet"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_headers_behind_a_length_hide_no_type() {
+        for header in [[0xaa, 0xaa, 3, 0, 0, 1], [0x42, 0x42, 3, 0, 0, 0], [0xaa, 0xaa, 0, 0, 0, 0]]
+        {
+            let spanning_tree = frame(&[&[0, 0x2a], &header], LLDP);
+            assert_eq!(packet(&spanning_tree).unwrap().ethertype, 0x2a);
+            assert!(!carries(&spanning_tree, LLDP));
+        }
+        assert!(!carries(&frame(&[&[0x06, 0, 0xaa, 0xaa, 3, 0, 0, 0]], LLDP), LLDP), "no length");
+    }
+
+    #[test]
+    fn frame_cut_anywhere_is_of_the_last_type_that_is_there() {
+        let whole = frame(&[&tag(0x88a8), &tag(0x8100), RFC_1042, PBB_TAG], LLDP);
+        let ends = [(14, 0x88a8), (18, 0x8100), (22, 0x2a), (30, PBB)];
+        for end in 0..whole.len() {
+            let cut = &whole[..end];
+            let expected = ends.iter().rfind(|(least, _)| end >= *least).map(|(_, it)| *it);
+            assert_eq!(packet(cut).map(|it| it.ethertype), expected, "{end}");
+            assert_eq!(carries(cut, LLDP), end >= 48, "{end}");
+        }
+    }
+
+    #[test]
+    fn types_that_may_hide_another_are_those_of_encapsulations() {
+        for ethertype in 0..=u16::MAX {
+            let layer = Layer { ethertype, payload: &[0xaa, 0xaa, 3, 0, 0, 0].repeat(4) };
+            assert_eq!(may_hide(ethertype), layer.inner().is_some(), "{ethertype:#06x}");
+        }
+    }
+}
