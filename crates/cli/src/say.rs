@@ -10,13 +10,16 @@ use std::io::{self, Write as _, stderr, stdout};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Writes data to standard output, as it is.
+/// Writes data to standard output. What a reader would not see is escaped (`\u200b`), as the data may come from
+/// switches, apps and files.
 ///
 /// # Errors
 /// As [`written`].
 pub fn data(text: impl Display) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    written(write!(out, "{text}").and_then(|()| out.flush()))
+    let text = text.to_string();
+    let text = sys::text::shown_lines(&text);
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// What writing to standard output came to.
@@ -42,14 +45,14 @@ pub fn is_unread() -> bool {
 
 /// Writes a line that is not data to standard error.
 pub fn note(text: impl Display) {
-    let _ = writeln!(stderr(), "rosemary: {text}");
+    let _ = writeln!(stderr(), "rosemary: {}", sys::text::shown_lines(&text.to_string()));
 }
 
 /// Writes an error with its causes to standard error, each cause in a line of its own.
 pub fn error(error: &anyhow::Error) {
     note(error);
     for cause in error.chain().skip(1) {
-        let _ = writeln!(stderr(), "  because: {cause}");
+        let _ = writeln!(stderr(), "  because: {}", sys::text::shown_lines(&cause.to_string()));
     }
 }
 

@@ -12,6 +12,7 @@ use monitor::admin::ProgramUsage;
 use monitor::options::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use sys::text::shown_lines;
 
 use crate::ask::Monitor;
 use crate::say;
@@ -111,7 +112,7 @@ impl Screen {
             if row > 0 {
                 picture.push_str("\r\n");
             }
-            picture.extend(line.chars().take(columns.into()));
+            picture.extend(shown_lines(line).chars().take(columns.into()));
             picture.push_str(CLEAR_LINE);
         }
         picture.push_str(CLEAR_REST);

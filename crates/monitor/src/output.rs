@@ -7,7 +7,6 @@
 //! bytes in a second as the app's limits say (ours a number far above what they need), and ten times as many at
 //! once; the others are counted, and the number is said. Each line also goes to the [`journal`].
 
-use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -212,6 +211,7 @@ impl Output {
             Voice::Kernel | Voice::Service(_) => {
                 let (level, text) = journal::parse(journal::without_time(&text));
                 journal::add_ours(&self.name, level, text);
+                line = sys::text::shown(&String::from_utf8_lossy(&line)).into_owned().into_bytes();
                 line.push(b'\n');
                 sys::log::pass_on(&line);
             }
@@ -244,20 +244,9 @@ impl Output {
     }
 }
 
-/// `text` with what would act on a terminal, or change how the line reads, made visible.
+/// `text` with what would act on a terminal, or what nobody would see, escaped.
 pub fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        // The directions of the Unicode Bidirectional Algorithm, and its separators of lines.
-        let turns = matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}');
-        if (char.is_control() && char != '\t') || turns {
-            let _ = write!(shown, "{}", char.escape_debug()); // a String takes everything
-        } else {
-            shown.push(char);
-        }
-    }
-    shown
+    sys::text::shown(text).into_owned()
 }
 
 /// How much may still be said.

@@ -21,6 +21,7 @@
 //! | [`rate`] | how often something is logged that others can repeat |
 //! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loading an application's shared object from a descriptor |
+//! | [`text`] | text of others made safe to show |
 //! | `testing` | an allocator that counts and the like, for tests, behind the feature of that name |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -47,3 +48,4 @@ pub mod shm;
 mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod text;

@@ -15,6 +15,7 @@
 
 mod direct;
 mod queue;
+mod visible;
 
 use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::sync::OnceLock;
@@ -27,6 +28,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use self::direct::Direct;
 use self::queue::{Patient, Queue};
+use self::visible::Visible;
 
 /// The environment variable that says what is logged.
 pub const VARIABLE: &str = "ROSEMARY_LOG";
@@ -53,7 +55,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 pub fn to_stderr() {
     fmt()
         .with_env_filter(filter())
-        .with_writer(|| Direct)
+        .with_writer(|| Visible::new(Direct, stderr().is_terminal()))
         .with_ansi(stderr().is_terminal())
         // A reader of the log that went away must not end who writes it.
         .log_internal_errors(false)
@@ -67,7 +69,7 @@ pub fn to_stderr() {
 pub fn to_monitor() {
     fmt()
         .with_env_filter(filter())
-        .with_writer(|| Direct)
+        .with_writer(|| Visible::new(Direct, false))
         .with_ansi(false)
         .without_time()
         .with_target(false)
@@ -83,12 +85,13 @@ pub fn to_monitor() {
 pub fn in_background(keep: fn(&[u8])) {
     let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
     let apps = format!("{APP}=trace").parse().expect("a directive of ours");
+    let coloured = stderr().is_terminal();
     let shown = fmt::layer()
-        .with_writer(move || queue)
-        .with_ansi(stderr().is_terminal())
+        .with_writer(move || Visible::new(queue, coloured))
+        .with_ansi(coloured)
         .log_internal_errors(false);
     let kept = fmt::layer()
-        .with_writer(move || Keep(keep))
+        .with_writer(move || Visible::new(Keep(keep), false))
         .with_ansi(false)
         .without_time()
         .with_target(false)

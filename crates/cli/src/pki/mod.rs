@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use kernel::tls::keys::Keys;
+use kernel::tls::names;
 use monitor::config::Config;
 use monitor::keys::{CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY};
 use monitor::options::TlsDir;
@@ -299,7 +300,14 @@ fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 fn parse_name(text: &str) -> Result<String, &'static str> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     // RFC 5280's bound of a common name; and no name that hides, or looks like an option.
-    if (1..=64).contains(&text.len()) && text.chars().all(good) && !text.starts_with(['.', '-']) {
+    if names::is_misleading(text) {
+        Err(
+            "a name without \"rosemary\" and then \"dpid\": it would be taken for a datapath's; name that by --dpid",
+        )
+    } else if (1..=64).contains(&text.len())
+        && text.chars().all(good)
+        && !text.starts_with(['.', '-'])
+    {
         Ok(text.to_owned())
     } else {
         Err("1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first")
@@ -421,7 +429,9 @@ mod tests {
 
     #[test]
     fn name_that_is_a_path_or_an_option_is_refused() {
-        for name in ["", "..", "a/b", "-f", ".x", "a b", &"a".repeat(65)] {
+        let long = "a".repeat(65);
+        let like = "Rosemary_DPID-00.01";
+        for name in ["", "..", "a/b", "-f", ".x", "a b", &long, like] {
             assert!(parse_name(name).is_err(), "{name}");
         }
         assert!(parse_name("edge-1.rack_2").is_ok());

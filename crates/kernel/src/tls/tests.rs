@@ -4,9 +4,9 @@ use std::io::{Cursor, Read as _};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_ED25519,
-    PKCS_RSA_SHA256, SanType,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512,
+    PKCS_ED25519, PKCS_RSA_SHA256, SanType,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -407,9 +407,69 @@ fn certificate_binds_the_switch_to_the_datapaths_it_names() {
 #[test]
 fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
     let ours = authority("ours");
-    for name in ["rosemary:dpid:", "rosemary:dpid:1", "rosemary:dpid:00:00:00:00:00:00:00:0g"] {
+    for name in [
+        "rosemary:dpid:",
+        "rosemary:dpid:1",
+        "rosemary:dpid:00:00:00:00:00:00:00:0g",
+        "rosemary:dpid:00:00:00:00:00:00:00:0A",
+        "rosemary:dpid:00:00:00:00:00:00:00:00:01",
+        "rosemary:dpid:0000000000000001",
+        "rosemary:dpid:00:00:00:00:00:00:00:01 ",
+        " rosemary:dpid:00:00:00:00:00:00:00:01",
+        "ROSEMARY:DPID:00:00:00:00:00:00:00:01",
+        "Rosemary:dpid:00:00:00:00:00:00:00:01",
+        "rosemary:DPID:00:00:00:00:00:00:00:01",
+        "rosemary:%64pid:00:00:00:00:00:00:00:01",
+        "rosemary%3Adpid%3A00:00:00:00:00:00:00:01",
+        "%2572osemary:dpid:00:00:00:00:00:00:00:01",
+        "rosemary:\tdpid:00:00:00:00:00:00:00:01",
+        "rosemary://dpid:00:00:00:00:00:00:00:01",
+        "rosemary:rosemary:dpid:00:00:00:00:00:00:00:01",
+        "uri:rosemary:dpid:00:00:00:00:00:00:00:01",
+        "https://rosemary:dpid:00:00:00:00:00:00:00:01",
+        "rosemary:00:00:00:00:00:00:00:01",
+        "dpid:00:00:00:00:00:00:00:01",
+        "urn:dpid:1",
+    ] {
+        // Beside one that is right: it would be believed, and the other would be lost.
+        for names in [&[name][..], &[&names::uri(Dpid(7)), name]] {
+            let certificate = issued(&ours, &named(names)).chain.remove(0);
+            let error = names::Dpids::of(&certificate).expect_err(name).to_string();
+            assert!(error.contains("rosemary:dpid:00:00:00:00:00:00:00:01,"), "{error}");
+            assert!(error.contains("rosemary pki switch"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn name_of_ours_in_another_place_is_refused() {
+    let ours = authority("ours");
+    let name = "rosemary:dpid:00:00:00:00:00:00:00:01";
+    let ia5 = |name: &str| name.try_into().unwrap();
+    let mut places: Vec<CertificateParams> = ["", "ROSEMARY:DPID:1"].map(|_| params()).into();
+    places[0].distinguished_name.push(DnType::CommonName, name);
+    let utf_16 = rcgen::string::BmpString::try_from("ROSEMARY:DPID:1").unwrap();
+    places[1].distinguished_name.push(DnType::CommonName, DnValue::BmpString(utf_16));
+    for san in [
+        SanType::DnsName(ia5("rosemary.dpid.1")),
+        SanType::Rfc822Name(ia5("rosemary@dpid.example")),
+    ] {
+        let mut params = params();
+        params.subject_alt_names = vec![san];
+        places.push(params);
+    }
+    for params in places {
+        let certificate = issued(&ours, &params).chain.remove(0);
+        assert!(names::Dpids::of(&certificate).is_err(), "{params:?}");
+    }
+}
+
+#[test]
+fn names_of_others_are_left_alone() {
+    let ours = authority("ours");
+    for name in ["https://example.org/dpid/1", "urn:uuid:1", "spiffe://rosemary/switch"] {
         let certificate = issued(&ours, &named(&[name])).chain.remove(0);
-        assert_eq!(names::Dpids::of(&certificate), Err(names::NamesError::Malformed), "{name}");
+        assert!(names::Dpids::of(&certificate).is_ok(), "{name}");
     }
 }
 

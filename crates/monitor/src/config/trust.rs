@@ -28,6 +28,28 @@ const MOST: usize = 256;
 /// The stages of an app whose developer the operator says no more of: guards stop others' packets.
 const STAGES: [&str; 2] = ["control", "observe"];
 
+/// The apps that ship with Rosemary. A developer may give an app such a name only if the operator has said so
+/// in `apps`: the operator would take it for the one that ships.
+const SHIPPED: [&str; 3] = ["firewall", "learning-switch", "link-monitor"];
+
+/// The app that ships with Rosemary and whose name can be mistaken for `name`.
+fn mistaken_for(name: &str) -> Option<&'static str> {
+    SHIPPED.into_iter().find(|shipped| shape(shipped) == shape(name))
+}
+
+/// What is left of a name when what looks alike is made the same: case, hyphens and the like, and the
+/// digits that resemble letters.
+fn shape(name: &str) -> String {
+    let kept = name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase);
+    kept.map(|it| match it {
+        '0' => 'o',
+        '1' | 'l' => 'i',
+        '5' => 's',
+        other => other,
+    })
+    .collect()
+}
+
 /// What the operator trusts a developer with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
@@ -35,7 +57,7 @@ pub struct Trust {
     pub name: String,
     /// Their public key.
     pub key: PublicKey,
-    /// The names that their apps may have; `None` for any.
+    /// The names that their apps may have; `None` for any that cannot be mistaken for an app that ships.
     pub apps: Option<Vec<String>>,
     /// The stages that their apps may be in, by name.
     pub stages: Vec<&'static str>,
@@ -65,6 +87,12 @@ impl Trust {
     pub fn too_much(&self, app: &AppConfig) -> Option<TooMuch> {
         if let Some(apps) = self.apps.as_ref().filter(|apps| !apps.contains(&app.name)) {
             return Some(TooMuch::new(format!("be called {}", app.name), "apps", apps));
+        }
+        if self.apps.is_none()
+            && let Some(shipped) = mistaken_for(&app.name)
+        {
+            let what = format!("be called {}, as {shipped}, which ships with Rosemary", app.name);
+            return Some(TooMuch::new(what, "apps", &["any other names"]));
         }
         let stage = stage_name(app.stage);
         if !self.stages.contains(&stage) {
@@ -216,6 +244,40 @@ mod tests {
         any.capabilities.push(Capability::FlowWriteAny);
         assert!(acme.too_much(&any).unwrap().what.contains("flow.write.any"));
         assert!(acme.too_much(&app("")).unwrap().what.contains("in the stage control"));
+    }
+
+    #[test]
+    fn app_is_not_called_like_one_that_ships_unless_the_operator_says_so() {
+        let named = |name: &str| AppConfig { name: name.into(), ..app("capabilities = []") };
+        for name in [
+            "firewall",
+            "f1rewa1l",
+            "fire-wall",
+            "FireWall",
+            "learning-switch",
+            "learningswitch",
+            "learning_switch",
+            "learning--switch-",
+            "1ink-m0nitor",
+        ] {
+            let more = acme("").too_much(&named(name)).expect(name);
+            assert!(more.what.contains("which ships with Rosemary"), "{more:?}");
+            assert_eq!((more.key, &*more.allowed), ("apps", "any other names"));
+        }
+        assert_eq!(acme("apps = [\"firewall\"]").too_much(&named("firewall")), None);
+        assert_eq!(acme("").too_much(&named("firewall2")), None);
+    }
+
+    #[test]
+    fn apps_that_ship_are_those_that_are_built() {
+        let manifest = include_str!("../../../apps/Cargo.toml");
+        let examples = manifest.split("[[example]]").skip(1);
+        let name =
+            |entry: &str| Some(entry.split_once("name = \"")?.1.split_once('"')?.0.to_owned());
+        let mut built: Vec<String> = examples.filter_map(name).collect();
+        built.iter_mut().for_each(|name| *name = name.replace('_', "-"));
+        built.sort();
+        assert_eq!(built, SHIPPED);
     }
 
     #[test]
