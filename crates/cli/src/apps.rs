@@ -16,8 +16,9 @@ const DIGITS: usize = 12;
 
 const AFTER_HELP: &str = "\
 DELIVERED and DROPPED count packet-ins, REFUSED messages of the app, LOST answers and errors of switches that \
-the app did not get, all since the kernel started. While \
-it is being started again they are not known: then they are a dash, in JSON null, and the exit code is \
+the app did not get, all since the kernel started. STATE says `skipped` of an app that answers too late, so that \
+no packet waits for it. While \
+the kernel is being started again they are not known: then they are a dash, in JSON null, and the exit code is \
 still 0.";
 
 /// The options of `rosemary apps`.
@@ -64,6 +65,8 @@ struct Line {
     dropped: Option<u64>,
     refused: Option<u64>,
     lost: Option<u64>,
+    skipped: Option<bool>,
+    passed_over: Option<u64>,
 }
 
 impl Line {
@@ -74,6 +77,8 @@ impl Line {
             dropped: counters.map(|it| it.dropped),
             refused: counters.map(|it| it.refused),
             lost: counters.map(|it| it.lost),
+            skipped: counters.map(|it| it.skipped),
+            passed_over: counters.map(|it| it.passed_over),
             app,
         }
     }
@@ -99,9 +104,10 @@ fn table(apps: &[Line]) -> String {
         "SHA-256",
         "LAST EXIT",
     ]);
-    for Line { app, delivered, dropped, refused, lost } in apps {
+    for Line { app, delivered, dropped, refused, lost, skipped, .. } in apps {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let number = |number: &Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
+        let skipped = if *skipped == Some(true) { ", skipped" } else { "" };
         let band = app.band.map(|[lowest, highest]| format!("{lowest}-{highest}"));
         table.row([
             &app.name,
@@ -109,7 +115,7 @@ fn table(apps: &[Line]) -> String {
             &app.stage,
             &or_none(band.as_deref()),
             &host(app),
-            &app.state.to_string(),
+            &format!("{}{skipped}", app.state),
             &or_none(app.pid.map(|pid| pid.to_string()).as_deref()),
             &app.uid.to_string(),
             &app.restarts.to_string(),
@@ -176,24 +182,30 @@ mod tests {
             last_exit: Some("killed by SIGSEGV".into()),
             ..firewall.clone()
         };
-        let counters =
-            AppCounters { name: "firewall".into(), delivered: 1234, dropped: 5, ..<_>::default() };
+        let counters = AppCounters {
+            name: "firewall".into(),
+            delivered: 1234,
+            dropped: 5,
+            skipped: true,
+            passed_over: 6,
+            ..<_>::default()
+        };
         let lines = [firewall, observer].map(|app| Line::of(app, std::slice::from_ref(&counters)));
         assert_eq!(
             table(&lines),
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  kernel                          running  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -
-observer  1       observe  -            user (was kernel: it panicked)  waiting  -    1879048199  3         -          -        -        -     -        unsigned  -             killed by SIGSEGV
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE             PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running, skipped  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting           -    1879048199  3         -          -        -        -     -        unsigned  -             killed by SIGSEGV
 "
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
         assert!(
-            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0}"#),
+            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6}"#),
             "{known}"
         );
         assert!(
-            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null}"#),
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null}"#),
             "{unknown}"
         );
     }

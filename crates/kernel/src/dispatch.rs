@@ -9,7 +9,7 @@ use dal::drivers::openflow::MAX_PORTS;
 use openflow::{PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
-use crate::held::{Deliver, Held, Holds, Ticket};
+use crate::held::{Deliver, Held, Holds, News, Ticket};
 use crate::link::{Fill, Link, Verdict};
 use crate::pause::{Full, PATIENCE};
 use crate::plan::{Plan, Set, Wanted};
@@ -194,13 +194,18 @@ impl Dispatch {
         };
         for guard in wanted.guards.iter() {
             let link = &mut self.links[guard];
-            let asked = link.is_attached();
-            let answers_to = if asked { ticket } else { Ticket::NONE };
+            let skipped = self.holds.patience.skips(guard);
+            let asked = link.is_attached() && !skipped;
+            let answers_to = match (asked, skipped) {
+                (true, _) => ticket,
+                (false, true) => self.holds.pass_over(guard, now),
+                (false, false) => Ticket::NONE,
+            };
             let taken = link.packet_in(switch, &record, message, answers_to);
             if !(asked && taken) {
                 let stop = !self.plan.goes_on_without(guard);
                 switch.counters.guarded += u64::from(stop);
-                self.holds.verdict(ticket, guard, stop);
+                self.holds.decide(ticket, guard, stop);
             }
         }
         self.will_advance(owner);
@@ -275,10 +280,25 @@ impl Dispatch {
     }
 
     /// Takes in what an app said about records.
-    pub(crate) fn verdicts(&mut self, link: usize, verdicts: &mut Vec<Verdict>) {
+    pub(crate) fn verdicts(&mut self, link: usize, verdicts: &mut Vec<Verdict>, now: Instant) {
         for (ticket, stop) in verdicts.drain(..) {
-            self.moved.extend(self.holds.verdict(ticket, link, stop));
+            self.moved.extend(self.holds.verdict(ticket, link, stop, now));
         }
+    }
+
+    /// Names each app that began or ceased to be skipped to `tell`, and whether packets go on without it.
+    pub(crate) fn skipped(&mut self, mut tell: impl FnMut(&Link, News, bool)) {
+        for news in self.holds.patience.take_news() {
+            let (News::Skipped { link: place } | News::WaitedFor { link: place, .. }) = news;
+            if let Some(link) = self.links.get(place) {
+                tell(link, news, self.plan.goes_on_without(place));
+            }
+        }
+    }
+
+    /// Whether an app is skipped as it does not answer in time, and packets for which it was not waited.
+    pub(crate) fn skips(&self, place: usize) -> (bool, u64) {
+        (self.holds.patience.skips(place), self.holds.patience.packets(place))
     }
 
     /// When somebody will have been silent for too long.

@@ -122,6 +122,12 @@ pub struct AppCounters {
     /// Bytes that wait for it now, with the worker with which most do.
     #[serde(default)]
     pub queued: u64,
+    /// Whether it answers too late, so that no packet waits for it: those of a guard that fails closed are dropped.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Packet-ins that it got and that did not wait for it for this reason.
+    #[serde(default)]
+    pub passed_over: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.

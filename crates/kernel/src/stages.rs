@@ -125,7 +125,7 @@ impl Stages {
                 }
             }
             link.release();
-            self.dispatch.verdicts(index, &mut self.verdicts);
+            self.dispatch.verdicts(index, &mut self.verdicts, self.now);
         }
         while self.dispatch.next_moved().is_some() {
             self.dispatch.advance(&mut self.switch, self.now);

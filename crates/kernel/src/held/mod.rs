@@ -12,6 +12,10 @@
 //! delivered to a control app only if no earlier entry of the queue is still to be delivered to
 //! that app. So entries follow each other through the apps like cars through a town: several are
 //! on the road, none overtakes.
+//!
+//! An app that does not answer in time several times in a row is skipped, see [`patience`].
+
+mod patience;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -20,6 +24,8 @@ use openflow::PortDesc;
 use sdk::abi::Record;
 use slab::Slab;
 
+pub(crate) use self::patience::News;
+use self::patience::Patience;
 use crate::control::Tuning;
 use crate::plan::{Plan, Set, Wanted};
 
@@ -55,6 +61,9 @@ pub(crate) struct Ticket(pub(crate) u64);
 impl Ticket {
     /// For a record that nobody waits for.
     pub(crate) const NONE: Self = Self(0);
+
+    /// In the place of an entry: a probe has none.
+    const PROBE: u64 = 0xffff;
 }
 
 /// What waits.
@@ -105,6 +114,8 @@ pub(crate) struct Holds {
     spare: Vec<Vec<u8>>,
     /// By link: packets that were decided without it, as it was silent, and not told yet.
     pub(crate) late: BTreeMap<usize, u64>,
+    /// Who is not waited for.
+    pub(crate) patience: Patience,
 }
 
 impl Holds {
@@ -169,7 +180,24 @@ impl Holds {
 
     /// A link has spoken about a ticket. Returns the switch whose queue is to be
     /// [moved on](Self::advance).
-    pub(crate) fn verdict(&mut self, ticket: Ticket, link: usize, stop: bool) -> Option<usize> {
+    pub(crate) fn verdict(
+        &mut self,
+        ticket: Ticket,
+        link: usize,
+        stop: bool,
+        now: Instant,
+    ) -> Option<usize> {
+        if ticket.is_probe() {
+            self.patience.probe_answered(link, ticket, now);
+            return None;
+        }
+        let owner = self.decide(ticket, link, stop)?;
+        self.patience.answered(link, now);
+        Some(owner)
+    }
+
+    /// As [`verdict`](Self::verdict), where the link itself has said nothing.
+    pub(crate) fn decide(&mut self, ticket: Ticket, link: usize, stop: bool) -> Option<usize> {
         let entry = self.find(ticket)?;
         let set = Set::of(link);
         if !entry.guards.has(link) && entry.with != set {
@@ -179,6 +207,12 @@ impl Holds {
         entry.with = entry.with.without(set);
         entry.gone |= stop;
         Some(entry.owner)
+    }
+
+    /// The ticket of a packet for a link that is skipped: a probe now and then.
+    pub(crate) fn pass_over(&mut self, link: usize, now: Instant) -> Ticket {
+        self.next += 1;
+        self.patience.pass_over(link, Ticket(self.next << 16 | Ticket::PROBE), now)
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -203,6 +237,7 @@ impl Holds {
             owners.push(entry.owner);
             for link in silent.iter() {
                 *self.late.entry(link).or_default() += 1;
+                self.patience.timed_out(link, !plan.goes_on_without(link), at);
             }
         }
     }
@@ -227,8 +262,18 @@ impl Holds {
                     break;
                 }
                 entry.controls = entry.controls.without(Set::of(next));
-                let awaited = matches!(entry.held, Held::Packet(..)) && !entry.controls.is_empty();
-                let ticket = if awaited { entry.ticket } else { Ticket::NONE };
+                let is_packet = matches!(entry.held, Held::Packet(..));
+                let skipped = is_packet && self.patience.skips(next);
+                let awaited = is_packet && !skipped && !entry.controls.is_empty();
+                let ticket = if awaited {
+                    entry.ticket
+                } else if skipped {
+                    self.next += 1;
+                    let probe = Ticket(self.next << 16 | Ticket::PROBE);
+                    self.patience.pass_over(next, probe, now)
+                } else {
+                    Ticket::NONE
+                };
                 if to.deliver(next, &entry.held, ticket) && awaited {
                     entry.with = Set::of(next);
                     entry.until = Some(now + PATIENCE);
@@ -273,6 +318,11 @@ impl Holds {
 }
 
 impl Ticket {
+    /// Whether it is no entry's, but tells whether an app that is skipped answers again.
+    fn is_probe(self) -> bool {
+        self.0 & Self::PROBE == Self::PROBE
+    }
+
     /// Where the entry is. Places stay below [`MOST`], so 16 bits hold them.
     fn place(self) -> usize {
         (self.0 & 0xffff) as usize

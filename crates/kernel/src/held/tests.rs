@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn say_ticket(&mut self, ticket: Ticket, link: usize, stop: bool) {
-        if self.holds.verdict(ticket, link, stop).is_some() {
+        if self.holds.verdict(ticket, link, stop, self.now).is_some() {
             self.advance();
         }
     }
@@ -268,7 +268,7 @@ fn switch_that_goes_takes_its_packets_along() {
     bench.packet(2, &[], &[A, B]);
     bench.holds.forget(&mut bench.queue);
     assert!(bench.is_empty());
-    assert_eq!(bench.holds.verdict(ticket, G1, false), None);
+    assert_eq!(bench.holds.verdict(ticket, G1, false, bench.now), None);
     let again = bench.packet(3, &[G1], &[A]);
     assert_ne!(again, ticket, "a place that is used again has another ticket");
     bench.say_ticket(ticket, G1, true);
@@ -307,4 +307,104 @@ fn flood_behind_a_silent_guard_is_bounded() {
     assert_eq!([0, FEW].map(|waiting| bench.holds.room(waiting)), [AT_ONCE, AT_ONCE - 100]);
     bench.later(PATIENCE);
     assert!(bench.is_empty());
+}
+
+/// Lets `link`, one of a pair with B, be silent for so many rounds of a packet each, and forgets what came of it.
+fn silence(bench: &mut Bench, rounds: u8) {
+    for number in 0..rounds {
+        bench.packet(100 + number, &[], &[A, B]);
+        bench.later(PATIENCE);
+    }
+    bench.delivered();
+}
+
+fn news(bench: &mut Bench) -> Vec<News> {
+    bench.holds.patience.take_news().collect()
+}
+
+#[test]
+fn silent_control_app_is_skipped_until_it_answers() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 2);
+    assert_eq!(news(&mut bench), []);
+    silence(&mut bench, 1);
+    assert_eq!(news(&mut bench), [News::Skipped { link: A }]);
+    bench.packet(1, &[], &[A, B]);
+    bench.packet(2, &[], &[A, B]);
+    let both = [To::Packet(A, 1), To::Packet(B, 1), To::Packet(A, 2), To::Packet(B, 2)];
+    assert_eq!(bench.delivered(), both, "at once, and A is not left out");
+    assert!(bench.is_empty());
+    assert_eq!(bench.holds.late, [(A, 3)].into());
+    let tickets = |bench: &Bench, number| {
+        let of =
+            bench.delivered.tickets.iter().filter(|(packet, to, _)| (*packet, *to) == (number, A));
+        of.map(|(_, _, ticket)| *ticket != Ticket::NONE).collect::<Vec<_>>()
+    };
+    assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![false]), "one probe");
+    let took = Duration::from_millis(99);
+    bench.later(took);
+    bench.say(1, A, true);
+    assert_eq!(news(&mut bench), [News::WaitedFor { link: A, packets: 2, took }]);
+    assert_eq!(bench.holds.patience.packets(A), 2);
+    bench.packet(3, &[], &[A, B]);
+    assert_eq!(bench.delivered(), [To::Packet(A, 3)], "it is waited for");
+    bench.say(3, A, true);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn packets_that_wait_together_are_one_round() {
+    let mut bench = Bench::new();
+    for number in 0..20 {
+        bench.packet(number, &[], &[A, B]);
+        bench.later(Duration::from_millis(1));
+    }
+    bench.later(PATIENCE);
+    assert_eq!((news(&mut bench), bench.holds.late[&A]), (vec![], 20));
+}
+
+#[test]
+fn answer_in_time_begins_the_count_again() {
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        silence(&mut bench, 2);
+        bench.delivered.tickets.clear();
+        bench.packet(1, &[], &[A, B]);
+        bench.say(1, A, false);
+    }
+    assert_eq!(news(&mut bench), []);
+}
+
+#[test]
+fn probe_answered_late_lets_another_packet_probe() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 3);
+    news(&mut bench);
+    bench.packet(1, &[], &[A, B]);
+    bench.later(PATIENCE * 2);
+    bench.say(1, A, false);
+    assert_eq!(news(&mut bench), [], "it answers, and too late");
+    bench.packet(2, &[], &[A, B]);
+    bench.later(Duration::from_secs(1)); // as if it was restarted, and this was lost
+    bench.packet(3, &[], &[A, B]);
+    bench.say(3, A, false);
+    assert!(matches!(news(&mut bench)[..], [News::WaitedFor { link: A, packets: 3, .. }]));
+}
+
+#[test]
+fn guard_that_fails_closed_is_waited_for_after_any_answer() {
+    for (guard, other, is_waited_for) in [(G1, G2, true), (G2, G1, false)] {
+        let mut bench = Bench::new();
+        for number in 0..3 {
+            let ticket = bench.packet(number, &[G1, G2], &[A]);
+            bench.say_ticket(ticket, other, false);
+            bench.later(PATIENCE);
+        }
+        assert_eq!(news(&mut bench), [News::Skipped { link: guard }]);
+        let probe = bench.holds.pass_over(guard, bench.now);
+        assert_eq!(bench.holds.pass_over(guard, bench.now), Ticket::NONE);
+        bench.later(PATIENCE * 5);
+        bench.say_ticket(probe, guard, false);
+        assert_eq!(!bench.holds.patience.skips(guard), is_waited_for);
+    }
 }

@@ -138,6 +138,8 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.packet_outs += one.packet_outs;
                 app.requests += one.requests;
                 app.queued = app.queued.max(one.queued);
+                app.skipped |= one.skipped;
+                app.passed_over += one.passed_over;
             }
             None => all.push(one),
         }

@@ -49,7 +49,7 @@ impl Worker {
             }
         }
         self.dispatch.links[index].release();
-        self.dispatch.verdicts(index, &mut verdicts);
+        self.dispatch.verdicts(index, &mut verdicts, now);
         (self.heard, self.verdicts) = (heard, verdicts);
         result
     }
@@ -176,7 +176,8 @@ impl Worker {
 
     /// How the apps fare, in the order in which they came to be known.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
-        let counters = |link: &Link| {
+        let counters = |(place, link): (usize, &Link)| {
+            let (skipped, passed_over) = self.dispatch.skips(place);
             let [flow_mods, packet_outs, requests] = link.spent.sent();
             AppCounters {
                 name: link.name.clone(),
@@ -188,9 +189,11 @@ impl Worker {
                 packet_outs,
                 requests,
                 queued: link.queued() as u64,
+                skipped,
+                passed_over,
             }
         };
-        self.dispatch.links.iter().map(counters).collect()
+        self.dispatch.links.iter().enumerate().map(counters).collect()
     }
 
     /// Where an app's link is.

@@ -92,7 +92,7 @@ impl Worker {
         drop(noted);
         if let Some(Ok(_)) = called {
             self.send_all(index, &mut messages, now);
-            self.dispatch.verdicts(index, &mut verdicts);
+            self.dispatch.verdicts(index, &mut verdicts, now);
         }
         (self.messages, self.verdicts) = (messages, verdicts);
         called

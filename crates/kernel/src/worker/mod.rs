@@ -425,6 +425,7 @@ impl Worker {
         self.settle_claims(now);
         self.tell_drops(now);
         self.tell_late(now);
+        self.tell_skipped(now);
         self.tell_left_out(now);
         self.flush(now);
     }

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::Worker;
 use crate::control::AppId;
-use crate::held::PATIENCE;
+use crate::held::{News, PATIENCE};
 
 /// One for each kind of event that outsiders can repeat.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Rates {
     pub(super) refused: HashMap<AppId, Rate>,
     /// For each app that packets were decided without.
     pub(super) late: HashMap<AppId, Rate>,
+    /// By app: that it is skipped, and that it is not any more.
+    pub(super) skipped: HashMap<AppId, Rate>,
     /// For each app that errors of switches could not be led back to.
     pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
@@ -42,6 +44,7 @@ impl Rates {
             disconnected: rate(),
             refused: HashMap::new(),
             late: HashMap::new(),
+            skipped: HashMap::new(),
             lost: HashMap::new(),
             errors: rate(),
             malformed: rate(),
@@ -87,6 +90,29 @@ impl Worker {
                 );
             }
         }
+    }
+
+    /// Tells the operator which apps are skipped as they answer too late, and which no longer are.
+    pub(super) fn tell_skipped(&mut self, now: Instant) {
+        let rates = &mut self.rates.skipped;
+        self.dispatch.skipped(|link, news, go_on| {
+            let app = &link.name;
+            let rate = rates.entry(link.app).or_insert_with(|| Rate::new(now));
+            let Some(left_out) = rate.admit(now) else { return };
+            match news {
+                News::Skipped { .. } if go_on => {
+                    warn!(app, left_out, "app answers too late and is skipped");
+                }
+                News::Skipped { .. } => {
+                    let what = "guard answers too late: its packets are dropped at once";
+                    warn!(app, left_out, "{what}");
+                }
+                News::WaitedFor { packets, took, .. } => {
+                    let took_ms = took.as_millis();
+                    info!(app, packets, took_ms, left_out, "app answers again and is waited for");
+                }
+            }
+        });
     }
 
     /// Tells the operator which apps have not answered in time, so that packets were decided without them.
