@@ -73,6 +73,18 @@ impl Controller {
         Ok(self.xid)
     }
 
+    /// Sends a message as it is, with an xid of its own, which is returned.
+    ///
+    /// # Errors
+    /// It has no header, or cannot be sent.
+    pub fn send_bytes(&mut self, mut message: Vec<u8>) -> anyhow::Result<u32> {
+        self.xid += 1;
+        let xid = message.get_mut(4..8).context("a message has a header")?;
+        xid.copy_from_slice(&self.xid.to_be_bytes());
+        self.stream.write_all(&message)?;
+        Ok(self.xid)
+    }
+
     /// The next message that is not an echo request, which is answered.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod developer;
 pub mod emulated;
 pub mod fake;
 pub mod figure;
+pub mod flow_table;
 pub mod mark;
 pub mod net;
 pub mod os_ken;

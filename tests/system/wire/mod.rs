@@ -7,6 +7,7 @@
 
 mod flows;
 mod groups_and_meters;
+mod model;
 mod v1_0;
 mod v1_3;
 

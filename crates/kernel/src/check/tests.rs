@@ -10,6 +10,7 @@ use crate::policy::Stage;
 mod asks;
 mod lldp;
 mod outputs;
+mod ownership;
 
 const APP: AppId = AppId(7);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
