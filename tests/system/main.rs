@@ -22,6 +22,7 @@ mod kernel_killed;
 mod lab;
 mod limits;
 mod link_monitor;
+mod lldp;
 mod logs;
 mod mininet;
 mod negotiation;

@@ -28,7 +28,7 @@ const POLICY: &str = "band = [100, 200]\ncapabilities = [\"packet-out\", \"flow.
 const LEARNING_SWITCH: &str = "[[app]]\nname = \"learning-switch\"\nethertypes = [0x0800]\n";
 
 /// What a packet orders the app to say.
-struct Order {
+pub(crate) struct Order {
     dpid: u64,
     epoch: i64,
     count: u32,
@@ -37,7 +37,7 @@ struct Order {
 
 impl Order {
     /// To say `message` once, to the switch.
-    fn to_say(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Self {
+    pub(crate) fn to_say(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Self {
         let mut message = Vec::new();
         append(&mut message, encode).expect("the version can say it");
         Self { dpid: 0, epoch: 0, count: 1, message }
@@ -47,11 +47,11 @@ impl Order {
         Self::to_say(|out| flow_mod.encode(OF, 1, out))
     }
 
-    fn packet_out(packet_out: &PacketOut<'_>) -> Self {
+    pub(crate) fn packet_out(packet_out: &PacketOut<'_>) -> Self {
         Self::to_say(|out| packet_out.encode(OF, 1, out))
     }
 
-    fn frame(&self) -> Vec<u8> {
+    pub(crate) fn frame(&self) -> Vec<u8> {
         let mut frame = vec![2; 12];
         frame.extend([0x88, 0xb5]); // for experiments (IEEE 802-2014 §9.2.4)
         frame.extend(b"ROSESAYS");
