@@ -7,6 +7,8 @@
 //! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
 //! file there is no difference.
 
+mod holding;
+
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use thiserror::Error;
 use crate::asked::Asked;
 use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
+use crate::memory::{Memory, Share};
 use crate::pause::Pause;
 use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, TLS_MAJOR, Taken};
@@ -27,6 +30,9 @@ pub(crate) const FULL: usize = 1 << 20;
 
 /// Output above which a switch that does not read is dropped, in bytes.
 const TOO_MUCH: usize = 4 << 20;
+
+/// Room for the beginning of a message that a connection keeps when it needs less, in bytes.
+const SMALL: usize = 4 * 1024;
 
 /// What is read and thrown away of a connection that is being closed, in bytes.
 const LAST: usize = 64 * 1024;
@@ -118,8 +124,12 @@ pub(crate) struct Connection {
     wire: Wire,
     /// Whether anything was ever received.
     spoke: bool,
-    /// The beginning of a message whose end has not come yet.
+    /// The beginning of a message whose end has not come yet, and when it came.
     partial: Vec<u8>,
+    partial_since: Option<Instant>,
+    /// What it takes from what all connections share.
+    ports: Share,
+    buffers: Share,
     /// What is to be sent, from `sent` on.
     pub(crate) out: Vec<u8>,
     sent: usize,
@@ -158,6 +168,7 @@ impl Connection {
         socket: TcpStream,
         address: SocketAddr,
         entrance: &Entrance,
+        memory: &Memory,
         now: Instant,
     ) -> Self {
         let plain = entrance.plain.allows(address.ip());
@@ -177,6 +188,9 @@ impl Connection {
             wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
             spoke: false,
             partial: Vec::new(),
+            partial_since: None,
+            ports: memory.ports(),
+            buffers: memory.buffers(),
             out: Vec::new(),
             sent: 0,
             dirty: false,
@@ -315,12 +329,16 @@ impl Connection {
         }
     }
 
-    /// Keeps what is left of the buffer for the next read.
-    pub(crate) fn keep(&mut self, rest: &[u8]) {
-        if rest.is_empty() && self.partial.capacity() > 4096 {
+    /// Keeps what is left of the buffer for the next read. `is_new` says whether messages before it were
+    /// whole, so that another message begins here.
+    pub(crate) fn keep(&mut self, rest: &[u8], is_new: bool, now: Instant) {
+        if rest.len() <= SMALL && self.partial.capacity() > SMALL {
             self.partial = Vec::new(); // thousands of idle switches need not keep theirs
         }
         self.partial.extend_from_slice(rest);
+        if is_new || self.partial_since.is_none() {
+            self.partial_since = (!rest.is_empty()).then_some(now);
+        }
     }
 
     /// It is with another worker now: forgets what the one before had noted. Returns the claim that
@@ -429,84 +447,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
-
-    use dal::drivers::openflow::framing::cut;
-
-    use super::*;
-    use crate::control::Plain;
-
-    /// A worker's buffer, for plain TCP, may be as small as a test likes.
-    fn pair() -> (Connection, TcpStream) {
-        let entrance = Entrance { plain: Plain::Loopback, tls: None };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (socket, address) = listener.accept().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        (Connection::new(socket, address, &entrance, Instant::now()), peer)
-    }
-
-    fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
-        for _ in 0..1000 {
-            match connection.read(buffer, usize::MAX).unwrap() {
-                Input::Nothing => std::thread::sleep(Duration::from_millis(1)),
-                input => return input,
-            }
-        }
-        Input::Nothing
-    }
-
-    #[test]
-    fn hello_that_begins_as_tls_does_is_plain() {
-        let (mut connection, mut peer) = pair();
-        let mut buffer = [0; 64];
-        peer.write_all(&[CLIENT_HELLO, 0, 0, 8, 0, 0, 0, 1]).unwrap();
-        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 8, all: true });
-        let (mut connection, mut peer) = pair();
-        peer.write_all(&[CLIENT_HELLO, TLS_MAJOR]).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(matches!(connection.read(&mut buffer, usize::MAX), Err(Broken::NoKeys)));
-    }
-
-    #[test]
-    fn message_cut_between_two_reads_is_put_together() {
-        let (mut connection, mut peer) = pair();
-        let mut buffer = [0; 64];
-        peer.write_all(&[4, 2, 0, 10, 0]).unwrap();
-        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 5, all: true });
-        assert_eq!(cut(&buffer[..5]), Ok(None));
-        connection.keep(&buffer[..5]);
-        peer.write_all(&[0, 0, 1, 8, 9]).unwrap();
-        assert_eq!(read(&mut connection, &mut buffer), Input::Bytes { size: 10, all: true });
-        assert_eq!(buffer[..10], [4, 2, 0, 10, 0, 0, 0, 1, 8, 9]);
-        drop(peer);
-        assert_eq!(read(&mut connection, &mut buffer), Input::End);
-    }
-
-    #[test]
-    fn switch_that_does_not_read_fills_up_and_loses_nothing_until_it_is_hopeless() {
-        let (mut connection, mut peer) = pair();
-        let chunk: Vec<u8> = (0..=255).collect();
-        let mut written = 0;
-        while !connection.is_hopeless() {
-            connection.out.extend_from_slice(&chunk);
-            written += chunk.len();
-            connection.flush().unwrap();
-        }
-        assert!(connection.is_full(0));
-        let mut got = vec![0; 1 << 16];
-        let mut read = 0;
-        while read < written {
-            let n = peer.read(&mut got).unwrap();
-            for (at, byte) in got[..n].iter().enumerate() {
-                assert_eq!(usize::from(*byte), (read + at) % 256);
-            }
-            read += n;
-            connection.flush().unwrap();
-        }
-        assert!(connection.flush().unwrap());
-        assert!(connection.out.is_empty());
-    }
-}
+mod tests;

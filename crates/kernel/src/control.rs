@@ -135,6 +135,9 @@ pub struct Tuning {
     pub ring: u32,
     /// Most records that an app is called with, within [`BATCH`](Self::BATCH).
     pub batch: u16,
+    /// Ports of all switches together, beyond the first 64 of each; a switch with more is refused.
+    #[serde(default = "Tuning::usual_ports")]
+    pub ports: u32,
 }
 
 impl Tuning {
@@ -145,13 +148,26 @@ impl Tuning {
     /// The most is that of the app ABI.
     #[expect(clippy::cast_possible_truncation, reason = "64")]
     pub const BATCH: RangeInclusive<u16> = 1..=MAX_BATCH as u16;
+    /// The most takes 1.2 GB.
+    pub const PORTS: RangeInclusive<u32> = 0..=1 << 24;
+
+    /// A million ports take some 75 MB.
+    const fn usual_ports() -> u32 {
+        1 << 20
+    }
 }
 
 impl Default for Tuning {
     /// Two thousand packet-ins and more are read at once, which with what is written for them stay in a second cache of
     /// 1 MiB.
     fn default() -> Self {
-        Self { pin: true, read: 256 << 10, ring: DEFAULT_CAPACITY, batch: *Self::BATCH.end() }
+        Self {
+            pin: true,
+            read: 256 << 10,
+            ring: DEFAULT_CAPACITY,
+            batch: *Self::BATCH.end(),
+            ports: Self::usual_ports(),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ mod frame;
 mod given;
 mod held;
 pub mod link;
+mod memory;
 mod occupancy;
 mod pause;
 mod plan;

@@ -35,6 +35,7 @@ pub mod doorbell;
 pub mod flight;
 pub mod jail;
 pub mod log;
+pub mod memory;
 pub mod named;
 pub mod namespace;
 pub mod object;

@@ -23,6 +23,7 @@ use self::homes::Homes;
 pub(crate) use self::mail::{Head, Mail};
 pub(crate) use self::purse::{KINDS, Purse};
 use crate::control::{AppId, Tuning};
+use crate::memory::Memory;
 use crate::worker::Command;
 
 /// Most workers: so many rings find room in one message to a zone.
@@ -40,6 +41,7 @@ pub struct Crew {
     homes: Homes,
     purses: Mutex<HashMap<AppId, Arc<Purse>>>,
     tuning: Tuning,
+    memory: Memory,
 }
 
 /// A worker, as the others see it.
@@ -65,6 +67,7 @@ impl Crew {
             homes: Homes::default(),
             purses: Mutex::default(),
             tuning,
+            memory: Memory::new(tuning.ports as usize),
         }
     }
 
@@ -76,6 +79,11 @@ impl Crew {
     /// How they work.
     pub fn tuning(&self) -> Tuning {
         self.tuning
+    }
+
+    /// What connections may keep together.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Asks something of a worker.

@@ -201,6 +201,7 @@ impl Server {
             self.answer_attempts()?;
             let Self { operators, workers, names, questions, .. } = &mut self;
             operators.retain_mut(|operator| operator.hear(workers, names, questions));
+            self.workers.crew.memory().trim();
         }
     }
 

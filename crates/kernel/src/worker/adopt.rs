@@ -52,7 +52,10 @@ impl Worker {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         debug!(%address, worker = to, "connection accepted");
-        let mut connection = Connection::new(socket, address, &self.entrance, now);
+        let mut connection = {
+            let memory = self.wires.crew.memory();
+            Connection::new(socket, address, &self.entrance, memory, now)
+        };
         connection.seat = Some(self.wires.crew.seat(to));
         if to == self.wires.me {
             self.take_in(connection, now)?;

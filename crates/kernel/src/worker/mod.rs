@@ -12,6 +12,7 @@
 mod adopt;
 mod answers;
 mod apps;
+mod buffers;
 mod filling;
 mod flows;
 mod gate;
@@ -361,6 +362,7 @@ impl Worker {
                     more = false;
                 } else {
                     self.write_much(key, now);
+                    self.hold_buffers(key, now);
                     self.note_turn(key, size, if more { most } else { usize::MAX });
                 }
                 return Served { size, more };
@@ -428,6 +430,7 @@ impl Worker {
         self.tell_skipped(now);
         self.tell_left_out(now);
         self.flush(now);
+        self.wires.crew.memory().freed(self.spare.tick());
     }
 
     fn pause_listeners(&mut self, pause: bool) {

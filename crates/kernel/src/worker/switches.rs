@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
-use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortStatus, Version};
+use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortReason, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
@@ -32,6 +32,7 @@ impl Worker {
         if self.connections[key].session.is_new() {
             recognise(bytes)?;
         }
+        let size = bytes.len();
         loop {
             let done = self.packet_ins(key, bytes, now);
             bytes = &mut bytes[done..];
@@ -48,7 +49,7 @@ impl Worker {
                 break; // the rest is handled there
             }
         }
-        self.connections[key].keep(bytes);
+        self.connections[key].keep(bytes, bytes.len() < size, now);
         Ok(())
     }
 
@@ -89,6 +90,9 @@ impl Worker {
         let cookie = switch.and_then(|switch| rewrite::take_cookie(switch.version, message));
         let message = &*message;
         let event = connection.session.receive(message, &mut connection.out);
+        if connection.switch.is_none() {
+            connection.hold_ports(0)?;
+        }
         if !connection.out.is_empty() && !connection.dirty {
             connection.dirty = true;
             self.dirty.push(key);
@@ -100,6 +104,10 @@ impl Worker {
                 self.dispatch.packet_in(key, switch, &view, message, now);
             }
             (Event::PortStatus(status), Some(switch)) => {
+                let is_known = switch.ports.contains_key(&status.desc.port_no.0);
+                let more = usize::from(status.reason != PortReason::Delete && !is_known);
+                connection.hold_ports(more)?;
+                let Some(switch) = &mut connection.switch else { return Ok(()) };
                 if let Some(suppressed) = self.rates.ports.admit(now) {
                     let PortStatus { reason, desc } = status;
                     let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
@@ -111,6 +119,7 @@ impl Worker {
                 if connection.ports_meanwhile.len() >= MOST_MEANWHILE {
                     return Err(Closed::TooManyChanges);
                 }
+                connection.hold_ports(1)?;
                 connection.ports_meanwhile.push(status);
             }
             (Event::Up(info), None) => return self.switch_up(key, info, now),
@@ -156,6 +165,7 @@ impl Worker {
         let (dpid, version) = (info.dpid, info.version);
         let connection = &mut self.connections[key];
         connection.check_claim(dpid)?;
+        connection.hold_ports(info.ports.len())?;
         if connection.home.is_none() {
             let home = self.wires.crew.home(dpid.0, self.wires.me);
             let here = home.worker() == self.wires.me;

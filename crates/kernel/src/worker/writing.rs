@@ -20,6 +20,8 @@ const SPARE: usize = 16 << 20;
 pub(super) struct Spare {
     rooms: Vec<Vec<u8>>,
     bytes: usize,
+    /// The fewest rooms that there were since the last tick: so many are not needed.
+    idle: usize,
 }
 
 impl Spare {
@@ -30,8 +32,18 @@ impl Spare {
             && let Some(room) = self.rooms.pop()
         {
             self.bytes -= room.capacity();
+            self.idle = self.idle.min(self.rooms.len());
             *out = room;
         }
+    }
+
+    /// Frees some of the rooms that were not needed since the last call; returns how many bytes that is. All
+    /// are free after some seconds in which none is needed.
+    pub(super) fn tick(&mut self) -> usize {
+        let freed = self.rooms.drain(..self.idle.div_ceil(8)).map(|room| room.capacity()).sum();
+        self.bytes -= freed;
+        self.idle = self.rooms.len();
+        freed
     }
 
     /// Takes the room of output that is written, if that is much: thousands of idle switches need not keep
@@ -86,6 +98,7 @@ impl Worker {
             Ok(all) => {
                 connection.note_blocked(!all, now);
                 self.spare.take_back(&mut connection.out);
+                self.hold_buffers(key, now);
             }
             Err(error) => self.close(key, &error.to_string(), now),
         }
@@ -116,5 +129,20 @@ mod tests {
             spare.take_back(&mut Vec::with_capacity(1 << 20));
         }
         assert_eq!((spare.rooms.len(), spare.bytes), (16, SPARE));
+        // Those that are needed between two ticks stay; the others go by and by.
+        spare.tick();
+        for _ in 0..100 {
+            let mut outs = vec![Vec::new(); 4];
+            for out in &mut outs {
+                spare.lend(out);
+            }
+            for out in &mut outs {
+                spare.take_back(out);
+            }
+            spare.tick();
+        }
+        assert_eq!((spare.rooms.len(), spare.bytes), (4, 4 << 20));
+        let freed: usize = (0..10).map(|_| spare.tick()).sum();
+        assert_eq!((spare.rooms.len(), spare.bytes, freed), (0, 0, 4 << 20));
     }
 }

@@ -62,7 +62,7 @@ pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 pub const TOP_KEYS: [&str; 6] = ["controller", "zones", "storage", "log", "trust", "app"];
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 10] = [
+pub const CONTROLLER_KEYS: [&str; 11] = [
     "listen",
     "plain",
     "tls-dir",
@@ -71,6 +71,7 @@ pub const CONTROLLER_KEYS: [&str; 10] = [
     "read-bytes",
     "ring-bytes",
     "batch",
+    "switch-ports",
     "runtime-dir",
     "state-dir",
 ];

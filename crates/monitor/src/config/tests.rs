@@ -104,7 +104,7 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
             "[controller]\nport = 1".into(),
             2,
             "port",
-            "listen, plain, tls-dir, workers, pin, read-bytes, ring-bytes, batch, runtime-dir, state-dir",
+            "listen, plain, tls-dir, workers, pin, read-bytes, ring-bytes, batch, switch-ports, runtime-dir, state-dir",
         ),
         ("controller = 7".into(), 1, "controller is 7", "[controller]"),
         ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),

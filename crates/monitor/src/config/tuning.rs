@@ -26,11 +26,15 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
     let batch = controller.read("batch", "a number from 1 to 64", |it| {
         u16::try_from(it.number()?).ok().filter(|batch| Tuning::BATCH.contains(batch))
     })?;
+    let ports = controller.read("switch-ports", "a number from 0 to 16777216", |it| {
+        u32::try_from(it.number()?).ok().filter(|ports| Tuning::PORTS.contains(ports))
+    })?;
     Ok(Tuning {
         pin: pin.unwrap_or(usual.pin),
         read: read.unwrap_or(usual.read),
         ring: ring.unwrap_or(usual.ring),
         batch: batch.unwrap_or(usual.batch),
+        ports: ports.unwrap_or(usual.ports),
     })
 }
 
@@ -49,9 +53,8 @@ mod tests {
         let usual = Tuning::default();
         assert_eq!(tuning(""), Ok(usual));
         assert_eq!(tuning("[controller]\nworkers = 1"), Ok(usual));
-        let text =
-            "[controller]\npin = false\nread-bytes = 4096\nring-bytes = \"1 MiB\"\nbatch = 1";
-        let said = Tuning { pin: false, read: 4096, ring: 1 << 20, batch: 1 };
+        let text = "[controller]\npin = false\nread-bytes = 4096\nring-bytes = \"1 MiB\"\nbatch = 1\nswitch-ports = 0";
+        let said = Tuning { pin: false, read: 4096, ring: 1 << 20, batch: 1, ports: 0 };
         assert_eq!(tuning(text), Ok(said));
     }
 
@@ -66,6 +69,8 @@ mod tests {
             ("ring-bytes = \"8 GiB\"", "a power of two from 256 KiB to 4 MiB"),
             ("batch = 0", "from 1 to 64"),
             ("batch = 65", "from 1 to 64"),
+            ("switch-ports = 16777217", "from 0 to 16777216"),
+            ("switch-ports = -1", "from 0 to 16777216"),
         ] {
             let mistake = tuning(&format!("[controller]\n{line}")).unwrap_err();
             assert!(

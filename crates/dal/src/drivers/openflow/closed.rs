@@ -50,8 +50,22 @@ pub enum Closed {
     #[error("a malformed message: {0}")]
     Malformed(#[from] DecodeError),
     /// It describes more ports than there can be.
-    #[error("more than {MAX_PORTS} ports")]
+    #[error(
+        "it has more than {MAX_PORTS} ports, the most of one switch; divide it into several bridges"
+    )]
     TooManyPorts,
+    /// All switches together have more ports than they may.
+    #[error(
+        "there is no room for its ports, of which it has described {ports}: all switches together may have {most} beyond the first {own} of each; raise `switch-ports` in [controller]"
+    )]
+    PortsOfAll {
+        /// Those of this switch, so far.
+        ports: usize,
+        /// How many of each switch do not count.
+        own: usize,
+        /// How many there may be beyond those.
+        most: usize,
+    },
     /// An auxiliary connection, which we do not use.
     #[error("auxiliary connection {id}: this controller uses main connections only")]
     Auxiliary {

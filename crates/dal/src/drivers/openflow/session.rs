@@ -26,8 +26,8 @@ use super::negotiation::{check_refusal, may_precede_our_hello, offered, refuse};
 /// The versions we speak, best last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
-/// Most ports that a switch may have. Each takes some 70 bytes here, and thousands of connections may be
-/// in their handshakes at once, of which nobody knows yet whether they are switches.
+/// Most ports that a switch may have. Each takes some 70 bytes here; whoever has many sessions bounds
+/// the ports of all by [`Session::described_ports`].
 pub const MAX_PORTS: usize = 8_192;
 
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
@@ -143,6 +143,14 @@ impl Session {
     /// Whether the handshake is complete.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
+    }
+
+    /// How many ports are kept of a switch whose last ports are still to come.
+    pub fn described_ports(&self) -> usize {
+        match &self.state {
+            State::AwaitPorts(info) => info.ports.len(),
+            State::AwaitHello | State::AwaitFeatures(_) | State::Up(_) => 0,
+        }
     }
 
     /// Whether nothing was received yet.
@@ -380,10 +388,11 @@ impl Session {
     ) -> Result<Option<Event<'m>>, Closed> {
         let State::AwaitPorts(info) = &mut self.state else { return Ok(None) };
         let (ports, more) = PortDescReply::decode(message)?;
-        info.ports.extend(ports);
-        if info.ports.len() > MAX_PORTS {
+        if info.ports.len() + ports.len() > MAX_PORTS {
             return Err(Closed::TooManyPorts);
         }
+        info.ports.reserve_exact(ports.len()); // no more than is counted
+        info.ports.extend(ports);
         if more {
             return Ok(None);
         }

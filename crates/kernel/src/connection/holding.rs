@@ -1,0 +1,42 @@
+//! What a connection takes of the memory that all connections share ([`memory`](crate::memory)).
+
+use std::time::Instant;
+
+use dal::drivers::openflow::{Closed, MAX_PORTS};
+
+use super::Connection;
+use crate::memory::OWN_PORTS;
+
+impl Connection {
+    /// Notes the ports that are kept of it, and `more` that are about to be.
+    ///
+    /// # Errors
+    /// [`Closed`]: all switches together, or this one, would have too many.
+    pub(crate) fn hold_ports(&mut self, more: usize) -> Result<(), Closed> {
+        let claimed = self.claim.as_ref().map_or(0, |(info, _)| info.ports.len());
+        let known = self.switch.as_ref().map_or(0, |switch| switch.ports.len());
+        let meanwhile = self.ports_meanwhile.len();
+        let ports = self.session.described_ports() + claimed + known + meanwhile + more;
+        if known + more > MAX_PORTS {
+            return Err(Closed::TooManyPorts);
+        }
+        if !self.ports.hold(ports) {
+            return Err(Closed::PortsOfAll { ports, own: OWN_PORTS, most: self.ports.most() });
+        }
+        Ok(())
+    }
+
+    /// Notes the buffers that wait for the other side: a message that is not whole, and output while the
+    /// socket is full. `false` if there is no room for them.
+    #[inline]
+    pub(crate) fn hold_buffers(&mut self) -> bool {
+        let unsent = if self.blocked.is_some() { self.out.capacity() } else { 0 };
+        self.buffers.hold(self.partial.capacity() + unsent)
+    }
+
+    /// Since when its buffers have waited, if they take more than each connection may have.
+    pub(crate) fn buffers_since(&self) -> Option<Instant> {
+        let since = self.partial_since.into_iter().chain(self.blocked).min();
+        since.filter(|_| !self.buffers.is_small())
+    }
+}

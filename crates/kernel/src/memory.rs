@@ -1,0 +1,190 @@
+//! Bounds the memory that switches make the kernel keep, for all connections together.
+//!
+//! Each connection may hold a small amount of a kind without asking. What it holds beyond that is
+//! taken from a [`Pool`], which the connections of all workers share: so that nobody who claims much
+//! keeps out switches that need little. There are two kinds:
+//!
+//! * ports. They stay as long as the switch does, so a switch for which the pool has no room is
+//!   refused. `switch-ports` in `[controller]` is the pool's size;
+//! * buffers: the beginning of a message whose end has not come, and output that the switch does not
+//!   read. Where the pool is empty, the connection whose buffers have waited longest is closed.
+//!
+//! Memory that was given back stays with the allocator until [`Memory::trim`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Ports that each switch may have without taking from the pool.
+pub(crate) const OWN_PORTS: usize = 64;
+
+/// Bytes of buffers that each connection may hold without taking from the pool.
+const OWN_BUFFERS: usize = 8 * 1024;
+
+/// Size of the pool of buffers, in bytes: about a thousand messages of the longest kind.
+const BUFFERS: usize = 64 << 20;
+
+/// Buffers are taken from the pool in units of this many bytes, so that it is touched seldom.
+const UNIT: usize = 4 * 1024;
+
+/// What one port takes in memory, in bytes, about.
+const PORT_SIZE: usize = 72;
+
+/// Memory is given back to the system when so much was given back to the pools, in bytes.
+const TRIM: usize = 4 << 20;
+
+/// The pools of all connections; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    ports: Arc<Pool>,
+    buffers: Arc<Pool>,
+}
+
+/// An amount that connections share.
+#[derive(Debug)]
+struct Pool {
+    size: usize,
+    taken: AtomicUsize,
+    /// What was given back since it was looked at last.
+    returned: AtomicUsize,
+}
+
+/// What one connection holds of one kind.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pool: Arc<Pool>,
+    own: usize,
+    unit: usize,
+    taken: usize,
+}
+
+impl Memory {
+    /// Pools of which that of ports has this size.
+    pub(crate) fn new(ports: usize) -> Self {
+        let pool = |size| {
+            let (taken, returned) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            Arc::new(Pool { size, taken, returned })
+        };
+        Self { ports: pool(ports), buffers: pool(BUFFERS) }
+    }
+
+    /// A connection's ports.
+    pub(crate) fn ports(&self) -> Share {
+        Share { pool: self.ports.clone(), own: OWN_PORTS, unit: 1, taken: 0 }
+    }
+
+    /// A connection's buffers, in bytes.
+    pub(crate) fn buffers(&self) -> Share {
+        Share { pool: self.buffers.clone(), own: OWN_BUFFERS, unit: UNIT, taken: 0 }
+    }
+
+    /// Notes that a worker has freed so many bytes that connections have used.
+    pub(crate) fn freed(&self, bytes: usize) {
+        if bytes > 0 {
+            self.buffers.returned.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives memory that connections have freed back to the system, if it is much. That takes some
+    /// milliseconds: not for a worker's thread.
+    pub(crate) fn trim(&self) {
+        let returned = |pool: &Pool| pool.returned.load(Ordering::Relaxed);
+        if returned(&self.ports) * PORT_SIZE + returned(&self.buffers) >= TRIM {
+            self.ports.returned.store(0, Ordering::Relaxed);
+            self.buffers.returned.store(0, Ordering::Relaxed);
+            sys::memory::trim();
+        }
+    }
+}
+
+impl Share {
+    /// Notes that the connection holds `amount` now. `false` if it may not: then it holds what it
+    /// held before.
+    #[inline]
+    pub(crate) fn hold(&mut self, amount: usize) -> bool {
+        let beyond = amount.saturating_sub(self.own).next_multiple_of(self.unit);
+        beyond == self.taken || self.change(beyond)
+    }
+
+    #[inline(never)]
+    fn change(&mut self, beyond: usize) -> bool {
+        if let Some(returned) = self.taken.checked_sub(beyond) {
+            self.pool.taken.fetch_sub(returned, Ordering::Relaxed);
+            self.pool.returned.fetch_add(returned, Ordering::Relaxed);
+            self.taken = beyond;
+            return true;
+        }
+        let more = beyond - self.taken;
+        let fits = |taken: usize| taken.checked_add(more).filter(|taken| *taken <= self.pool.size);
+        let order = Ordering::Relaxed;
+        let may = self.pool.taken.fetch_update(order, order, fits).is_ok();
+        if may {
+            self.taken = beyond;
+        }
+        may
+    }
+
+    /// Whether nothing is taken from the pool.
+    pub(crate) fn is_small(&self) -> bool {
+        self.taken == 0
+    }
+
+    /// The size of the pool.
+    pub(crate) fn most(&self) -> usize {
+        self.pool.size
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.hold(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pool_bounds_what_is_beyond_each_share_and_takes_it_back() {
+        let memory = Memory::new(100);
+        let (mut one, mut other) = (memory.ports(), memory.ports());
+        assert!(one.hold(OWN_PORTS + 60) && other.hold(OWN_PORTS + 40));
+        assert!(!other.hold(OWN_PORTS + 41), "the pool is empty");
+        assert!(memory.ports().hold(OWN_PORTS), "who needs little needs no pool");
+        assert!(one.hold(OWN_PORTS + 59) && other.hold(OWN_PORTS + 41));
+        drop(one);
+        assert!(other.hold(OWN_PORTS + 100) && !other.hold(usize::MAX));
+        drop(other);
+        assert_eq!(memory.ports.taken.load(Ordering::Relaxed), 0);
+        assert!(memory.ports.returned.load(Ordering::Relaxed) >= 160);
+    }
+
+    #[test]
+    fn shares_of_many_threads_never_exceed_the_pool() {
+        let memory = Memory::new(1000);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let memory = &memory;
+                scope.spawn(move || {
+                    let mut shares: Vec<Share> = (0..10).map(|_| memory.ports()).collect();
+                    for turn in 0..10_000 {
+                        shares[turn % 10].hold(OWN_PORTS + (turn * (thread + 7)) % 200);
+                        assert!(memory.ports.taken.load(Ordering::Relaxed) <= 1000);
+                    }
+                });
+            }
+        });
+        assert_eq!(memory.ports.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn buffers_are_taken_in_units() {
+        let memory = Memory::new(0);
+        let mut share = memory.buffers();
+        assert!(share.hold(OWN_BUFFERS) && share.is_small());
+        assert!(share.hold(OWN_BUFFERS + 1) && !share.is_small());
+        assert_eq!(memory.buffers.taken.load(Ordering::Relaxed), UNIT);
+        assert!(!share.hold(OWN_BUFFERS + BUFFERS + 1));
+        assert_eq!(memory.buffers.taken.load(Ordering::Relaxed), UNIT);
+    }
+}
