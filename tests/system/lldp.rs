@@ -92,7 +92,8 @@ fn sent(lab: &Lab, of: Of, capabilities: &str) -> anyhow::Result<Vec<&'static st
 
 /// Has the switch treat a frame as one that a controller sends.
 fn send(switch: &Switch<'_>, frame: &[u8], actions: &str) -> anyhow::Result<()> {
-    let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes: Vec<String> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = bytes.concat();
     let packet_out = format!("in_port=controller packet={hex} actions={actions}");
     switch.ofctl(&["packet-out", &packet_out])?;
     Ok(())
@@ -144,7 +145,7 @@ fn open_vswitch_finds_lldp_where_it_is_found_here() {
                     "{before:02x?} is LLDP for Open vSwitch"
                 );
                 if is_lldp {
-                    // What is one tag, SNAP, or both in this order is the same for both.
+                    // Behind one tag, SNAP, or both in this order, they agree on the type.
                     ensure!(packet(&frame).is_some_and(|it| it.ethertype == LLDP), "{before:02x?}");
                     found.push(before);
                 }
