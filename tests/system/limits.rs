@@ -4,7 +4,7 @@
 //! The apps are in `apps/gluttons`: each takes one thing, more and more of it, and says what it is told.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
@@ -14,6 +14,7 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use sys::cgroup::{Controller, Tree};
+use sys::process::Memory;
 
 /// More than the slowest of the apps needs to come to its limit, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -104,6 +105,51 @@ fn without_groups_memory_ends_at_the_limit_and_what_no_limit_counts_is_refused()
             let kept = rosemary.wait_for_log(&[&format!("{uncounted}: "), "KEPT at "], PATIENCE)?;
             ensure!(kept.contains("KEPT at 0: Operation not permitted"), "{kept}");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn without_groups_memory_of_all_kinds_stays_below_twice_the_limit() {
+    for glutton in ["tables", "frozen"] {
+        in_a_lab(move |lab| {
+            let rosemary = with(lab, glutton, "memory = \"64 MiB\"", &["--no-cgroups"])?;
+            let mut most = 0;
+            let zone = format!("zone {glutton}");
+            // Not by `wait_for`, whose looks are too far from each other to see what it has at most.
+            let begun = Instant::now();
+            let died = loop {
+                let pid = rosemary.status()?.and_then(|status| status.app(glutton)?.pid);
+                for _ in 0..200 {
+                    let memory = pid.and_then(|pid| Memory::of(pid).ok()).unwrap_or_default();
+                    most = most.max(memory.all);
+                    lab.pause(Duration::from_millis(2))?;
+                }
+                let log = rosemary.log();
+                let died = |line: &&str| line.contains(&zone) && line.contains("died");
+                if let Some(line) = log.lines().find(died) {
+                    break line.to_owned();
+                }
+                ensure!(begun.elapsed() < PATIENCE, "it was not ended, with {most} bytes:\n{log}");
+            };
+            println!("it was seen with {} KiB at most: {died}", most >> 10);
+            ensure!(died.contains("above its memory limit of 64 MiB"), "{died}");
+            ensure!((16 << 20..=128 << 20).contains(&most), "{most}");
+            Ok(())
+        });
+    }
+}
+
+/// Each thread has a stack of 8 MiB and an allocator of its own, and uses little of both.
+#[test]
+fn without_groups_app_with_threads_runs_in_64_mib() {
+    in_a_lab(|lab| {
+        let limits = "memory = \"64 MiB\", threads = 8";
+        let mut rosemary = with(lab, "threads", limits, &["--no-cgroups"])?;
+        let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
+        ensure!(kept.contains("KEPT at 7:"), "the first is the app's own: {kept}");
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.app("threads").is_some_and(|app| app.restarts == 0), "{status:?}");
         Ok(())
     });
 }

@@ -109,7 +109,14 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
                 if !reasons.contains(&why.as_str()) {
                     reasons.push(why);
                 }
-                "by LOOKING twice a second: who is above is ended".to_owned()
+                match of {
+                    Limit::Memory => {
+                        "by LOOKING, 50 times a second: who is above is ended; setrlimit keeps it below twice \
+                         that meanwhile; names of files that are not there are NOT counted"
+                    }
+                    _ => "by LOOKING twice a second: who is above is ended",
+                }
+                .to_owned()
             }
         };
         let default = of.shown(defaults.of(of).hard);

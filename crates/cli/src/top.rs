@@ -34,7 +34,8 @@ const AFTER_HELP: &str = "\
 CPU% is of one processor. EVENTS are packet-ins that the app got in the last second; MODS (changes of \
 switches), OUTS (packet-outs) and ASKS (requests) what it sent in it. DROPPED and REFUSED count since the \
 kernel started, QUEUE is what waits for the app now. A value above the app's soft limit is marked with !. \
-What is not known is a dash, in JSON null: the memory of an app in the kernel is the kernel's.
+What is not known is a dash, in JSON null: the memory of an app in the kernel is the kernel's. Where no cgroup counts \
+memory, names of files that are not there and buffers of connections are not part of it.
 
 JSON: a list, an object per program with \"name\", \"kind\", \"state\", \"pid\", \"restarts\", \
 \"events_per_second\", \"dropped\", \"refused\", \"above\" (names of limits), and \"uses\": for each limit by \

@@ -12,7 +12,7 @@ use sys::jail::{Confined, Jail, Limits, Report};
 
 /// What setrlimit(2) is told: connections, threads, and rings.
 const LIMITS: Limits =
-    Limits { descriptors: 1 << 20, threads: 1024, file_size: 1 << 30, data: None };
+    Limits { descriptors: 1 << 20, threads: 1024, file_size: 1 << 30, memory: None };
 
 /// What there is to keep.
 #[derive(Debug)]

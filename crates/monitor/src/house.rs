@@ -33,6 +33,7 @@ use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
 pub(crate) use self::services::Services;
+use self::usage::Looks;
 use crate::choice::App;
 use crate::config::Limits;
 use crate::error::StartError;
@@ -46,9 +47,9 @@ use crate::rights;
 use crate::service::Service;
 use crate::signals::Signals;
 use crate::supervise::State;
+use crate::usage::Keeper;
 use crate::usage::counters::Counters;
 use crate::usage::meter::Meter;
-use crate::usage::{Keeper, PERIOD};
 use crate::users::Users;
 use crate::wall::{Refusals, Require};
 use crate::zone::{Heard, Zone};
@@ -79,7 +80,7 @@ pub(crate) struct House {
     counters: Counters,
     kernel_meter: Meter,
     own_meter: Meter,
-    look_at: Instant,
+    looks: Looks,
     /// Set once stopping has begun: when it is over.
     over_at: Option<Instant>,
 }
@@ -130,6 +131,7 @@ impl House {
         services: &Services,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
+        let looks = Looks::new(&keeper, Instant::now());
         let keeper = Arc::new(keeper);
         let apps: Vec<(AppId, App)> = apps.collect();
         let (rights, idle) = rights::of(&apps);
@@ -161,7 +163,7 @@ impl House {
             counters: Counters::default(),
             kernel_meter: Meter::new(Limits::none(), Vec::new()),
             own_meter: Meter::new(Limits::none(), Vec::new()),
-            look_at: Instant::now(),
+            looks,
             over_at: None,
         })
     }
@@ -219,10 +221,7 @@ impl House {
         self.look_at_kernel(now);
         self.attend_services(now);
         self.reception.drop_silent(now);
-        if self.look_at <= now {
-            self.look_at = now + PERIOD;
-            self.look(now);
-        }
+        self.look(now);
     }
 
     /// Ends a kernel that hangs, in one of its apps or in its own code.
@@ -385,7 +384,7 @@ impl House {
             .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
-            .chain([self.look_at])
+            .chain(self.looks.next_due())
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
             .chain(self.watch.as_ref().filter(|_| self.hung.is_none()).map(Watch::next_due))
             .chain(self.journal.next_due())

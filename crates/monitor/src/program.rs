@@ -14,9 +14,9 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sys::cgroup::Group;
+use sys::cgroup::{Controller, Group};
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Apart, Child, Exit, Usage};
+use sys::process::{Apart, Child, Exit, Memory, Usage};
 use tracing::{error, info, warn};
 use zone::Limit;
 
@@ -214,13 +214,24 @@ impl Program {
         let all = group.used().unwrap_or_default(); // as if it were in none
         Some(Sample {
             cpu: all.cpu.unwrap_or(own.cpu),
-            memory: all.memory.unwrap_or(own.memory),
+            memory: match all.memory {
+                Some(memory) if self.keeper.tree().counts_swap() => memory,
+                Some(memory) => memory.saturating_add(own.memory.swap),
+                None => own.memory.all,
+            },
             threads: own.threads,
             descriptors: own.descriptors,
             log: output.written(),
             log_left_out: output.left_out(),
             refused_threads: all.refused_tasks,
         })
+    }
+
+    /// Bytes of its memory, if no group counts them; `None` also if it does not run, or was killed.
+    pub(crate) fn uncounted_memory(&self) -> Option<u64> {
+        let process = self.process.as_ref().filter(|process| process.killed.is_none())?;
+        let counted = self.keeper.tree().has(Controller::Memory);
+        (!counted).then(|| Memory::of(process.child.pid()).ok())?.map(|memory| memory.all)
     }
 
     /// Sends it `request`; a process that does not listen is killed.

@@ -17,7 +17,7 @@ use kernel::policy::{Band, Policy};
 use sdk::services::Service;
 use services::control::{Client, Rights};
 use sys::jail;
-use sys::process::{Apart, main_thread_time};
+use sys::process::{Apart, main_thread};
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
@@ -190,8 +190,8 @@ impl Zone {
     pub(crate) fn look(&mut self, now: Instant) {
         let Some(watch) = &mut self.watch else { return };
         // The calls are made by its main thread; what others use meanwhile is not the call's.
-        let received = || match self.program.pid().map(main_thread_time) {
-            Some(Ok(time)) => Received::Time(time),
+        let received = || match self.program.pid().map(main_thread) {
+            Some(Ok(thread)) => Received::Time(thread.used),
             None | Some(Err(_)) => Received::Unknown,
         };
         if let Some(hang) = watch.look(now, received, |_| self.hang) {

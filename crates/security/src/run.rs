@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use package::{MAX_PACKAGE, MAX_SIGNATURE};
 use sys::channel::{Channel, ChannelError};
 use sys::jail::seccomp::Kind;
-use sys::jail::{Jail, Limits};
+use sys::jail::{Jail, Limits, Memory};
 use sys::shm::read_sealed;
 use thiserror::Error;
 
@@ -14,7 +14,12 @@ use crate::control::{Answer, Request};
 use crate::verify::verify;
 
 /// What setrlimit(2) is told: it writes no files, and has room for the longest package there can be.
-const LIMITS: Limits = Limits { descriptors: 16, threads: 1, file_size: 0, data: Some(1 << 30) };
+const LIMITS: Limits = Limits {
+    descriptors: 16,
+    threads: 1,
+    file_size: 0,
+    memory: Some(Memory { data: 1 << 30, address_space: 2 << 30 }),
+};
 
 /// Why it could not do what it is for.
 #[derive(Debug, Error)]

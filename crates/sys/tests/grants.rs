@@ -62,7 +62,7 @@ fn play() {
     }
     let control = Channel::from_stdin().unwrap();
     let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
-    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None };
+    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, memory: None };
     let jail = Jail {
         run_as: Some(1_879_113_726),
         read: &read,

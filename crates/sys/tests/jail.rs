@@ -55,7 +55,7 @@ fn play() {
     let control = Channel::from_stdin().unwrap();
     let object = rosemary_sys::shm::sealed_copy("object", b"an object").unwrap();
     let granted = PathBuf::from("/etc/hostname");
-    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, data: None };
+    let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, memory: None };
     let jail = Jail {
         run_as: as_user.parse().ok(),
         objects: &[object.as_fd()],

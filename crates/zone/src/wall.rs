@@ -17,12 +17,12 @@ use tracing::warn;
 use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
 
-/// What a zone's `/tmp` has room for.
+/// What a zone's `/tmp` has room for, at most.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
 /// What setrlimit(2) is told for a zone where nobody says more.
 pub const LIMITS: Limits =
-    Limits { descriptors: 512, threads: 64, file_size: TMP.size, data: None };
+    Limits { descriptors: 512, threads: 64, file_size: TMP.size, memory: None };
 
 /// Confines this process as `wall` says, tells the monitor, and loads `object` if it has the digest
 /// `sha256`.
@@ -73,12 +73,14 @@ pub fn confine(
     objects: &[std::os::fd::BorrowedFd<'_>],
     wall: &Wall,
 ) -> io::Result<Confined> {
+    // Where no group counts it, what is in /tmp is counted nowhere: then it is a part of what the app may have.
+    let size = wall.limits.memory.map_or(TMP.size, |memory| TMP.size.min(memory.data / 4));
     let jail = Jail {
         run_as: wall.run_as,
         objects,
         read: &wall.read,
         never: &wall.never,
-        tmp: Some(TMP),
+        tmp: Some(Tmp { size, ..TMP }),
         ..Jail::new(Kind::Zone, monitor.as_fd(), wall.limits)
     };
     jail.confine()

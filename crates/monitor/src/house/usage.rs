@@ -1,7 +1,8 @@
 //! Looking at how much each program uses, and what comes of it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use sys::cgroup::Controller;
 use sys::process::Usage;
 use tracing::{error, warn};
 use zone::Limit;
@@ -11,11 +12,51 @@ use super::House;
 use crate::admin::{Amount, ProgramUsage};
 use crate::supervise::State;
 use crate::usage::meter::{Grade, Meter, News, Sample};
+use crate::usage::{Keeper, PERIOD};
 use crate::zone::Zone;
 
+/// From one look at the memory of apps that no group counts to the next. An app takes a gigabyte in a second; what it
+/// can take before the next look is also bounded by setrlimit(2).
+const MEMORY_PERIOD: Duration = Duration::from_millis(20);
+
+/// When programs are to be looked at again.
+#[derive(Debug)]
+pub(super) struct Looks {
+    all: Instant,
+    /// At the memory of apps; `None` where groups count it.
+    memory: Option<Instant>,
+}
+
+impl Looks {
+    pub(super) fn new(keeper: &Keeper, now: Instant) -> Self {
+        Self { all: now, memory: (!keeper.tree().has(Controller::Memory)).then_some(now) }
+    }
+
+    pub(super) fn next_due(&self) -> impl Iterator<Item = Instant> {
+        [self.all].into_iter().chain(self.memory)
+    }
+}
+
 impl House {
-    /// Looks at every program once.
+    /// Looks at what programs use, if it is time.
     pub(super) fn look(&mut self, now: Instant) {
+        if self.looks.all <= now {
+            self.looks.all = now + PERIOD;
+            self.look_at_all(now);
+        }
+        if let Some(at) = self.looks.memory.as_mut().filter(|at| **at <= now) {
+            *at = now + MEMORY_PERIOD;
+            for zone in &mut self.zones {
+                let memory = zone.program.uncounted_memory();
+                if let Some(end) = memory.and_then(|memory| zone.meter.look_at_memory(memory)) {
+                    act(zone, end, now);
+                }
+            }
+        }
+    }
+
+    /// Looks at every program once.
+    fn look_at_all(&mut self, now: Instant) {
         for zone in &mut self.zones {
             let sample = zone.program.sample();
             for news in zone.meter.look(now, sample) {
@@ -26,7 +67,7 @@ impl House {
         self.kernel_meter.look(now, sample); // it has no limits
         let own = Usage::of(std::process::id()).ok().map(|own| Sample {
             cpu: own.cpu,
-            memory: own.memory,
+            memory: own.memory.all,
             threads: own.threads,
             descriptors: own.descriptors,
             ..Sample::default()

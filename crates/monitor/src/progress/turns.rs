@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn thread(seconds: u64) -> Thread {
-        Thread { used: s(seconds), stopped: false }
+        Thread { used: s(seconds), runs: true, stopped: false }
     }
 
     #[test]

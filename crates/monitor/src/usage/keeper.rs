@@ -27,7 +27,8 @@ pub enum Kept {
         version: u8,
     },
     /// As by a group, for what is in memory; the system does not count what is in swap. There setrlimit(2)
-    /// keeps private memory, what is shared and of no file is refused, and nothing keeps `/tmp`.
+    /// keeps private memory and address space, and what is shared and of no file is refused. Swap is looked at twice a
+    /// second, and who is above is ended; of that what was in `/tmp` is not seen.
     GroupWithoutSwap {
         /// Of which version of cgroups.
         version: u8,
@@ -36,7 +37,8 @@ pub enum Kept {
     Process,
     /// By Rosemary itself: what is above it is refused or left out.
     Rosemary,
-    /// By looking twice a second: who is above is ended.
+    /// By looking: who is above is ended. Processor time twice a second; memory 50 times, and setrlimit(2) keeps it
+    /// below twice the limit meanwhile.
     Looking {
         /// Why there is no better.
         why: String,
@@ -87,7 +89,9 @@ impl Keeper {
 
     /// A meter for an app with these limits.
     pub(crate) fn meter(&self, limits: Limits) -> Meter {
-        let looks = |what: &Limit| matches!(self.kept(*what), Kept::Looking { .. });
+        let looks = |what: &Limit| {
+            matches!(self.kept(*what), Kept::Looking { .. } | Kept::GroupWithoutSwap { .. })
+        };
         Meter::new(limits, Limit::ALL.into_iter().filter(looks).collect())
     }
 
@@ -130,12 +134,19 @@ impl Keeper {
             } else {
                 threads
             },
-            // Private memory that can be written. With this, what is shared and of no file is refused; what
-            // of /tmp is mapped is seen by looking.
-            data: (!self.tree.counts_swap()).then(|| limits.of(Limit::Memory).hard),
+            // With this, what is shared and of no file is refused; what of /tmp is mapped is seen by looking.
+            memory: (!self.tree.counts_swap()).then(|| process_memory(limits)),
             ..zone::wall::LIMITS
         }
     }
+}
+
+/// What bounds an app's memory that no group counts. So much address space that libraries, rings, stacks of threads and
+/// what the allocator sets aside fit beside the memory, and so little that not even memory which
+/// [`data`](jail::Memory::data) does not count comes to more than twice the limit before it is looked at.
+fn process_memory(limits: &Limits) -> jail::Memory {
+    let data = limits.of(Limit::Memory).hard;
+    jail::Memory { data, address_space: data.saturating_mul(2) }
 }
 
 #[cfg(test)]
@@ -151,7 +162,9 @@ mod tests {
         assert_eq!(keeper.kept(Limit::Cpu), looking);
         assert_eq!(keeper.kept(Limit::Threads), Kept::Process);
         let set = keeper.process_limits(&limits);
-        assert_eq!((set.data, set.threads, set.descriptors), (Some(512 << 20), 64, 512));
+        assert_eq!((set.threads, set.descriptors), (64, 512));
+        let memory = jail::Memory { data: 512 << 20, address_space: 1 << 30 };
+        assert_eq!(set.memory, Some(memory));
     }
 
     #[test]

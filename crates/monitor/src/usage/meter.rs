@@ -216,13 +216,18 @@ impl Meter {
         std::mem::replace(&mut self.hits[index(limit)], hits) < hits
     }
 
+    /// Whether it has to be ended, having `memory` bytes.
+    pub(crate) fn look_at_memory(&self, memory: u64) -> Option<News> {
+        let (limit, value) = (Limit::Memory, memory);
+        let is_above = self.to_keep.contains(&limit) && value > self.limits.of(limit).hard;
+        is_above.then_some(News::End { limit, value, pause: LEAST_PAUSE })
+    }
+
     /// Whether it has to be ended.
     fn end(&mut self, now: Instant) -> Option<News> {
         let sample = *self.sample()?;
-        let memory = self.limits.of(Limit::Memory).hard;
-        if self.to_keep.contains(&Limit::Memory) && sample.memory > memory {
-            let (limit, value) = (Limit::Memory, sample.memory);
-            return Some(News::End { limit, value, pause: LEAST_PAUSE });
+        if let Some(end) = self.look_at_memory(sample.memory) {
+            return Some(end);
         }
         let (since, before) = *self.cpu_since.get_or_insert((now, sample.cpu));
         let passed = now.saturating_duration_since(since);

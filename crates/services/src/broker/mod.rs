@@ -10,6 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use sdk::services::broker::{Answer, Request};
 use sys::doorbell::{Doorbell, Ringer};
 use sys::jail::Limits;
@@ -27,6 +28,10 @@ const MOST: usize = 32;
 
 /// From the request to the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes that a connection may hold for each direction; the system doubles it, for what it keeps beside them. Otherwise
+/// it holds up to some megabytes, which on many machines count as nobody's memory.
+const BUFFER: usize = 32 << 10;
 
 /// Addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
@@ -74,7 +79,7 @@ impl Service for Broker {
     const NAME: &'static str = "broker";
 
     fn needs() -> Needs {
-        let limits = Limits { descriptors: 512, threads: 64, file_size: 0, data: None };
+        let limits = Limits { descriptors: 512, threads: 64, file_size: 0, memory: None };
         let read = FILES.iter().map(Into::into).collect();
         Needs { kind: Kind::Broker, network: true, read, limits }
     }
@@ -189,6 +194,8 @@ fn connect(host: &Host) -> Result<OwnedFd, String> {
             // waiting, and only once asked, can be connected anew by who is given it.
             rustix::net::connect(&socket, &address)?;
             socket.set_nonblocking(true)?;
+            set_socket_send_buffer_size(&socket, BUFFER)?;
+            set_socket_recv_buffer_size(&socket, BUFFER)?;
             Ok(socket.into())
         });
         match connected {

@@ -44,7 +44,7 @@ impl Service for Log {
     const PER_TURN: usize = 4;
 
     fn needs() -> Needs {
-        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, data: None };
+        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { kind: Kind::Log, network: false, read: Vec::new(), limits }
     }
 

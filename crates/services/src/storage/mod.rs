@@ -67,7 +67,7 @@ impl Service for Storage {
     const NAME: &'static str = "storage";
 
     fn needs() -> Needs {
-        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, data: None };
+        let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { kind: Kind::Storage, network: false, read: Vec::new(), limits }
     }
 

@@ -14,19 +14,32 @@ pub struct Limits {
     pub threads: u64,
     /// Bytes of the longest file it writes.
     pub file_size: u64,
-    /// Bytes of private memory that it can write, where no group counts all its memory.
-    pub data: Option<u64>,
+    /// Where no group counts all its memory: bytes that bound it.
+    pub memory: Option<Memory>,
+}
+
+/// What bounds the memory of a process that no group counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Bytes of private memory that it can write.
+    pub data: u64,
+    /// Bytes of address space that it may map beyond what it has when it is confined, and beyond the objects that are
+    /// to be loaded. This also counts what `data` does not: memory that was written and can no longer be, and memory
+    /// that is only read, which costs page tables.
+    pub address_space: u64,
 }
 
 impl Limits {
     /// Sets them, hard and soft, and those that no program of ours needs more of. `own_user`: no
-    /// others have its user, so that its threads can be counted by it.
-    pub(super) fn set(self, own_user: bool) -> io::Result<()> {
+    /// others have its user, so that its threads can be counted by it. `mapped`: bytes of address space that it has
+    /// and that its objects will take.
+    pub(super) fn set(self, own_user: bool, mapped: io::Result<u64>) -> io::Result<()> {
         if own_user {
             limit(Resource::Nproc, self.threads)?;
         }
-        if let Some(data) = self.data {
-            limit(Resource::Data, data)?;
+        if let Some(memory) = self.memory {
+            limit(Resource::Data, memory.data)?;
+            limit(Resource::As, mapped?.saturating_add(memory.address_space))?;
         }
         let limits = [
             (Resource::Core, 0),

@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use rustix::thread::CapabilitySet;
 
 pub use self::grants::why_never_shown;
-pub use self::limits::Limits;
+pub use self::limits::{Limits, Memory};
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
 use self::seccomp::Kind;
@@ -161,6 +161,7 @@ impl<'a> Jail<'a> {
 
         // The way to /proc, which leads there also when there is no such path any more.
         let proc = namespaces::Proc::open();
+        let mapped = self.mapped(&proc);
         let first_to_end =
             if self.kind == Kind::Zone { proc.write("oom_score_adj", "1000") } else { Ok(()) };
         let mut users = namespaces::enter_if_needed(&proc);
@@ -205,9 +206,20 @@ impl<'a> Jail<'a> {
         report.on(Mechanism::NoNewPrivileges);
         report.on(Mechanism::NotDumpable);
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
-        let limits = first_to_end.and_then(|()| self.limits.set(own_user));
+        let limits = first_to_end.and_then(|()| self.limits.set(own_user, mapped));
         report.add(Mechanism::Limits, limits);
         landlock::restrict(self, &grants, report.is_on(Mechanism::Root), &mut report);
         Ok(Confined { report, objects, listener: None })
+    }
+
+    /// Bytes of address space that this process has, and that its objects will take.
+    fn mapped(&self, proc: &namespaces::Proc) -> io::Result<u64> {
+        let objects = self.objects.iter().map(|object| Ok(rustix::fs::fstat(object)?.st_size));
+        let objects = objects.sum::<io::Result<i64>>()?;
+        let statm = String::from_utf8_lossy(&proc.read("statm")?).into_owned();
+        let pages =
+            statm.split_ascii_whitespace().next().and_then(|pages| pages.parse::<u64>().ok());
+        let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm is not as usual"))?;
+        Ok(pages * rustix::param::page_size() as u64 + objects.unsigned_abs())
     }
 }

@@ -10,12 +10,43 @@ use std::time::Duration;
 pub struct Usage {
     /// Processor time of all its threads since its start.
     pub cpu: Duration,
-    /// Bytes of memory that it has now, shared ones included.
-    pub memory: u64,
+    /// Its memory now.
+    pub memory: Memory,
     /// Threads it has now.
     pub threads: u64,
     /// Descriptors it has open now; `None` if the system tells them to root alone.
     pub descriptors: Option<u64>,
+}
+
+/// What memory a process has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes that are its own, shared ones and page tables included, wherever they are.
+    pub all: u64,
+    /// Bytes of these that are in swap.
+    pub swap: u64,
+}
+
+impl Memory {
+    /// Of the process with that number.
+    ///
+    /// # Errors
+    /// There is none, or `/proc` is not as the manual says.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        Self::of_status(&status).ok_or_else(strange)
+    }
+
+    /// Page tables too: memory that was only read has pages of them, and none of its own. Not pages of files, which
+    /// the system can take back. A process that has just ended has none of these.
+    fn of_status(status: &str) -> Option<Self> {
+        let bytes = |key| field(status, key).unwrap_or(0).checked_mul(1024);
+        let swap = bytes("VmSwap")?;
+        let all = ["RssAnon", "RssShmem", "VmPTE"]
+            .into_iter()
+            .try_fold(swap, |sum: u64, key| sum.checked_add(bytes(key)?))?;
+        Some(Self { all, swap })
+    }
 }
 
 impl Usage {
@@ -26,17 +57,19 @@ impl Usage {
     pub fn of(pid: u32) -> io::Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
         let cpu = time(&read("stat")?)?;
-        let (memory, threads) = of_status(&read("status")?).ok_or_else(strange)?;
+        let status = read("status")?;
+        let memory = Memory::of_status(&status).ok_or_else(strange)?;
+        let threads = field(&status, "Threads").ok_or_else(strange)?;
         Ok(Self { cpu, memory, threads, descriptors: descriptors(pid) })
     }
 }
 
-/// Processor time that the main thread of process `pid` has used.
+/// The main thread of process `pid`.
 ///
 /// # Errors
 /// There is none, or `/proc` is not as the manual says.
-pub fn main_thread_time(pid: u32) -> io::Result<Duration> {
-    time(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
+pub fn main_thread(pid: u32) -> io::Result<Thread> {
+    Thread::of(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
 }
 
 /// What a thread does.
@@ -44,8 +77,18 @@ pub fn main_thread_time(pid: u32) -> io::Result<Duration> {
 pub struct Thread {
     /// Processor time that it has used since its start.
     pub used: Duration,
-    /// Whether a signal or a debugger has stopped it.
+    /// Whether it runs, or could if it got a processor: one that waits for anything else does not.
+    pub runs: bool,
+    /// Whether a signal or a debugger has stopped it, or it has ended and other threads of its process go on.
     pub stopped: bool,
+}
+
+impl Thread {
+    fn of(stat: &str) -> io::Result<Self> {
+        let (_, fields) = stat.rsplit_once(") ").ok_or_else(strange)?;
+        let is = |states: &[char]| fields.starts_with(states);
+        Ok(Self { used: time(stat)?, runs: is(&['R']), stopped: is(&['T', 't', 'Z', 'X']) })
+    }
 }
 
 /// The thread of process `pid` with that name; the first, if there are more.
@@ -56,8 +99,7 @@ pub fn named_thread(pid: u32, name: &str) -> io::Result<Thread> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.path();
         if fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim_end() == name) {
-            let stat = fs::read_to_string(thread.join("stat"))?;
-            return Ok(Thread { used: time(&stat)?, stopped: is_stopped(&stat) });
+            return Thread::of(&fs::read_to_string(thread.join("stat"))?);
         }
     }
     Err(io::ErrorKind::NotFound.into())
@@ -74,11 +116,6 @@ fn time(stat: &str) -> io::Result<Duration> {
     Ok(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each)))
 }
 
-/// Of `stat`: whether the state, field 3, is T, or t for a debugger.
-fn is_stopped(stat: &str) -> bool {
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-}
-
 /// Of `stat`: the times in the process and in the system for it, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
     // "42 (a name (with parentheses)) S 1 ...": field 3 comes after the last ')'.
@@ -87,16 +124,10 @@ fn ticks(stat: &str) -> Option<u64> {
     time()?.checked_add(time()?)
 }
 
-/// Of `status`: bytes of memory, and threads.
-fn of_status(status: &str) -> Option<(u64, u64)> {
-    let field = |key: &str| {
-        let rest = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    // One that has just ended has no memory any more.
-    // Not pages of files, which the system can take back.
-    let own = field("RssAnon").unwrap_or(0).checked_add(field("RssShmem").unwrap_or(0))?;
-    Some((own.checked_mul(1024)?, field("Threads")?))
+/// Of `status`: the number behind a key.
+fn field(status: &str, key: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// How many descriptors a process has open.
@@ -119,7 +150,7 @@ mod tests {
         let before = Usage::of(std::process::id()).unwrap();
         let files: Vec<_> = (0..20).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
         let after = Usage::of(std::process::id()).unwrap();
-        assert!(before.memory > 64 << 20 && before.threads >= 2, "{before:?} {}", block.len());
+        assert!(before.memory.all > 64 << 20 && before.threads >= 2, "{before:?} {}", block.len());
         // Other tests open and close theirs meanwhile.
         assert!(after.descriptors.unwrap() > files.len() as u64, "{after:?}");
         assert!(after.cpu >= before.cpu);
@@ -134,12 +165,12 @@ mod tests {
         let pid = std::process::id();
         let of = |name| named_thread(pid, name);
         let most = Duration::from_millis(200);
-        let main_before = main_thread_time(pid).unwrap();
+        let main_before = main_thread(pid).unwrap().used;
         while !of("busy-thread").is_ok_and(|it| it.used >= most && !it.stopped) {
             std::thread::sleep(Duration::from_millis(10));
         }
         // The main thread waits for the tests and says what came of them, no more.
-        assert!(main_thread_time(pid).unwrap().saturating_sub(main_before) < most);
+        assert!(main_thread(pid).unwrap().used.saturating_sub(main_before) < most);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.unwrap().join().unwrap();
         assert_eq!(of("no such name").unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -149,24 +180,31 @@ mod tests {
     fn process_that_is_not_there_is_an_error() {
         let gone = (2..1 << 22).find(|pid| fs::metadata(format!("/proc/{pid}")).is_err()).unwrap();
         assert_eq!(Usage::of(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert_eq!(main_thread_time(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(main_thread(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn names_of_programs_do_not_confuse_and_nonsense_is_nothing() {
         let stat = "42 (a) b) 7) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1";
         assert_eq!(ticks(stat), Some(200));
-        assert!(!is_stopped(stat) && !is_stopped("") && !is_stopped("42 (a) T) S 1"));
-        assert!(is_stopped("42 (a) T 1") && is_stopped("42 (a) b) t 1"));
+        let state = |name_and_state: &str| {
+            let rest = " 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1";
+            let thread = Thread::of(&format!("42 {name_and_state}{rest}")).unwrap();
+            (thread.runs, thread.stopped)
+        };
+        assert_eq!((state("(a) T) S"), state("(a) R")), ((false, false), (true, false)));
+        for stopped in ["(a) T", "(a) b) t", "(a) Z"] {
+            assert_eq!(state(stopped), (false, true), "{stopped}");
+        }
+        assert!(Thread::of("").is_err() && Thread::of("42 (a) T").is_err());
         for text in ["", "42 (a", "42 (a) S 1", ") a b c d e f g h i j k -1 5"] {
             assert_eq!(ticks(text), None, "{text}");
         }
-        assert_eq!(
-            of_status("RssAnon:\t    8 kB\nRssFile:\t 9 kB\nRssShmem:\t 4 kB\nThreads:\t3\n"),
-            Some((12_288, 3))
-        );
-        assert_eq!(of_status("Threads:\t1\n"), Some((0, 1)));
-        assert_eq!(of_status("RssAnon:\t 1 kB\n"), None);
-        assert_eq!(of_status("RssAnon:\t 18446744073709551615 kB\nThreads:\t3\n"), None);
+        let status = "RssAnon:\t    8 kB\nRssFile:\t 9 kB\nRssShmem:\t 4 kB\nVmPTE:\t 2 kB\n\
+                      VmSwap:\t 1 kB\nThreads:\t3\n";
+        assert_eq!(Memory::of_status(status), Some(Memory { all: 15 << 10, swap: 1 << 10 }));
+        assert_eq!((field(status, "Threads"), field(status, "RssAno")), (Some(3), None));
+        assert_eq!(Memory::of_status("Threads:\t1\n"), Some(Memory::default()));
+        assert_eq!(Memory::of_status("RssAnon:\t 18446744073709551615 kB\n"), None);
     }
 }

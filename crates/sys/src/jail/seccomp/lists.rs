@@ -138,6 +138,35 @@ const DUMPABLE: &[u32] = &[
     4, // PR_SET_DUMPABLE
 ];
 
+/// What madvise(2) may be asked for: nothing by which the system keeps more than the pages (`MADV_MERGEABLE`, whose
+/// tables no limit counts, and which shows others' pages by the time that writing takes), nor has work to do at once
+/// for a whole range.
+const MADVISE: &[u32] = &[
+    0,   // MADV_NORMAL
+    1,   // MADV_RANDOM
+    2,   // MADV_SEQUENTIAL
+    3,   // MADV_WILLNEED
+    4,   // MADV_DONTNEED
+    8,   // MADV_FREE
+    10,  // MADV_DONTFORK
+    11,  // MADV_DOFORK
+    14,  // MADV_HUGEPAGE
+    15,  // MADV_NOHUGEPAGE
+    16,  // MADV_DONTDUMP
+    17,  // MADV_DODUMP
+    18,  // MADV_WIPEONFORK: cryptography, TLS in the kernel
+    19,  // MADV_KEEPONFORK
+    102, // MADV_GUARD_INSTALL: C, stacks of threads
+    103, // MADV_GUARD_REMOVE
+];
+
+/// What `arch_prctl(2)` may be asked for: not shadow stacks, which setrlimit(2) leaves out.
+#[cfg(target_arch = "x86_64")]
+const ARCH_PRCTL: &[u32] = &[
+    0x1002, // ARCH_SET_FS
+    0x1003, // ARCH_GET_FS
+];
+
 /// Memory that no limit counts: the machine's huge pages, and what is taken for a stack, which setrlimit(2)
 /// leaves out.
 pub(super) const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast_unsigned();
@@ -191,7 +220,7 @@ const PROGRAM: &[Entry] = &[
     always("munmap", libc::SYS_munmap), // the same
     when("mremap", libc::SYS_mremap, Test::Counted), // the allocator, which does without
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
-    always("madvise", libc::SYS_madvise), // the allocator
+    when("madvise", libc::SYS_madvise, Test::OneOf(2, MADVISE)), // allocators, stacks of threads
     always("brk", libc::SYS_brk), // the allocator
     always("futex", libc::SYS_futex), // locks, joining threads
     when("clone", libc::SYS_clone, Test::Bits(0, CLONE_MASK, CLONE_THREAD)), // threads; no processes, no namespaces
@@ -237,7 +266,7 @@ const PROGRAM: &[Entry] = &[
 const OLD_PROGRAM: &[Entry] = &[
     always("poll", libc::SYS_poll), // zone and kernel sleep
     always("dup2", libc::SYS_dup2), // C programs
-    always("arch_prctl", libc::SYS_arch_prctl), // C: a thread's start
+    when("arch_prctl", libc::SYS_arch_prctl, Test::OneOf(0, ARCH_PRCTL)), // C: a thread's start
     always("getrlimit", libc::SYS_getrlimit), // C: stack sizes
     always("time", libc::SYS_time), // C programs
 ];

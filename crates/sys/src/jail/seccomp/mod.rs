@@ -25,7 +25,7 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
         control: jail.control.as_raw_fd().unsigned_abs(),
         has_proc: !report.is_on(Mechanism::Root),
-        is_counted: jail.limits.data.is_none(),
+        is_counted: jail.limits.memory.is_none(),
     };
     let told = program::of(jail.kind, own, true);
     match install(&told, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {

@@ -261,6 +261,27 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_no_limit_counts_cannot_be_asked_for() {
+        for kind in [Kind::Zone, Kind::Kernel, Kind::Log] {
+            let program = of(kind, OWN, true);
+            let advise = |advice: libc::c_int| {
+                let advice = u64::from(advice.cast_unsigned());
+                run(&program, libc::SYS_madvise, [0, 0, advice, 0, 0, 0])
+            };
+            for needed in [libc::MADV_DONTNEED, libc::MADV_FREE, libc::MADV_WIPEONFORK] {
+                assert_eq!(advise(needed), SECCOMP_RET_ALLOW);
+            }
+            let others = [libc::MADV_MERGEABLE, libc::MADV_POPULATE_READ, libc::MADV_HWPOISON];
+            assert!(others.into_iter().all(|advice| advise(advice) == REFUSED));
+            #[cfg(target_arch = "x86_64")]
+            {
+                let shadow_stack = run(&program, libc::SYS_arch_prctl, [0x5001, 1, 0, 0, 0, 0]);
+                assert_eq!(shadow_stack, REFUSED);
+            }
+        }
+    }
+
+    #[test]
     fn signals_are_for_the_process_itself_and_messages_for_its_control_socket() {
         let zone = of(Kind::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_kill, [2, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);

@@ -1,0 +1,18 @@
+/* Takes page tables: reads memory that it never writes, one page in each piece that has a table of its own. */
+#define STEP_MS 1
+#include "glutton.h"
+
+#include <sys/mman.h>
+
+#define PIECE (1ul << 30)
+
+static int take(void) {
+    char *next;
+    for (next = (char *)PIECE; next < (char *)(1ul << 46); next += PIECE) {
+        char *page = mmap(next, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (page == MAP_FAILED)
+            return errno;
+        *(volatile char *)page;
+    }
+    return 0;
+}
