@@ -65,7 +65,9 @@ fn guard_killed_again_and_again_lets_nothing_through_if_it_fails_closed() {
 #[test]
 fn guard_that_does_not_answer_is_named_and_not_for_each_packet() {
     in_a_lab(|lab| {
-        let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", CLOSED))?;
+        // It is not to be taken for one that hangs, however long the machine takes for this test.
+        let keys = format!("{CLOSED}\nhang-seconds = 60");
+        let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", &keys))?;
         let pid = scene.rosemary.wait_for("the guard runs", SOON, |status| {
             status.app("guard").filter(|app| app.state == State::Running)?.pid
         })?;

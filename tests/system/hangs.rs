@@ -1,11 +1,16 @@
 //! An app whose call does not come back: it is ended, the operator is told what it did, and nobody else
-//! notices. In the kernel: `kernel_app.rs`.
+//! notices. In the kernel: `kernel_app.rs`. The same for one that hides its hang.
+
+use std::time::Duration;
 
 use anyhow::Context as _;
-use cli::lab::Of;
-use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::in_a_lab;
+use cli::lab::{Of, Rosemary};
+use rosemary_tests::apps::{configure, in_c, in_c_with};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+/// Ten times what the slowest of these hangs needs to be seen.
+const PATIENCE: Duration = Duration::from_secs(50);
 
 #[test]
 fn app_that_hangs_is_ended_with_a_record_and_started_again_and_the_others_go_on() {
@@ -29,6 +34,53 @@ fn app_that_hangs_is_ended_with_a_record_and_started_again_and_the_others_go_on(
         assert_eq!(before.programs.kernel, after.programs.kernel);
         assert_eq!(before.app(APP), after.app(APP));
         assert_eq!(established.finish()?.lost(), 0);
+        Ok(())
+    });
+}
+
+/// Without a wall, which does not let it send itself that signal.
+#[test]
+fn guard_that_stops_itself_is_ended_and_the_network_goes_on() {
+    in_a_lab(|lab| {
+        let keys = "stage = \"guard\"\nfail = \"closed\"\nhang-seconds = 1";
+        let stops = in_c(lab, "stops", "apps/stops.c", keys)?;
+        configure(&[&stops, &format!("[[app]]\nname = \"{APP}\"\n")])?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--unconfined"])?;
+        assert!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        net.h3.ping(&net.h1, 1, INTERVAL)?;
+        for host in [&net.h1, &net.h2] {
+            net.s1.ofctl(&["del-flows", &format!("dl_dst={}", host.mac())])?;
+        }
+        // Each of these packets needs the word of the guard, which is stopped.
+        let blocked = net.h1.ping_in_background(&net.h2, 2_000, INTERVAL)?;
+        let words = ["killed it", "zone stops", "handled none of", "thread stopped", "allows 1"];
+        println!("{}", net.rosemary.wait_for_log(&words, PATIENCE)?);
+        net.rosemary.wait_for("it is started again", SOON, |status| {
+            (status.app("stops")?.restarts >= 1).then_some(())
+        })?;
+        let before = blocked.received_so_far();
+        lab.wait_for("the network goes on", PATIENCE, |_| {
+            Ok((blocked.received_so_far() > before).then_some(()))
+        })?;
+        let status = net.status()?;
+        assert_eq!(
+            (status.programs.kernel.restarts, status.app(APP).map(|it| it.restarts)),
+            (0, Some(0))
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_forges_its_loading_and_never_returns_is_ended() {
+    in_a_lab(|lab| {
+        let source = "../crates/apps/hostile/deadly/forged_loaded.c";
+        let keys = "stage = \"observe\"\nhang-seconds = 1";
+        let forges = in_c_with(lab, "forges", source, keys, &["-std=gnu11"])?;
+        configure(&[&forges])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let words = ["killed it", "zone forges", "its app hung: it handled none of", "allows 1"];
+        println!("{}", rosemary.wait_for_log(&words, PATIENCE)?);
         Ok(())
     });
 }

@@ -85,10 +85,14 @@ __attribute__((unused)) static int control_socket(void) {
     return fd;
 }
 
+#ifndef OWN_CREATE
 static void *create(const struct rosemary_host *its) {
     host = its;
     return &host;
 }
+#else
+static void *create(const struct rosemary_host *its);
+#endif
 
 /* Whether it is time. */
 __attribute__((unused)) static const struct rosemary_record *

@@ -128,6 +128,12 @@ pub struct AppCounters {
     /// Packet-ins that it got and that did not wait for it for this reason.
     #[serde(default)]
     pub passed_over: u64,
+    /// Records that its zones have handled, of any kind.
+    #[serde(default)]
+    pub handled: u64,
+    /// Records in the rings of its zone that it has not handled.
+    #[serde(default)]
+    pub waiting: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.

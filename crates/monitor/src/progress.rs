@@ -7,9 +7,10 @@
 //!
 //! A kernel may also hang in its own code; that is the matter of [`turns`].
 //!
-//! What is read here is written by the process itself ([`sys::flight`]). An app that wants to can hide
-//! its hang; then it keeps nobody waiting but itself.
+//! What is read here is written by the process itself ([`sys::flight`]), and an app can forge it. [`silence`] judges a
+//! zone by what the kernel and the system see of it.
 
+pub(crate) mod silence;
 mod turns;
 
 use std::io;

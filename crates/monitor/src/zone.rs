@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use kernel::control::{self, AppId, Host};
 use kernel::policy::{Band, Policy};
+use kernel::query::AppCounters;
 use sdk::services::Service;
 use services::control::{Client, Rights};
 use sys::jail;
@@ -31,6 +32,7 @@ use crate::hosting::Hosting;
 use crate::object::Object;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
+use crate::progress::silence::Silence;
 use crate::progress::{Received, Watch};
 use crate::supervise::State;
 use crate::usage::Keeper;
@@ -72,6 +74,8 @@ pub(crate) struct Zone {
     pub(crate) meter: Meter,
     /// Whether its app's calls come back, while its process runs.
     pub(crate) watch: Option<Watch>,
+    /// Whether its process handles its events.
+    silence: Silence,
     /// What a call of its app may last.
     pub(crate) hang: Duration,
     failed: bool,
@@ -133,6 +137,7 @@ impl Zone {
             rights,
             attachment: Attachment::default(),
             watch: None,
+            silence: Silence::default(),
             hang: of.hang,
             failed: false,
             version: None,
@@ -155,6 +160,7 @@ impl Zone {
         self.failed = false;
         self.refusals.over();
         self.meter.begin();
+        self.silence.begin();
         self.program.start(now);
         let wall = self.wall.map(|require| Wall {
             run_as: self.run_as,
@@ -196,6 +202,15 @@ impl Zone {
         };
         if let Some(hang) = watch.look(now, received, |_| self.hang) {
             self.program.kill_late(&format!("its app hung: {hang}"));
+        }
+    }
+
+    /// Takes what the kernel counted for its app, and ends its process if that handles none of its events.
+    pub(crate) fn counted(&mut self, now: Instant, counters: &AppCounters) {
+        self.meter.counted(now, counters);
+        let thread = || main_thread(self.program.pid()?).ok();
+        if let Some(silent) = self.silence.look(counters, thread, self.hang) {
+            self.program.kill_late(&format!("its app hung: {silent}"));
         }
     }
 

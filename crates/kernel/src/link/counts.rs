@@ -16,6 +16,8 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
     /// Replies, errors and removed flows that it did not get.
     pub(crate) lost: u64,
+    /// Records that its zones have handled.
+    pub(crate) handled: u64,
     spell: Option<Spell>,
     /// Drops up to when it was last looked.
     seen: u64,

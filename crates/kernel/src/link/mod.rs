@@ -226,6 +226,15 @@ impl Link {
         }
     }
 
+    /// Records in its zone's ring that it has not handled. One in this process has none: it handles what it is
+    /// called with before the call returns.
+    pub(crate) fn waiting(&self) -> u32 {
+        match &self.place {
+            Place::Zone(rings) => rings.ring.outstanding(),
+            Place::Nowhere | Place::Here(_) => 0,
+        }
+    }
+
     /// Whether it was full when [`fill`](Self::fill) was last asked.
     pub(crate) fn is_full(&self) -> bool {
         self.fullness.is_full()
@@ -398,10 +407,11 @@ impl Link {
     ) -> Result<Option<Down<'o>>, PeerFault> {
         let Place::Zone(rings) = &mut self.place else { return Ok(None) };
         let taken = rings.ring.take(out, verdicts)?;
-        if let Some(Down::Done(1..)) = taken
-            && std::mem::take(&mut rings.in_flight)
-        {
-            self.backlog.drop_oldest();
+        if let Some(Down::Done(count @ 1..)) = taken {
+            self.counts.handled += u64::from(count);
+            if std::mem::take(&mut rings.in_flight) {
+                self.backlog.drop_oldest();
+            }
         }
         Ok(taken)
     }

@@ -140,6 +140,8 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.queued = app.queued.max(one.queued);
                 app.skipped |= one.skipped;
                 app.passed_over += one.passed_over;
+                app.handled += one.handled;
+                app.waiting += one.waiting;
             }
             None => all.push(one),
         }
@@ -198,6 +200,8 @@ mod tests {
             dropped,
             refused,
             queued: delivered,
+            handled: delivered,
+            waiting: dropped,
             ..AppCounters::default()
         };
         let all = add_up(vec![vec![of("a", 1, 2, 3), of("b", 4, 5, 6)], vec![of("a", 10, 20, 30)]]);

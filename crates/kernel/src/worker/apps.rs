@@ -191,6 +191,8 @@ impl Worker {
                 queued: link.queued() as u64,
                 skipped,
                 passed_over,
+                handled: link.counts.handled,
+                waiting: link.waiting().into(),
             }
         };
         self.dispatch.links.iter().enumerate().map(counters).collect()

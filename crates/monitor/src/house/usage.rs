@@ -89,7 +89,7 @@ impl House {
         }
         for zone in &mut self.zones {
             if let Some(counters) = self.counters.of(&zone.name) {
-                zone.meter.counted(now, counters);
+                zone.counted(now, counters);
             }
         }
     }

@@ -90,8 +90,9 @@ pub enum Test {
     /// The argument is one of the first list, or, where there is no root directory of its own and an
     /// object is loaded by way of `/proc`, one of the second.
     OneOfOrWithProc(u8, &'static [u32], &'static [u32]),
-    /// The argument is the process's own number.
-    OwnProcess(u8),
+    /// The first argument named here is the process's own number, and the second no signal that stops it: who is
+    /// stopped answers nobody, and does not end.
+    OwnSignal(u8, u8),
     /// As of sendmsg(2): the first argument is the control socket's number, and the third has no
     /// `MSG_FASTOPEN`, as another socket may be given that number, and would be connected.
     ControlSocket,
@@ -175,6 +176,14 @@ pub(super) const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast
 /// its pages are let go of.
 pub(super) const SHARED: u32 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS).cast_unsigned();
 
+/// Signals that stop a process, by themselves or where it has no handler for them.
+pub(super) const STOPS: [u32; 4] = [
+    libc::SIGSTOP.cast_unsigned(),
+    libc::SIGTSTP.cast_unsigned(),
+    libc::SIGTTIN.cast_unsigned(),
+    libc::SIGTTOU.cast_unsigned(),
+];
+
 /// Flags of `clone` that make a thread, and those that must not be there.
 const CLONE_THREAD: u32 =
     (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND).cast_unsigned();
@@ -237,8 +246,8 @@ const PROGRAM: &[Entry] = &[
     always("rt_sigprocmask", libc::SYS_rt_sigprocmask), // a thread's start, abort()
     always("rt_sigreturn", libc::SYS_rt_sigreturn), // the end of a handler
     always("sigaltstack", libc::SYS_sigaltstack), // std: a thread's start
-    when("tgkill", libc::SYS_tgkill, Test::OwnProcess(0)), // abort(), raise()
-    when("kill", libc::SYS_kill, Test::OwnProcess(0)), // raise() of some libraries
+    when("tgkill", libc::SYS_tgkill, Test::OwnSignal(0, 2)), // abort(), raise()
+    when("kill", libc::SYS_kill, Test::OwnSignal(0, 1)), // raise() of some libraries
     always("restart_syscall", libc::SYS_restart_syscall), // a sleep that was interrupted
     always("nanosleep", libc::SYS_nanosleep), // sleeping
     always("clock_nanosleep", libc::SYS_clock_nanosleep), // sleeping

@@ -15,7 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-use super::lists::{ANSWERED, Kind, SHARED, Test, UNCOUNTED, watched};
+use super::lists::{ANSWERED, Kind, SHARED, STOPS, Test, UNCOUNTED, watched};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
@@ -113,7 +113,9 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
         Test::OneOf(index, values) | Test::OneOfOrWithProc(index, values, _) => {
             one_of(index, values);
         }
-        Test::OwnProcess(index) => one_of(index, &[own.pid]),
+        Test::OwnSignal(process, signal) => {
+            body.extend(own_signal(process, signal, own, otherwise));
+        }
         Test::ControlSocket => body.extend([
             load(argument(0, 0)),
             jump_if_equal(own.control, 0, 3),
@@ -147,6 +149,19 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
             return_value(SECCOMP_RET_ALLOW),
         ]),
     }
+    body
+}
+
+/// See [`Test::OwnSignal`].
+fn own_signal(process: u8, signal: u8, own: Own, otherwise: u32) -> Vec<sock_filter> {
+    let count = u8::try_from(STOPS.len()).expect("there are four");
+    let mut body = vec![
+        load(argument(process, 0)),
+        jump_if_equal(own.pid, 0, count + 2), // to the refusal, which comes last
+        load(argument(signal, 0)),
+    ];
+    body.extend((0..count).rev().zip(STOPS).map(|(left, stop)| jump_if_equal(stop, left + 1, 0)));
+    body.extend([return_value(SECCOMP_RET_ALLOW), return_value(otherwise)]);
     body
 }
 
@@ -288,6 +303,14 @@ mod tests {
         for other in [0, 1, u64::MAX] {
             assert_eq!(run(&zone, libc::SYS_kill, [other, 0, 0, 0, 0, 0]), SECCOMP_RET_USER_NOTIF);
         }
+        for signal in 0..65 {
+            let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+            let stops = stops.iter().any(|it| u64::from(it.cast_unsigned()) == signal);
+            let expected = if stops { SECCOMP_RET_USER_NOTIF } else { SECCOMP_RET_ALLOW };
+            assert_eq!(run(&zone, libc::SYS_kill, [2, signal, 0, 0, 0, 0]), expected, "{signal}");
+            assert_eq!(run(&zone, libc::SYS_tgkill, [2, 9, signal, 0, 0, 0]), expected, "{signal}");
+        }
+        assert_eq!(run(&zone, libc::SYS_tgkill, [3, 9, 6, 0, 0, 0]), SECCOMP_RET_USER_NOTIF);
         assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
         assert_eq!(run(&zone, libc::SYS_sendmsg, [4, 0, 0, 0, 0, 0]), REFUSED);
         let and_connect = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
