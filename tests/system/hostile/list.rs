@@ -52,7 +52,8 @@ const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "ring
 
 /// Those of which nothing is recorded: they fill a `/tmp` that is their own, take their time, make a call that is
 /// none of this machine's, or ask for a kind of memory that they do not get.
-pub(super) const SILENT: [&str; 5] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak"];
+pub(super) const SILENT: [&str; 6] =
+    ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
 pub(super) const QUICK: [&str; 19] = [
@@ -118,7 +119,7 @@ fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
         // A kernel does not die of these, nor is a slow or talkative app anybody's matter. And there is
         // no grant for others' bands, numbers, buffers and connections.
-        ("deadly", "failure")
+        ("deadly", "failure" | "forged-loaded")
         | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
         | ("network", "outrank" | "buffers" | "groups" | "other-switches")
         | ("services", "service-flood")
