@@ -300,7 +300,13 @@ impl Rights {
     #[inline]
     pub(crate) fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
         allow(self.packet_out, Refusal::Capability)?;
-        allow(self.topology_probe || !carries(packet, LLDP), Refusal::Capability)
+        allow(self.may_forward(packet), Refusal::Capability)
+    }
+
+    /// Whether the app may send this packet on if it gets it: LLDP only with `topology.probe`.
+    #[inline]
+    pub(crate) fn may_forward(&self, packet: &[u8]) -> bool {
+        self.topology_probe || !carries(packet, LLDP)
     }
 
     fn group_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {

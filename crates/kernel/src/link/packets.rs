@@ -5,7 +5,7 @@ use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
 use super::{Link, Phase, Place};
-use crate::check::OWN_BITS;
+use crate::check::{OWN_BITS, Rights};
 use crate::control::AppId;
 use crate::frame::{is_vital, whole_packet_in};
 use crate::held::Ticket;
@@ -26,7 +26,7 @@ impl Link {
         if self.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
         }
-        let to = (self.app, Set::of(self.slot));
+        let to = (&self.rights, Set::of(self.slot));
         let (count, size) = match &mut self.place {
             Place::Nowhere => return 0,
             Place::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
@@ -54,7 +54,8 @@ impl Link {
         body: &[u8],
         ticket: Ticket,
     ) -> bool {
-        if record.buffer_id != u32::MAX {
+        let frame = || body.get(record.data_offset.into()..).unwrap_or_default();
+        if record.buffer_id != u32::MAX && self.rights.may_forward(frame()) {
             switch.given.note(record.buffer_id, self.slot);
         }
         if owner(record.cookie) == self.app {
@@ -120,7 +121,7 @@ impl Link {
 /// Writes packet-ins of a switch for an app, as [`Link::packet_ins`] says; how many, and their bytes.
 #[inline]
 fn write_all(
-    to: (AppId, Set),
+    to: (&Rights, Set),
     switch: &mut Switch,
     bytes: &mut [u8],
     push: impl FnMut(&Words, &[u8]) -> bool,
@@ -136,7 +137,7 @@ fn write_all(
 #[inline(always)]
 fn write_all_of(
     version: Version,
-    (app, links): (AppId, Set),
+    (rights, links): (&Rights, Set),
     switch: &mut Switch,
     bytes: &mut [u8],
     mut push: impl FnMut(&Words, &[u8]) -> bool,
@@ -147,16 +148,18 @@ fn write_all_of(
         // Code of their own for the usual ones, in which it is known where buffer, in-port and packet stand.
         let written = if let Some(usual) = PacketIn::usual(message) {
             let record = packet_in_record_with_head(&head, &usual, message);
-            write_one(app, record, message, &mut push)
+            write_one(rights.app, record, message, &mut push)
         } else if let Ok(other) = PacketIn::decode(message) {
             let record = packet_in_record_with_head(&head, &other, message);
-            write_one(app, record, message, &mut push)
+            write_one(rights.app, record, message, &mut push)
         } else {
             None
         };
         let Some(record) = written else { break };
         if record.buffer_id != u32::MAX {
-            switch.given.kept(record.buffer_id, links);
+            let frame = message.get(record.data_offset.into()..).unwrap_or_default();
+            let given = if rights.may_forward(frame) { links } else { Set::EMPTY };
+            switch.given.kept(record.buffer_id, given);
         }
         (count, size) = (count + 1, size + message.len());
     }

@@ -3,7 +3,8 @@
 use openflow::{PacketIn, append};
 
 use super::*;
-use crate::check::APP_SHIFT;
+use crate::check::{APP_SHIFT, Rights};
+use crate::policy::{Capability, Policy};
 
 /// How the packet-ins of a run look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,16 @@ fn records(bench: &mut Bench) -> Vec<Vec<u8>> {
 
 /// What a run leads to, taken as one, and message by message.
 fn both_ways(shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
-    let bench = || Bench::live(vec![shape.switch()]);
+    both_ways_of(&Policy::default(), shape, bytes)
+}
+
+/// The same, for an app with this policy.
+fn both_ways_of(policy: &Policy, shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
+    let bench = || {
+        let mut bench = Bench::live(vec![shape.switch()]);
+        bench.link.rights = Rights::of(AppId(1), policy);
+        bench
+    };
     let (mut single, mut bench) = (bench(), bench());
     let taken = bench.link.packet_ins(&mut bench.switches[0], &mut bytes.to_vec());
     let seen = records(&mut bench);
@@ -104,6 +114,26 @@ fn run_of_packet_ins_leads_to_the_same_records_and_buffers_as_one_by_one() {
         }
         let foreign = (9_u64 << APP_SHIFT | 0x4d).to_be_bytes();
         assert!(!run.concat().windows(8).any(|it| it == foreign));
+    }
+}
+
+#[test]
+fn buffer_that_holds_lldp_is_given_to_apps_that_may_send_it() {
+    let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
+    let prober = Policy { capabilities: prober, ..Policy::default() };
+    for (policy, may_send) in [(Policy::default(), false), (prober, true)] {
+        for shape in Shape::ALL {
+            let mut bytes =
+                run(shape, &[(PacketIn::NO_COOKIE, Some(5)), (PacketIn::NO_COOKIE, Some(6))]);
+            let second = bytes.windows(60).position(|it| it == [2; 60]).unwrap();
+            let lldp_in_snap = [0, 46, 0xaa, 0xaa, 3, 0, 0, 0, 0x88, 0xcc];
+            bytes[second + 12..second + 22].copy_from_slice(&lldp_in_snap);
+            for (_, seen, bench) in both_ways_of(&policy, shape, &bytes) {
+                assert_eq!(seen.len(), 2, "the app sees both");
+                let given = [5, 6].map(|buffer| bench.switches[0].given.has(buffer, 0));
+                assert_eq!(given, [true, may_send], "{shape:?}");
+            }
+        }
     }
 }
 
