@@ -29,10 +29,10 @@ const LEARNING_SWITCH: &str = "[[app]]\nname = \"learning-switch\"\nethertypes =
 
 /// What a packet orders the app to say.
 pub(crate) struct Order {
-    dpid: u64,
-    epoch: i64,
-    count: u32,
-    message: Vec<u8>,
+    pub(super) dpid: u64,
+    pub(super) epoch: i64,
+    pub(super) count: u32,
+    pub(super) message: Vec<u8>,
 }
 
 impl Order {

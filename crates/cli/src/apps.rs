@@ -67,6 +67,7 @@ struct Line {
     lost: Option<u64>,
     skipped: Option<bool>,
     passed_over: Option<u64>,
+    unsent: Option<u64>,
 }
 
 impl Line {
@@ -79,6 +80,7 @@ impl Line {
             lost: counters.map(|it| it.lost),
             skipped: counters.map(|it| it.skipped),
             passed_over: counters.map(|it| it.passed_over),
+            unsent: counters.map(|it| it.unsent),
             app,
         }
     }
@@ -201,11 +203,11 @@ observer  1       observe  -            user (was kernel: it panicked)  waiting 
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
         assert!(
-            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6}"#),
+            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6,"unsent":0}"#),
             "{known}"
         );
         assert!(
-            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null}"#),
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null,"unsent":null}"#),
             "{unknown}"
         );
     }

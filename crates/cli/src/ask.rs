@@ -363,6 +363,7 @@ mod tests {
             flow_mods: 0,
             packet_outs: 0,
             refused: 0,
+            unsent: 0,
             errors: 0,
         }
     }

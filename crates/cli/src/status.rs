@@ -234,6 +234,7 @@ mod tests {
                 flow_mods: 2,
                 packet_outs: 4,
                 refused: 0,
+                unsent: 0,
                 errors: 0,
             }]),
             switches_error: None,
@@ -256,7 +257,7 @@ mod tests {
             r#""n_tables":254,"table_size":1000000,"flows":95,"fullest":{"table":0,"flows":95,"#,
             r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
-            r#""refused":0,"errors":0}],"switches_error":null}"#
+            r#""refused":0,"unsent":0,"errors":0}],"switches_error":null}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }

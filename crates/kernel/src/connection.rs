@@ -1,17 +1,18 @@
 //! One switch's connection: its socket, its session, its buffers, its counters.
 //!
 //! Input is read into a buffer that all connections of a worker share; only a message cut short
-//! is kept here. Output is gathered and written with one system call per loop (design §4).
+//! is kept here. Output is gathered and written with one system call per loop (`output`).
 //!
 //! TLS and plain TCP come in at the same port. The first two bytes tell them apart, and where both are
 //! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
 //! file there is no difference.
 
 mod holding;
+mod output;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::{Dpid, PortStatus};
@@ -20,16 +21,15 @@ use thiserror::Error;
 use crate::asked::Asked;
 use crate::crew::{Home, Seat};
 use crate::door::{Progress, Ticket};
+use crate::fair::FairQueue;
 use crate::memory::{Memory, Share};
 use crate::pause::Pause;
 use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, Entrance, TLS_MAJOR, Taken};
 
-/// Output above which messages of apps are refused, in bytes.
-pub(crate) const FULL: usize = 1 << 20;
-
-/// Output above which a switch that does not read is dropped, in bytes.
-const TOO_MUCH: usize = 4 << 20;
+pub(crate) use self::output::DOES_NOT_READ;
+#[cfg(test)]
+pub(crate) use self::output::FULL;
 
 /// Room for the beginning of a message that a connection keeps when it needs less, in bytes.
 const SMALL: usize = 4 * 1024;
@@ -57,12 +57,6 @@ pub(crate) enum Broken {
     )]
     Plain,
 }
-
-/// How long a full socket may take nothing before the switch is dropped.
-const STUCK: Duration = Duration::from_secs(15);
-
-/// Why a switch was dropped whose output piled up.
-pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
 
 /// What carries the conversation.
 #[derive(Debug)]
@@ -133,6 +127,8 @@ pub(crate) struct Connection {
     /// What is to be sent, from `sent` on.
     pub(crate) out: Vec<u8>,
     sent: usize,
+    /// Messages of apps that go out behind that; while there are some, all of them do.
+    queued: Option<Box<FairQueue>>,
     /// Whether the worker has noted that there is something to write.
     pub(crate) dirty: bool,
     /// Since when the socket has taken nothing, while it is full and epoll says when it is not.
@@ -193,6 +189,7 @@ impl Connection {
             buffers: memory.buffers(),
             out: Vec::new(),
             sent: 0,
+            queued: None,
             dirty: false,
             blocked: None,
             wrote: false,
@@ -324,8 +321,8 @@ impl Connection {
     /// Whether there is something to be written.
     pub(crate) fn has_output(&self) -> bool {
         match &self.wire {
-            Wire::Tls(tls) => tls.has_to_say() || !tls.is_handshaking() && !self.out.is_empty(),
-            Wire::Undecided { .. } | Wire::Plain => !self.out.is_empty(),
+            Wire::Tls(tls) => tls.has_to_say() || !tls.is_handshaking() && self.unsent() > 0,
+            Wire::Undecided { .. } | Wire::Plain => self.unsent() > 0,
         }
     }
 
@@ -349,68 +346,6 @@ impl Connection {
         (self.claim.take(), std::mem::take(&mut self.partial))
     }
 
-    /// Writes what is there. `Ok(false)` if the socket took only a part.
-    pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        let before = self.out.len() - self.sent;
-        let result = self.write_out();
-        self.wrote = self.out.len() - self.sent < before;
-        result
-    }
-
-    /// Notes whether the socket is full. `true` if that has changed.
-    pub(crate) fn note_blocked(&mut self, full: bool, now: Instant) -> bool {
-        let was = self.blocked;
-        self.blocked = match was {
-            Some(since) if full && !self.wrote => Some(since),
-            _ => full.then_some(now),
-        };
-        was.is_some() != full
-    }
-
-    /// Whether the socket is full.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
-    }
-
-    /// Whether the socket has been full, and has taken nothing, for so long that the switch is to
-    /// be dropped: it may go on sending, but it does not do what it is told.
-    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
-        self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
-    }
-
-    fn write_out(&mut self) -> io::Result<bool> {
-        if let Wire::Tls(tls) = &mut self.wire {
-            if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
-                self.out.drain(..self.sent);
-                self.sent = 0;
-                return Ok(false);
-            }
-            if tls.is_handshaking() {
-                return Ok(true);
-            }
-        }
-        while self.sent < self.out.len() {
-            match io::Write::write(&mut self.socket, &self.out[self.sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.sent += written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Moving the rest to the front once per full socket keeps the buffer bounded.
-                    self.out.drain(..self.sent);
-                    self.sent = 0;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        if self.out.capacity() > FULL {
-            self.out = Vec::new();
-        }
-        Ok(true)
-    }
-
     /// Sends what is left to be said, as far as the socket takes it; nothing else may follow.
     ///
     /// A socket that is closed with unread bytes in it resets the connection, and the other side
@@ -427,22 +362,6 @@ impl Connection {
                 return;
             }
         }
-    }
-
-    /// Whether messages of apps are to be refused, when so many bytes are about to be appended.
-    pub(crate) fn is_full(&self, waits: usize) -> bool {
-        Self::room_for(1, self.out.len() + waits) == 0
-    }
-
-    /// How many messages of `size` bytes may be appended to `out` bytes of output before those of apps are to be
-    /// refused.
-    pub(crate) fn room_for(size: usize, out: usize) -> usize {
-        FULL.checked_sub(out).map_or(0, |left| left / size + 1)
-    }
-
-    /// Whether the switch has not read for so long that it is to be dropped.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.out.len() > TOO_MUCH
     }
 }
 

@@ -40,6 +40,7 @@ pub mod control;
 pub mod crew;
 mod dispatch;
 mod door;
+mod fair;
 mod flows;
 mod frame;
 mod given;

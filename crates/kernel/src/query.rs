@@ -134,6 +134,9 @@ pub struct AppCounters {
     /// Records in the rings of its zone that it has not handled.
     #[serde(default)]
     pub waiting: u64,
+    /// Bytes of its messages that wait now for switches that do not take them at once.
+    #[serde(default)]
+    pub unsent: u64,
 }
 
 /// A connected switch. Counters count from its connection, this one.
@@ -179,6 +182,9 @@ pub struct SwitchStatus {
     pub packet_outs: u64,
     /// Messages of apps to it that were refused.
     pub refused: u64,
+    /// Bytes that wait now to be sent to it.
+    #[serde(default)]
+    pub unsent: u64,
     /// Error messages it sent.
     pub errors: u64,
 }

@@ -167,6 +167,7 @@ impl Switch {
         address: SocketAddr,
         transport: &str,
         fullest: Option<Fullest>,
+        unsent: usize,
     ) -> SwitchStatus {
         let Counters {
             packet_ins,
@@ -200,6 +201,7 @@ impl Switch {
             flow_mods,
             packet_outs,
             refused,
+            unsent: unsent as u64,
             errors,
         }
     }
@@ -221,7 +223,7 @@ mod tests {
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
-        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp", None);
+        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp", None, 0);
         assert_eq!((status(&switch).table_size, status(&switch).flows), (None, None));
         let table =
             |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };

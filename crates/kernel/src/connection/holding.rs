@@ -30,7 +30,8 @@ impl Connection {
     /// socket is full. `false` if there is no room for them.
     #[inline]
     pub(crate) fn hold_buffers(&mut self) -> bool {
-        let unsent = if self.blocked.is_some() { self.out.capacity() } else { 0 };
+        let queued = self.queued.as_ref().map_or(0, |queued| queued.capacity());
+        let unsent = if self.blocked.is_some() { self.out.capacity() + queued } else { 0 };
         self.buffers.hold(self.partial.capacity() + unsent)
     }
 

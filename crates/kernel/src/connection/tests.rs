@@ -1,7 +1,8 @@
 //! Reading and writing over a real socket.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpListener;
+use std::time::Duration;
 
 use dal::drivers::openflow::framing::cut;
 
@@ -10,7 +11,7 @@ use crate::control::Plain;
 use crate::memory::Memory;
 
 /// A worker's buffer, for plain TCP, may be as small as a test likes.
-fn pair() -> (Connection, TcpStream) {
+pub(super) fn pair() -> (Connection, TcpStream) {
     let entrance = Entrance { plain: Plain::Loopback, tls: None };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -54,29 +55,4 @@ fn message_cut_between_two_reads_is_put_together() {
     assert_eq!(buffer[..10], [4, 2, 0, 10, 0, 0, 0, 1, 8, 9]);
     drop(peer);
     assert_eq!(read(&mut connection, &mut buffer), Input::End);
-}
-
-#[test]
-fn switch_that_does_not_read_fills_up_and_loses_nothing_until_it_is_hopeless() {
-    let (mut connection, mut peer) = pair();
-    let chunk: Vec<u8> = (0..=255).collect();
-    let mut written = 0;
-    while !connection.is_hopeless() {
-        connection.out.extend_from_slice(&chunk);
-        written += chunk.len();
-        connection.flush().unwrap();
-    }
-    assert!(connection.is_full(0));
-    let mut got = vec![0; 1 << 16];
-    let mut read = 0;
-    while read < written {
-        let n = peer.read(&mut got).unwrap();
-        for (at, byte) in got[..n].iter().enumerate() {
-            assert_eq!(usize::from(*byte), (read + at) % 256);
-        }
-        read += n;
-        connection.flush().unwrap();
-    }
-    assert!(connection.flush().unwrap());
-    assert!(connection.out.is_empty());
 }

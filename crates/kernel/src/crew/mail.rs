@@ -10,6 +10,10 @@ use crate::control::AppId;
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 
+/// The same of an app when that is reached: no app uses up the room of another.
+const OWN: usize = 64;
+const OWN_BYTES: usize = 32 * 1024;
+
 /// What one worker has posted for another. Emptied and handed back, so that nothing is allocated
 /// per message.
 #[derive(Debug, Default)]
@@ -17,6 +21,8 @@ pub(crate) struct Mail {
     /// Each with the end of its message in `bytes`.
     heads: Vec<(Head, usize)>,
     bytes: Vec<u8>,
+    /// How many of the messages, and of the bytes, are each app's.
+    shares: Vec<(AppId, usize, usize)>,
 }
 
 /// Whose message it is and where it goes.
@@ -30,9 +36,18 @@ pub(crate) struct Head {
 impl Mail {
     /// Appends a message. `false` if there is no room.
     pub(super) fn post(&mut self, head: Head, message: &[u8]) -> bool {
-        if self.heads.len() >= MOST || self.bytes.len() + message.len() > MOST_BYTES {
+        let is_full = self.heads.len() >= MOST || self.bytes.len() + message.len() > MOST_BYTES;
+        let place = self.shares.iter().position(|(app, ..)| *app == head.app);
+        let place = place.unwrap_or_else(|| {
+            self.shares.push((head.app, 0, 0));
+            self.shares.len() - 1
+        });
+        let (_, messages, bytes) = &mut self.shares[place];
+        if is_full && (*messages >= OWN || *bytes >= OWN_BYTES) {
             return false;
         }
+        *messages += 1;
+        *bytes += message.len();
         self.bytes.extend_from_slice(message);
         self.heads.push((head, self.bytes.len()));
         true
@@ -54,6 +69,7 @@ impl Mail {
     pub(crate) fn clear(&mut self) {
         self.heads.clear();
         self.bytes.clear();
+        self.shares.clear();
     }
 }
 
@@ -78,5 +94,8 @@ mod tests {
         assert_eq!((0..100).filter(|_| mail.post(head(1), &long)).count(), 16);
         mail.clear();
         assert_eq!((0..2 * MOST).filter(|_| mail.post(head(1), &[0; 8])).count(), MOST);
+        let other = Head { app: AppId(2), ..head(1) };
+        let accepted = (0..2 * MOST).filter(|_| mail.post(other, &[0; 8])).count();
+        assert_eq!(accepted, OWN, "another app has room of its own");
     }
 }

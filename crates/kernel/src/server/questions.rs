@@ -142,6 +142,7 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.passed_over += one.passed_over;
                 app.handled += one.handled;
                 app.waiting += one.waiting;
+                app.unsent += one.unsent;
             }
             None => all.push(one),
         }
@@ -162,7 +163,7 @@ mod tests {
     fn switch(dpid: u64) -> SwitchStatus {
         let (version, dpid) = (Version::V1_3, Dpid(dpid));
         let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
-        Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp", None)
+        Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp", None, 0)
     }
 
     /// What a worker says that has these switches.

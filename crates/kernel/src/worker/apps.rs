@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 
 use super::{LINK, Notice, Worker};
 use crate::check::Rights;
+use crate::connection::DOES_NOT_READ;
 use crate::control::AppId;
 use crate::link::Link;
 use crate::link::part::Part;
@@ -76,15 +77,36 @@ impl Worker {
         if gone && self.roster.has_just_gone(dpid, epoch, now) {
             return;
         }
-        let rate = self.rates.refused.entry(link.app).or_insert_with(|| Rate::new(now));
+        let app = link.app;
+        let rate = self.rates.refused.entry(app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
+            let most =
+                place.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
+            let (most_queued_by, bytes) = most.unzip();
+            let link = &self.dispatch.links[index];
             let (app, dpid) = (&link.name, openflow::Dpid(dpid));
             let missing = (why == Refusal::Capability).then(|| link.rights.missing(message));
-            if let Some(capability) = missing.flatten() {
-                warn!(app, %dpid, epoch, %why, %capability, suppressed, "refused a message of an app");
-            } else {
-                warn!(app, %dpid, epoch, %why, suppressed, "refused a message of an app");
+            let capability = missing.flatten().map(tracing::field::display);
+            warn!(
+                app, %dpid, epoch, %why, capability, most_queued_by, bytes, suppressed,
+                "refused a message of an app"
+            );
+        }
+    }
+
+    /// The app with the most bytes in the output of a switch that does not take all at once, and how many these are.
+    pub(super) fn most_queued(&self, key: usize) -> Option<(&str, usize)> {
+        let (slot, bytes) = self.connections.get(key)?.queued()?.largest()?;
+        Some((self.dispatch.links.get(slot)?.name.as_str(), bytes))
+    }
+
+    /// Why a switch is dropped that does not read, with the app that has queued most for it.
+    pub(super) fn does_not_read(&self, key: usize) -> String {
+        match self.most_queued(key) {
+            Some((app, bytes)) => {
+                format!("{DOES_NOT_READ}; {bytes} bytes wait of the app {app}, which has sent most")
             }
+            None => DOES_NOT_READ.to_owned(),
         }
     }
 
@@ -176,7 +198,11 @@ impl Worker {
 
     /// How the apps fare, in the order in which they came to be known.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
-        let counters = |(place, link): (usize, &Link)| {
+        let mut unsent = vec![0; self.dispatch.links.len()];
+        for queued in self.connections.iter().filter_map(|(_, connection)| connection.queued()) {
+            queued.sizes().for_each(|(slot, size)| unsent[slot] += size as u64);
+        }
+        let counters = |((place, link), unsent): ((usize, &Link), u64)| {
             let (skipped, passed_over) = self.dispatch.skips(place);
             let [flow_mods, packet_outs, requests] = link.spent.sent();
             AppCounters {
@@ -193,9 +219,10 @@ impl Worker {
                 passed_over,
                 handled: link.counts.handled,
                 waiting: link.waiting().into(),
+                unsent,
             }
         };
-        self.dispatch.links.iter().enumerate().map(counters).collect()
+        self.dispatch.links.iter().enumerate().zip(unsent).map(counters).collect()
     }
 
     /// Where an app's link is.

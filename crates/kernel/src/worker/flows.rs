@@ -22,7 +22,7 @@ impl Worker {
         let Some(switch) = &connection.switch else {
             return self.tell_part(question, Part::NoSwitch);
         };
-        let (version, full) = (switch.version, connection.is_full(0));
+        let (version, full) = (switch.version, connection.is_full());
         let xid = connection.session.xid();
         let all = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
         let mut request = Vec::new();

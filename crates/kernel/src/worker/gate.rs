@@ -8,7 +8,6 @@ use sdk::abi::series::Series;
 use sdk::{FlowAndPacket, Refusal};
 
 use crate::check::{ActionContext, Outputs, check_in_port};
-use crate::connection::Connection;
 use crate::link::Account;
 
 /// What decides it.
@@ -17,6 +16,8 @@ pub(super) struct Gate<'s, M, P> {
     pub(super) refused: Option<Refusal>,
     pub(super) flow_mods: Account<'s>,
     pub(super) packet_outs: Account<'s>,
+    /// Bytes of output above which the next message is refused.
+    pub(super) limit: usize,
     /// Whether the quota of flows allows one more.
     pub(super) has_flows: bool,
     /// Whether the app was given the packet in this buffer.
@@ -63,7 +64,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         let (count, size) = (series.len(), series.template().message().len());
         let (mut next, mut passed) = (0_usize, Passed::default());
         loop {
-            let room = Connection::room_for(size, out.len());
+            let room = self.limit.checked_sub(out.len()).map_or(0, |left| left / size + 1);
             let may = self.has_flows && self.refused.is_none();
             let may = if may { room.min(self.flow_mods.left() as usize) } else { 0 };
             let numbers = next..next.saturating_add(may).min(count);
@@ -141,7 +142,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             Err(Refusal::Shape)
         } else if !self.outputs.allow(ActionContext::Flow, flow.output) {
             Err(Refusal::Capability)
-        } else if Connection::room_for(1, waits) == 0 {
+        } else if waits > self.limit {
             Err(Refusal::Full)
         } else if !self.has_flows {
             Err(Refusal::Flows)
@@ -169,7 +170,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
         let context = ActionContext::PacketOut { in_port: flow.in_port };
         if !self.outputs.allow(context, flow.output) {
             Err(Refusal::Capability)
-        } else if Connection::room_for(1, waits) == 0 {
+        } else if waits > self.limit {
             Err(Refusal::Full)
         } else if !self.packet_outs.refill() {
             Err(Refusal::Quota)
@@ -356,8 +357,17 @@ mod tests {
             let mut policy = Policy::default();
             policy.capabilities.extend(reserved.then_some(Capability::PacketOutReserved));
             let outputs = Outputs::of(&policy);
-            let mut gate =
-                Gate { refused, flow_mods, packet_outs, has_flows, may_use, outputs, packet };
+            let limit = FULL;
+            let mut gate = Gate {
+                refused,
+                flow_mods,
+                packet_outs,
+                limit,
+                has_flows,
+                may_use,
+                outputs,
+                packet,
+            };
             let (mut out, mut told) = (vec![0; waits], Vec::new());
             let passed =
                 gate.append(&series, first, &mut out, |number, why| told.push((number, why)));

@@ -39,7 +39,7 @@ use slab::Slab;
 use sys::flight::Seat;
 use tracing::{info, warn};
 
-use crate::connection::{Connection, DOES_NOT_READ, Input, Peer};
+use crate::connection::{Connection, Input, Peer};
 use crate::control::{App, Tuning};
 use crate::crew::Mail;
 use crate::dispatch::Dispatch;
@@ -407,12 +407,12 @@ impl Worker {
         if self.listeners_paused {
             self.pause_listeners(false);
         }
-        let mut over = Vec::new();
+        let (mut over, mut stuck) = (Vec::new(), Vec::new());
         for (key, connection) in &mut self.connections {
             if let Err(why) = connection.tick(now) {
                 over.push((key, why.to_string()));
             } else if connection.is_stuck(now) {
-                over.push((key, DOES_NOT_READ.to_owned()));
+                stuck.push(key);
             }
             filling::ask_tables(connection, now);
             if connection.has_output() && !connection.dirty && !connection.is_blocked() {
@@ -420,6 +420,7 @@ impl Worker {
                 self.dirty.push(key);
             }
         }
+        over.extend(stuck.into_iter().map(|key| (key, self.does_not_read(key))));
         for (key, why) in over {
             self.close(key, &why, now);
         }

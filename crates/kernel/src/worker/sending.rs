@@ -80,9 +80,12 @@ impl Worker {
         let connection = &mut self.connections[key];
         let link = &mut self.dispatch.links[index];
         link.spent.refresh(now);
-        let before = connection.out.len();
-        self.spare.lend(&mut connection.out);
-        let mut sending = Sending { connection, link, index, now, tally: Tally::default() };
+        let app_run = connection.begin_run(index);
+        if !app_run.is_queued() {
+            self.spare.lend(&mut connection.out);
+        }
+        let limit = app_run.limit;
+        let mut sending = Sending { connection, link, index, limit, now, tally: Tally::default() };
         // Passed and not appended yet: from here up to the message in hand.
         let mut from = start;
         for sent in run {
@@ -113,7 +116,7 @@ impl Worker {
         let [.., Sent { end, .. }] = *run else { return };
         sending.connection.out.extend_from_slice(&bytes[from..end]);
         let connection = sending.settle();
-        if connection.out.len() > before && !connection.dirty {
+        if connection.end_run(&app_run) && !connection.dirty {
             connection.dirty = true;
             self.dirty.push(key);
         }
@@ -143,6 +146,8 @@ struct Sending<'r> {
     link: &'r mut Link,
     /// Where the link is.
     index: usize,
+    /// Bytes of output above which the app's next message is refused.
+    limit: usize,
     now: Instant,
     tally: Tally,
 }
@@ -162,9 +167,9 @@ impl<'r> Sending<'r> {
     /// output yet.
     #[inline]
     fn admit(&mut self, waits: usize, message: &mut [u8]) -> Result<Behind, Refusal> {
-        let Self { connection, link, index, now, .. } = self;
+        let Self { connection, link, index, limit, now, .. } = self;
         let (index, now) = (*index, *now);
-        let full = connection.is_full(waits);
+        let full = connection.out.len() + waits > *limit;
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
         let version = switch.version;
         let was_given = |buffer| switch.given.has(buffer, index);
@@ -218,7 +223,7 @@ impl<'r> Sending<'r> {
 
     /// Checks a series, and appends of it what may go out.
     fn series(&mut self, sent: &Sent, said: &[u8], refused: &mut Vec<Refused>) {
-        let Self { connection, link, index, .. } = self;
+        let Self { connection, link, index, limit, .. } = self;
         let Connection { switch, session, asked, out, .. } = &mut **connection;
         let mut refuse = |number, why| refused.push(Refused { sent: *sent, number, why });
         let Some(mut series) = Series::read(said, sent.series) else {
@@ -242,6 +247,7 @@ impl<'r> Sending<'r> {
             refused: checked.err(),
             flow_mods,
             packet_outs,
+            limit: *limit,
             has_flows,
             may_use: |buffer| switch.given.has(buffer, *index),
             outputs: link.rights.outputs,

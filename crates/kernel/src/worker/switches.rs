@@ -255,7 +255,8 @@ impl Worker {
             let connection = self.connections.get(*key)?;
             let switch = connection.switch.as_ref()?;
             let fullest = self.fullest(switch);
-            Some(switch.status(connection.address, connection.transport(), fullest))
+            let (address, unsent) = (connection.address, connection.unsent());
+            Some(switch.status(address, connection.transport(), fullest, unsent))
         });
         (page.collect(), more)
     }

@@ -24,6 +24,7 @@ mod claims;
 mod hosted;
 mod peers;
 mod runs;
+mod slow;
 
 use self::peers::{Fake, Seen, Zone, packet_in};
 
@@ -100,13 +101,18 @@ impl Bench {
 
     /// The same, of an app with this policy.
     fn attach_with(&mut self, policy: &Policy) -> Zone {
+        self.attach_as(APP, policy)
+    }
+
+    /// The same of any app.
+    fn attach_as(&mut self, app: AppId, policy: &Policy) -> Zone {
         let (parts, fds) = part::make(&self.office.crew, CAPACITY).unwrap();
         self.attempts += 1;
         let workers = parts.len();
         for (worker, part) in parts.into_iter().enumerate() {
-            let (name, policy, part) = ("app".into(), policy.clone(), Box::new(part));
-            let attempt = self.attempts;
-            let attach = Command::Attach { attempt, app: APP, name, policy, part };
+            let (name, policy) = (format!("app-{}", app.0), policy.clone());
+            let (attempt, part) = (self.attempts, Box::new(part));
+            let attach = Command::Attach { attempt, app, name, policy, part };
             self.office.crew.command(worker, attach);
         }
         let mut silent = workers;
@@ -147,9 +153,14 @@ impl Bench {
 
     /// The first worker's counters for the app.
     fn counters(&self) -> AppCounters {
+        self.all_counters().remove(0)
+    }
+
+    /// The same of all apps.
+    fn all_counters(&self) -> Vec<AppCounters> {
         let (reply, answers) = std::sync::mpsc::channel();
         self.office.crew.command(0, Command::Apps { reply });
-        answers.recv().unwrap().remove(0)
+        answers.recv().unwrap()
     }
 
     /// Connects switches with these DPIDs, one after the other.

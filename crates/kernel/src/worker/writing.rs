@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::Worker;
-use crate::connection::DOES_NOT_READ;
 
 /// What is written to a switch before the next is read, in bytes.
 const MUCH: usize = 32 * 1024;
@@ -94,7 +93,10 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
         match connection.flush() {
-            Ok(_) if connection.is_hopeless() => self.close(key, DOES_NOT_READ, now),
+            Ok(_) if connection.is_hopeless() => {
+                let why = self.does_not_read(key);
+                self.close(key, &why, now);
+            }
             Ok(all) => {
                 connection.note_blocked(!all, now);
                 self.spare.take_back(&mut connection.out);

@@ -9,6 +9,8 @@ pub(super) struct Fake {
     pub(super) told: std::sync::mpsc::Receiver<Vec<u8>>,
     /// Whether it answers nothing any more.
     pub(super) is_mute: Arc<AtomicBool>,
+    /// Whether it reads nothing.
+    pub(super) is_deaf: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -26,11 +28,16 @@ impl Fake {
         let (mut own, mut more) = (socket.try_clone().unwrap(), more.to_vec());
         let is_mute = Arc::new(AtomicBool::new(false));
         let mute = Arc::clone(&is_mute);
+        let is_deaf = Arc::new(AtomicBool::new(false));
+        let deaf = Arc::clone(&is_deaf);
         std::thread::spawn(move || {
             let mut message = vec![0; 8];
             while own.read_exact(&mut message[..8]).is_ok() {
                 let header = Header::decode(&message).unwrap();
                 message.resize(header.length.into(), 0);
+                while deaf.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 if own.read_exact(&mut message[8..]).is_err() {
                     break;
                 }
@@ -46,7 +53,7 @@ impl Fake {
                 }
             }
         });
-        Self { socket, dpid, told, is_mute }
+        Self { socket, dpid, told, is_mute, is_deaf }
     }
 
     /// Sends a packet-in whose packet is this number.

@@ -1,0 +1,256 @@
+//! Output of a connection: gathered in one buffer, written with one system call per loop (design §4).
+//!
+//! As long as the switch takes everything at once, messages of apps are appended to that buffer in the order in which they
+//! come. While the socket is full, or much waits already, they wait in a queue per app ([`FairQueue`]), and become output in
+//! turns as the socket takes it. The kernel's own messages go straight into the buffer.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::{Connection, Wire};
+use crate::fair::FairQueue;
+
+/// Output above which messages of apps are refused, in bytes.
+pub(crate) const FULL: usize = 1 << 20;
+
+/// Output above which messages of apps wait in a queue per app, in bytes: what a switch takes at once is rarely as much.
+const DIRECT: usize = FULL / 2;
+
+/// Queued messages that become output at once, in bytes.
+const PORTION: usize = 64 * 1024;
+
+/// Output above which a switch that does not read is dropped, in bytes.
+const TOO_MUCH: usize = 4 << 20;
+
+/// How long a full socket may take nothing before the switch is dropped.
+const STUCK: Duration = Duration::from_secs(15);
+
+/// Why a switch was dropped whose output piled up.
+pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
+
+/// Messages of one app that are being appended to the output, until [`Connection::end_run`].
+#[derive(Debug)]
+#[must_use = "the output is the app's queue until the run is ended"]
+pub(crate) struct AppRun {
+    /// Bytes of `out` above which the app's next message is refused.
+    pub(crate) limit: usize,
+    /// Bytes of `out` before the run.
+    before: usize,
+    /// The app whose queue `out` is; `None` if it is the output itself.
+    queue_of: Option<usize>,
+}
+
+impl AppRun {
+    /// Whether the messages wait in the app's queue.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queue_of.is_some()
+    }
+}
+
+impl Connection {
+    /// Writes what is there. `Ok(false)` if the socket took only a part.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let before = self.unsent();
+        let result = loop {
+            let result = self.write_out();
+            if !matches!(result, Ok(true)) || !self.take_from_queue() {
+                break result;
+            }
+        };
+        self.wrote = self.unsent() < before;
+        result
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.out.len() - self.sent + self.queued.as_ref().map_or(0, |queued| queued.size())
+    }
+
+    /// Makes output of messages that wait in the queue; `false` if there are none.
+    fn take_from_queue(&mut self) -> bool {
+        let Some(queued) = &mut self.queued else { return false };
+        queued.take_turns(&mut self.out, PORTION);
+        if queued.size() == 0 {
+            self.queued = None;
+        }
+        true
+    }
+
+    /// The queue in which messages of apps wait, if some do.
+    pub(crate) fn queued(&self) -> Option<&FairQueue> {
+        self.queued.as_deref()
+    }
+
+    /// Prepares `out` for messages of the app in `slot`: if the switch does not take all at once, `out` is that app's
+    /// queue until [`end_run`](Self::end_run).
+    #[inline]
+    pub(crate) fn begin_run(&mut self, slot: usize) -> AppRun {
+        if self.blocked.is_none() && self.queued.is_none() && self.out.len() < DIRECT {
+            return AppRun { limit: FULL, before: self.out.len(), queue_of: None };
+        }
+        let others = self.out.len();
+        let queued = self.queued.get_or_insert_default();
+        let limit = queued.lend(slot, &mut self.out, (others, FULL));
+        AppRun { limit, before: self.out.len(), queue_of: Some(slot) }
+    }
+
+    /// All messages of the run are appended. `true` if there are some.
+    #[inline]
+    pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
+        let appended = self.out.len() - run.before;
+        if let (Some(slot), Some(queued)) = (run.queue_of, &mut self.queued) {
+            queued.give_back(slot, &mut self.out, appended);
+            if queued.size() == 0 {
+                self.queued = None;
+            }
+        }
+        appended > 0
+    }
+
+    /// Notes whether the socket is full. `true` if that has changed.
+    pub(crate) fn note_blocked(&mut self, full: bool, now: Instant) -> bool {
+        let was = self.blocked;
+        self.blocked = match was {
+            Some(since) if full && !self.wrote => Some(since),
+            _ => full.then_some(now),
+        };
+        was.is_some() != full
+    }
+
+    /// Whether the socket is full.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// Whether the socket has been full, and has taken nothing, for so long that the switch is to
+    /// be dropped: it may go on sending, but it does not do what it is told.
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+        self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
+    }
+
+    fn write_out(&mut self) -> io::Result<bool> {
+        if let Wire::Tls(tls) = &mut self.wire {
+            if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
+                self.out.drain(..self.sent);
+                self.sent = 0;
+                return Ok(false);
+            }
+            if tls.is_handshaking() {
+                return Ok(true);
+            }
+        }
+        while self.sent < self.out.len() {
+            match io::Write::write(&mut self.socket, &self.out[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Moving the rest to the front once per full socket keeps the buffer bounded.
+                    self.out.drain(..self.sent);
+                    self.sent = 0;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        if self.out.capacity() > FULL {
+            self.out = Vec::new();
+        }
+        Ok(true)
+    }
+
+    /// Whether too many bytes wait to ask the switch for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.unsent() > FULL
+    }
+
+    /// Whether the switch has not read for so long that it is to be dropped.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.out.len() > TOO_MUCH
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::super::tests::pair;
+    use super::*;
+
+    #[test]
+    fn switch_that_does_not_read_fills_up_and_loses_nothing_until_it_is_hopeless() {
+        let (mut connection, mut peer) = pair();
+        let chunk: Vec<u8> = (0..=255).collect();
+        let mut written = 0;
+        while !connection.is_hopeless() {
+            connection.out.extend_from_slice(&chunk);
+            written += chunk.len();
+            connection.flush().unwrap();
+        }
+        assert!(connection.is_full());
+        let mut got = vec![0; 1 << 16];
+        let mut read = 0;
+        while read < written {
+            let n = peer.read(&mut got).unwrap();
+            for (at, byte) in got[..n].iter().enumerate() {
+                assert_eq!(usize::from(*byte), (read + at) % 256);
+            }
+            read += n;
+            connection.flush().unwrap();
+        }
+        assert!(connection.flush().unwrap());
+        assert!(connection.out.is_empty());
+    }
+
+    /// Sends a message of `size` bytes as the app in `slot`; `false` if it is refused.
+    fn send(connection: &mut Connection, slot: u8, size: u16) -> bool {
+        let run = connection.begin_run(slot.into());
+        let has_room = connection.out.len() <= run.limit;
+        if has_room {
+            let mut message = vec![slot; size.into()];
+            message[2..4].copy_from_slice(&size.to_be_bytes());
+            connection.out.extend_from_slice(&message);
+        }
+        connection.end_run(&run);
+        has_room
+    }
+
+    #[test]
+    fn app_that_floods_a_switch_that_does_not_read_keeps_nobody_from_it() {
+        let (mut connection, mut peer) = pair();
+        let now = Instant::now();
+        let mut flooded = 0;
+        loop {
+            let accepted = send(&mut connection, 1, 1000);
+            flooded += usize::from(accepted);
+            let all = connection.flush().unwrap();
+            connection.note_blocked(!all, now);
+            if !accepted {
+                break;
+            }
+        }
+        assert!(connection.is_blocked());
+        assert!(send(&mut connection, 2, 1000), "another app's message is accepted");
+        assert!(!send(&mut connection, 1, 1000));
+        assert_eq!(connection.queued().and_then(FairQueue::largest).map(|(slot, _)| slot), Some(1));
+        connection.out.extend_from_slice(&[9, 0, 0, 8, 0, 0, 0, 0]); // the kernel's own
+        let (mut got, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        while got.len() < flooded * 1000 + 1008 {
+            let size = peer.read(&mut buffer).unwrap();
+            got.extend_from_slice(&buffer[..size]);
+            connection.flush().unwrap();
+        }
+        let mut order = Vec::new();
+        let mut rest = &got[..];
+        while let Some(length) = rest.get(2..4) {
+            order.push(rest[0]);
+            rest = &rest[usize::from(u16::from_be_bytes([length[0], length[1]]))..];
+        }
+        let behind = |which| order.iter().rev().take_while(|slot| **slot != which).count() * 1000;
+        assert!(behind(9) > FULL / 2, "the kernel's own passes what waits: {}", behind(9));
+        assert!(behind(2) > FULL / 2, "so does the other app's: {}", behind(2));
+        assert!(connection.queued().is_none() && connection.unsent() == 0);
+    }
+}

@@ -1,0 +1,102 @@
+//! A switch that does not read, and two apps that send to it.
+
+use sdk::Refusal;
+
+use super::*;
+
+const OTHER: AppId = AppId(2);
+
+/// A packet-out of `size` bytes that ends in `number`.
+fn packet_out(number: u32, size: usize) -> Vec<u8> {
+    let mut data = vec![0; size];
+    data.extend(number.to_be_bytes());
+    let mut message = Vec::new();
+    let packet_out = PacketOut::new(PortNo(1), &[], &data);
+    append(&mut message, |out| packet_out.encode(OF, number, out)).unwrap();
+    message
+}
+
+/// Sends messages as an app; how many found room in its ring.
+fn send(zone: &mut Zone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>) -> u32 {
+    let (ZoneEnd { records, messages: writer }, bell) = &mut zone.ends[0];
+    let mut sent = 0;
+    for message in messages {
+        if writer.free() < message.len() + 1024 {
+            break;
+        }
+        let Some(room) = writer.reserve(message.len()) else { break };
+        room.copy_from_slice(&message);
+        assert!(writer.commit(to.0, to.1, message.len()));
+        sent += 1;
+    }
+    if writer.done(records, 0) {
+        bell.ring();
+    }
+    sent
+}
+
+/// Takes what waits for an app; how many of its messages were refused because the output was full.
+fn refused_as_full(zone: &mut Zone) -> u32 {
+    let ends = &mut zone.ends[0].0;
+    let batch = ends.records.batch(MAX_BATCH).unwrap();
+    let is_full = |record: &[u8]| {
+        record[4..6] == (RecordKind::Refused as u16).to_le_bytes()
+            && record[40] == Refusal::Full as u8
+    };
+    let (all, full) = (batch.iter().count(), batch.iter().filter(|it| is_full(it)).count());
+    ends.messages.done(&mut ends.records, all);
+    u32::try_from(full).unwrap()
+}
+
+#[test]
+fn app_that_floods_a_slow_switch_delays_no_other_app() {
+    let mut bench = Bench::new(1);
+    let fakes = bench.connect([1]);
+    let to = (1, bench.switches()[0].epoch);
+    let mut flooder = bench.attach();
+    flooder.snapshot();
+    let mut other = bench.attach_as(OTHER, &Policy { order: 1, ..Policy::default() });
+    other.snapshot();
+    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    fakes[0].is_deaf.store(true, Ordering::Relaxed);
+    // Until the flooder's share is full, which also fills the socket.
+    let mut flood = 0;
+    wait_for("the flooder is refused", || {
+        flood += send(&mut flooder, to, (flood..).map(|number| packet_out(number, 2000)));
+        (refused_as_full(&mut flooder) > 0).then_some(())
+    });
+    let sent = send(&mut other, to, (0..10).map(|number| packet_out(number, 6)));
+    assert_eq!(sent, 10);
+    wait_for("the other's messages are checked", || {
+        (bench.all_counters()[1].packet_outs == 10).then_some(())
+    });
+    let counters = bench.all_counters();
+    assert_eq!((counters[1].refused, refused_as_full(&mut other)), (0, 0));
+    assert!(counters[1].unsent > 0, "{counters:?}");
+    assert!(counters[0].unsent > 10 * counters[1].unsent, "{counters:?}");
+    assert!(bench.switches()[0].unsent > counters[0].unsent);
+    // The switch reads: all of both come in order, the other's before most that waited of the flooder.
+    fakes[0].is_deaf.store(false, Ordering::Relaxed);
+    let (mut ours, mut last, mut behind) = (Vec::new(), None, 0);
+    wait_for("everything accepted came", || {
+        let mut idle = true;
+        while let Ok(message) = fakes[0].told.try_recv() {
+            let Ok(packet_out) = PacketOut::decode(&message) else { continue };
+            let number = u32::from_be_bytes(*packet_out.data.last_chunk().unwrap());
+            idle = false;
+            if packet_out.data.len() == 10 {
+                ours.push(number);
+                behind = 0;
+            } else {
+                assert!(last < Some(number), "{last:?}, {number}");
+                last = Some(number);
+                behind += message.len();
+            }
+        }
+        let unsent: u64 = bench.all_counters().iter().map(|it| it.unsent).sum();
+        (idle && unsent == 0 && ours.len() == 10).then_some(())
+    });
+    assert_eq!(ours, (0..10).collect::<Vec<_>>());
+    assert!(behind > 256 * 1024, "{behind} bytes of the flooder came after the other's");
+    bench.stop();
+}
