@@ -343,6 +343,9 @@ impl Rights {
             Action::Experimenter { experimenter, .. } => {
                 allow(self.experimenters.contains(experimenter), Refusal::Action)
             }
+            Action::SetField(Field::InPort(_) | Field::InPhyPort(_)) => {
+                allow(self.outputs.may_change_in_port(), Refusal::Capability)
+            }
             Action::SetField(Field::Opaque(_)) => {
                 allow(!self.experimenters.is_empty(), Refusal::Action)
             }

@@ -7,8 +7,9 @@
 //! | `TABLE`, `NORMAL`, numbers without a meaning | with `packet-out.reserved` | with `packet-out.reserved` |
 //!
 //! A packet-out to `CONTROLLER` or `TABLE` comes back as a packet-in, with an in-port that the app chose: other apps take
-//! it for a packet of the network, and may answer it in a loop. A flow to `CONTROLLER` reports the real in-port. A
-//! bucket counts as a packet-out because a packet-out can name its group, also one that is made or modified later.
+//! it for a packet of the network, and may answer it in a loop. A flow to `CONTROLLER` reports the real in-port, as no
+//! action may change that without the same capability. A bucket counts as a packet-out because a packet-out can name its
+//! group, also one that is made or modified later.
 //!
 //! The numbers are those of OpenFlow 1.3.5 §7.2.1; the codec widens the 16-bit ones of OpenFlow 1.0.
 
@@ -42,6 +43,12 @@ pub(crate) struct Outputs {
 impl Outputs {
     pub(crate) fn of(policy: &Policy) -> Self {
         Self { reserved: policy.capabilities.contains(&Capability::PacketOutReserved) }
+    }
+
+    /// Whether an action may change the in-port of a packet, which a packet-in then states. OpenFlow 1.3.5 §7.2.5 forbids
+    /// it, but a switch may do it.
+    pub(super) fn may_change_in_port(self) -> bool {
+        self.reserved
     }
 
     /// Whether an action of such a message may output to this port.

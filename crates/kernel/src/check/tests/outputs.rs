@@ -175,3 +175,16 @@ fn missing_capability_is_named() {
     assert_eq!(needs(&rights(&[]), Context::PacketOut, &OUT), Some("packet-out".into()));
     assert_eq!(needs(&rights(&[]), Context::PacketOut, &controller), None, "it takes two");
 }
+
+#[test]
+fn in_port_of_a_packet_is_changed_with_a_grant_only() {
+    let (usual, granted) = (writer(&[]), writer(&[Capability::PacketOutReserved]));
+    for field in [Field::InPort(PortNo(3)), Field::InPhyPort(PortNo(3))] {
+        let forge = [Action::SetField(field), Action::output(PortNo(2))];
+        for context in CONTEXTS {
+            let refused = send(&usual, Version::V1_3, context, &forge);
+            assert_eq!(refused, Err(Refusal::Capability), "{forge:?} in a {context:?}");
+            assert!(send(&granted, Version::V1_3, context, &forge).is_ok());
+        }
+    }
+}
