@@ -4,6 +4,7 @@ use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 use core::str::FromStr;
+use std::net::Ipv4Addr;
 use thiserror::Error;
 
 /// A text is not the name it should be.
@@ -93,6 +94,18 @@ impl<'a> Wire<'a> for MacAddr {
     #[inline]
     fn write(&self, to: &mut Writer<'_>) {
         to.bytes(&self.0);
+    }
+}
+
+/// Four bytes, in the order in which people write them.
+impl<'a> Wire<'a> for Ipv4Addr {
+    #[inline]
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        from.array::<4>(field).map(Self::from)
+    }
+    #[inline]
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(&self.octets());
     }
 }
 

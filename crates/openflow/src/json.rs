@@ -79,6 +79,7 @@ as_field!(
     u32,
     u64,
     MacAddr,
+    std::net::Ipv4Addr,
     PortNo,
     v1_3::Match<'_>,
     v1_3::PacketOut<'_>,
@@ -277,7 +278,10 @@ impl Serialize for crate::Message<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Action, FlowMod, Match, Message, PortNo, Version};
+    use std::net::Ipv4Addr;
+
+    use crate::matching::OpaqueField;
+    use crate::{Action, Field, FlowMod, Match, Message, PortNo, Version};
 
     #[test]
     fn message_serializes_with_names_where_people_would_look_for_them() {
@@ -299,6 +303,29 @@ mod tests {
         let json = serde_json::to_value(&flow_mod).unwrap();
         assert_eq!(json["match"]["in_port"], "1");
         assert_eq!(json["instructions"]["apply"][0]["output"]["max_len"], 0xffff);
+    }
+
+    #[test]
+    fn addresses_of_1_0_and_unknown_masked_fields_serialize_as_text() {
+        let actions = [Action::SetField(Field::Ipv4Dst(Ipv4Addr::new(10, 0, 0, 9).into()))];
+        let match_ = Match::new().eth_type(0x800).ipv4_src(Ipv4Addr::new(10, 0, 0, 1));
+        let flow_mod = FlowMod::add(match_).apply(&actions);
+        let mut out = [0; 128];
+        let size = flow_mod.encode(Version::V1_0, 7, &mut out).unwrap();
+        let json = serde_json::to_value(Message::decode(&out[..size]).unwrap()).unwrap();
+        let body = &json["body"]["flow_mod"];
+        assert_eq!(body["match"]["nw_src"], "10.0.0.1");
+        assert_eq!(body["match"]["dl_src"], "00:00:00:00:00:00");
+        assert_eq!(body["actions"][0]["set_nw_dst"], "10.0.0.9");
+
+        let payload = [0, 0x12, 0, 0xff].into();
+        let opaque = OpaqueField { class: 0x8000, field: 42, has_mask: true, payload };
+        let flow_mod = FlowMod::add(Match::new().with(&Field::Opaque(opaque)));
+        let size = flow_mod.encode(Version::V1_3, 7, &mut out).unwrap();
+        let json = serde_json::to_value(Message::decode(&out[..size]).unwrap()).unwrap();
+        let field = &json["body"]["flow_mod"]["match"]["fields"][0];
+        assert_eq!(field["oxm_0x8000_42"], "0012/00ff");
+        assert_eq!(serde_json::to_value(&flow_mod).unwrap()["match"]["oxm_0x8000_42"], "0012/00ff");
     }
 
     #[test]

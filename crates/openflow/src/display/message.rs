@@ -1,6 +1,7 @@
 //! A whole message: its name, version, xid, and what it says.
 
-use super::Hex;
+use super::{Hex, list};
+use crate::wire::{List, Wire};
 use crate::{
     AsyncConfig, DecodeError, ErrorMessage, Features, FlowMod, FlowRemoved, GroupMod, Hello,
     Message, MeterMod, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus,
@@ -134,11 +135,56 @@ fn asynchronous(f: &mut fmt::Formatter<'_>, wire: &v1_3::AsyncConfig) -> fmt::Re
     write!(f, " {config}")
 }
 
+/// ` version bitmap: 0x01, 0x04`, also of several words; an unknown element as its type and bytes.
+fn hello_element(
+    f: &mut fmt::Formatter<'_>,
+    element: &v1_3::symmetric::HelloElement<'_>,
+) -> fmt::Result {
+    use v1_3::symmetric::HelloElement;
+    match element {
+        HelloElement::VersionBitmap(words) => {
+            let bits = words.iter().zip(0_u32..).flat_map(|(word, at)| {
+                let set = (0..u32::BITS).filter(move |bit| word & 1 << bit != 0);
+                set.map(move |bit| format!("{:#04x}", at * u32::BITS + bit))
+            });
+            f.write_str(" version bitmap: ")?;
+            list(f, bits, ", ")
+        }
+        HelloElement::Unknown { kind, body } => write!(f, " unknown({kind}:{})", Hex(body)),
+    }
+}
+
+/// Prints the properties that a queue's own line leaves out: those of other types than `known`, and all but the
+/// first of a known type.
+fn other_properties<'a, T: Wire<'a>>(
+    f: &mut fmt::Formatter<'_>,
+    properties: List<'a, T>,
+    known: [u16; 2],
+) -> fmt::Result {
+    const HEAD_SIZE: usize = 4;
+    let mut shown = known.map(Some);
+    let mut rest = properties.received().unwrap_or_default();
+    while let Some(&[a, b, c, d]) = rest.first_chunk() {
+        let (kind, size) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let (property, behind) = rest.split_at(usize::from(size).clamp(HEAD_SIZE, rest.len()));
+        rest = behind;
+        if let Some(first) = shown.iter_mut().find(|shown| **shown == Some(kind)) {
+            *first = None;
+            continue;
+        }
+        write!(f, " property({kind}:{})", Hex(property.get(HEAD_SIZE..).unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
 /// What the message says, after a space; nothing if it says nothing.
 impl fmt::Display for v1_0::Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hello(_) => write!(f, " {}", Hello { version: 1, bitmap: None }),
+            Self::Hello(data) => {
+                write!(f, " {}", Hello { version: 1, bitmap: None })?;
+                if data.is_empty() { Ok(()) } else { write!(f, " data: {}", Hex(data)) }
+            }
             Self::Error(wire) => error(f, Version::V1_0, (wire.kind, wire.code, wire.data)),
             Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
             Self::Vendor(wire) => write!(f, " vendor={:#x} {}", wire.vendor, Hex(wire.data)),
@@ -161,7 +207,15 @@ impl fmt::Display for v1_0::Body<'_> {
             Self::QueueGetConfigRequest(wire) => {
                 write!(f, " port={}", v1_0::port_from_wire(wire.port))
             }
-            Self::QueueGetConfigReply(wire) => write!(f, " {}", QueueConfig::from_v1_0(wire)),
+            Self::QueueGetConfigReply(wire) => {
+                write!(f, " port={}", v1_0::port_from_wire(wire.port))?;
+                let config = QueueConfig::from_v1_0(wire);
+                for (queue, raw) in config.queues.iter().zip(wire.queues) {
+                    write!(f, "; {queue}")?;
+                    other_properties(f, raw.properties, [0, 1])?;
+                }
+                Ok(())
+            }
             Self::Unknown { body, .. } => write!(f, " {}", Hex(body)),
         }
     }
@@ -172,11 +226,10 @@ impl fmt::Display for v1_3::Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hello(wire) => {
-                let bitmap = wire.elements.iter().find_map(|element| match element.item {
-                    v1_3::symmetric::HelloElement::VersionBitmap(words) => words.iter().next(),
-                    v1_3::symmetric::HelloElement::Unknown { .. } => None,
-                });
-                write!(f, " {}", Hello { version: 4, bitmap })
+                if wire.elements.is_empty() {
+                    write!(f, " {}", Hello { version: 4, bitmap: None })?;
+                }
+                wire.elements.iter().try_for_each(|element| hello_element(f, &element.item))
             }
             Self::Error(wire) => error(f, Version::V1_3, (wire.kind, wire.code, wire.data)),
             Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
@@ -209,7 +262,15 @@ impl fmt::Display for v1_3::Body<'_> {
             Self::MultipartRequest(wire) => said(f, MultipartRequest::from_v1_3(wire), wire),
             Self::MultipartReply(wire) => said(f, MultipartReply::from_v1_3(wire), wire),
             Self::QueueGetConfigRequest(wire) => write!(f, " port={}", wire.port),
-            Self::QueueGetConfigReply(wire) => write!(f, " {}", QueueConfig::from_v1_3(wire)),
+            Self::QueueGetConfigReply(wire) => {
+                write!(f, " port={}", wire.port)?;
+                let config = QueueConfig::from_v1_3(wire);
+                for (queue, raw) in config.queues.iter().zip(wire.queues) {
+                    write!(f, "; {queue}")?;
+                    other_properties(f, raw.properties, [1, 2])?;
+                }
+                Ok(())
+            }
             Self::RoleRequest(wire) | Self::RoleReply(wire) => said(f, Role::from_v1_3(wire), wire),
             Self::GetAsyncReply(wire) | Self::SetAsync(wire) => asynchronous(f, wire),
             Self::MeterMod(wire) => said(f, MeterMod::from_v1_3(wire), wire),

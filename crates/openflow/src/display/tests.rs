@@ -1,5 +1,6 @@
 //! Lines of text that people will read, as they should read.
 
+use crate::matching::OpaqueField;
 use crate::{
     Action, Bucket, Dpid, Echo, ErrorMessage, Features, Field, FlowMod, FlowModFlags, GroupKind,
     GroupMod, GroupModCommand, Kind, MacAddr, Masked, Match, Message, MeterBand, MeterFlags,
@@ -157,4 +158,68 @@ fn durations_print_without_the_noise_of_floats() {
     assert_eq!(text(0, 470_000_000), "0.470s");
     assert_eq!(text(0, 1_000), "0.000001s");
     assert_eq!(text(u64::from(u32::MAX), 999_999_999), "4294967295.999999999s");
+}
+
+#[test]
+fn unknown_masked_fields_are_printed_with_their_masks() {
+    let field = |class, field, payload: &[u8]| {
+        let payload = payload.into();
+        Field::Opaque(OpaqueField { class, field, has_mask: true, payload })
+    };
+    for (opaque, text) in [
+        (field(0x8000, 42, &[0, 0x12, 0, 0xff]), "oxm_0x8000_42=0012/00ff"),
+        (field(0x8000, 42, &[0, 0x12, 0, 0]), "oxm_0x8000_42=0012/0000"),
+        (field(0x8000, 42, &[0, 0x12, 0xff, 0xff]), "oxm_0x8000_42=0012/ffff"),
+        (field(0x8000, 99, &[1, 2, 3]), "oxm_0x8000_99=010203/(no half of it is a mask)"),
+        (field(0x8000, 99, &[]), "oxm_0x8000_99=/"),
+        (field(1, 34, &[0xab, 0]), "oxm_0x0001_34=ab/00"),
+        (field(0xffff, 2, &[0x4f, 0x4e, 0x46, 0, 1, 0]), "oxm_0xffff_2(0x4f4e4600)=01/00"),
+    ] {
+        let flow_mod = FlowMod::add(Match::new().with(&opaque));
+        let line = line(|out| flow_mod.encode(Version::V1_3, 7, out));
+        assert!(line.contains(&format!("priority=32768,{text} actions=")), "{line}");
+    }
+}
+
+#[test]
+fn queue_prints_every_property() {
+    // A minimum rate, another one, one of an unknown type, and an experimenter's.
+    let queue = [
+        &[0, 0, 0, 7, 0, 0, 0, 2, 0, 76, 0, 0, 0, 0, 0, 0][..],
+        &[0, 1, 0, 16, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0],
+        &[0, 1, 0, 16, 0, 0, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0],
+        &[0, 9, 0, 8, 0, 0, 0, 5],
+        &[0xff, 0xff, 0, 20, 0, 0, 0, 0, 0, 0, 0x23, 0x20, 0, 0, 0, 0, 1, 2, 3, 4],
+    ];
+    let message =
+        [&[4, 23, 0, 92, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0][..], &queue.concat()].concat();
+    assert_eq!(
+        Message::decode(&message).unwrap().to_string(),
+        "OFPT_QUEUE_GET_CONFIG_REPLY (OF1.3) (xid=0x1): port=2; queue 7 of port 2: min_rate:10.0% \
+         property(1:0000000000c8000000000000) property(9:00000005) \
+         property(65535:00000000000023200000000001020304)"
+    );
+    let message = [
+        &[1, 21, 0, 32, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0][..],
+        &[0, 0, 0, 7, 0, 16, 0, 0, 0, 9, 0, 8, 0, 0, 0, 5],
+    ];
+    assert_eq!(
+        Message::decode(&message.concat()).unwrap().to_string(),
+        "OFPT_QUEUE_GET_CONFIG_REPLY (OF1.0) (xid=0x1): port=2; queue 7 of port 2: \
+         property(9:00000005)"
+    );
+}
+
+#[test]
+fn hello_prints_every_element() {
+    let unknown = [0, 9, 0, 6, 1, 2, 0, 0];
+    let words = [0, 1, 0, 12, 0, 0, 0, 0x12, 0, 0, 0, 1, 0, 0, 0, 0];
+    let message = [&[4, 0, 0, 32, 0, 0, 0, 1][..], &unknown, &words].concat();
+    assert_eq!(
+        Message::decode(&message).unwrap().to_string(),
+        "OFPT_HELLO (OF1.3) (xid=0x1): unknown(9:0102) version bitmap: 0x01, 0x04, 0x20"
+    );
+    let message = [1, 0, 0, 9, 0, 0, 0, 1, 0xee];
+    let text = Message::decode(&message).unwrap().to_string();
+    assert_eq!(text, "OFPT_HELLO (OF1.0) (xid=0x1): version 0x01 data: ee");
 }

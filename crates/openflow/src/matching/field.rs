@@ -2,7 +2,7 @@
 //!
 //! OpenFlow 1.3.5 §7.2.3.7. A field knows its OXM number, its value's type and how to be bytes.
 
-use crate::oxm::{EXPERIMENTER, OPENFLOW_BASIC, Oxm};
+use crate::oxm::{EXPERIMENTER, OPENFLOW_BASIC, Oxm, basic_size};
 use crate::{MacAddr, PortNo};
 use core::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -80,6 +80,32 @@ pub struct OpaqueField {
     pub has_mask: bool,
     /// Experimenter id if there is one, value, mask; at most 255 bytes.
     pub payload: Box<[u8]>,
+}
+
+/// `oxm_0x8000_42=0012/00ff`; with the experimenter's id behind the number: `oxm_0xffff_2(0x4f4e4600)=01`.
+impl fmt::Display for OpaqueField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { class, field, has_mask, payload } = self;
+        let oxm = Oxm { class: *class, field: *field, has_mask: *has_mask, payload };
+        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        };
+        write!(f, "oxm_{class:#06x}_{field}")?;
+        if let (EXPERIMENTER, Some(id)) = (*class, payload.first_chunk()) {
+            write!(f, "({:#x})", u32::from_be_bytes(*id))?;
+        }
+        f.write_str("=")?;
+        let (value, mask) = oxm.value_and_mask();
+        hex(f, value)?;
+        match mask {
+            Some(mask) => {
+                f.write_str("/")?;
+                hex(f, mask)
+            }
+            None if *has_mask => f.write_str("/(no half of it is a mask)"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The most bytes an OXM takes: header and 255 bytes.
@@ -238,10 +264,7 @@ macro_rules! fields {
                 match self {
                     $( Self::$plain(value) => write!(f, "{}={value}", $pname), )*
                     $( Self::$masked(value) => write!(f, "{}={value}", $mname), )*
-                    Self::Opaque(opaque) => {
-                        write!(f, "oxm_{:#06x}_{}=", opaque.class, opaque.field)?;
-                        opaque.payload.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-                    }
+                    Self::Opaque(opaque) => opaque.fmt(f),
                 }
             }
         }
@@ -360,15 +383,19 @@ pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
 
 /// An OXM in the one form a match keeps it in; `None` if it says nothing, as its mask is zero.
 ///
-/// A mask of ones is no mask, and a value has no bits outside its mask.
+/// A mask of ones is no mask, and a value has no bits outside its mask. Of a field that nobody here knows, both
+/// are kept as they are: what they mean is not known either.
 #[inline]
 pub(crate) fn with_canonical<R>(oxm: &Oxm<'_>, with: impl FnOnce(Oxm<'_>) -> R) -> Option<R> {
     let (value, Some(mask)) = oxm.value_and_mask() else { return Some(with(*oxm)) };
-    if mask.iter().all(|&byte| byte == 0) && oxm.class == OPENFLOW_BASIC {
+    if oxm.class != OPENFLOW_BASIC || basic_size(oxm.field).is_none() {
+        return Some(with(*oxm));
+    }
+    if mask.iter().all(|&byte| byte == 0) {
         return None;
     }
     let id = oxm.payload.len() - value.len() - mask.len();
-    let exact = mask.iter().all(|&byte| byte == 0xff) && oxm.class == OPENFLOW_BASIC;
+    let exact = mask.iter().all(|&byte| byte == 0xff);
     let mut room = [0; MAX_OXM_SIZE];
     for (to, from) in room.iter_mut().zip(oxm.payload) {
         *to = *from;

@@ -7,6 +7,8 @@
 //! +------+-----+--------------------+
 //! ```
 
+use std::net::Ipv4Addr;
+
 use crate::MacAddr;
 use crate::tlv::tlv_enum;
 use crate::wire::{Pad, wire_struct};
@@ -27,9 +29,9 @@ tlv_enum! {
         /// Sets the Ethernet destination.
         SetDlDst(DlAddr) = 5,
         /// Sets the IPv4 source.
-        SetNwSrc(u32) = 6,
+        SetNwSrc(Ipv4Addr) = 6,
         /// Sets the IPv4 destination.
-        SetNwDst(u32) = 7,
+        SetNwDst(Ipv4Addr) = 7,
         /// Sets the IPv4 type of service: 6 bits of DSCP and 2 zero bits.
         SetNwTos(Byte) = 8,
         /// Sets the TCP or UDP source.

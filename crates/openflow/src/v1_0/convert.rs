@@ -33,8 +33,8 @@ const ALL: WiredMatch = WiredMatch {
     nw_tos: 0,
     nw_proto: 0,
     pad2: Pad([0; 2]),
-    nw_src: 0,
-    nw_dst: 0,
+    nw_src: Ipv4Addr::UNSPECIFIED,
+    nw_dst: Ipv4Addr::UNSPECIFIED,
     tp_src: 0,
     tp_dst: 0,
 };
@@ -221,10 +221,9 @@ fn set_prefix(
         return Err(unsupported(name));
     }
     wire.wildcards = wire.wildcards & !(0x3f << shift) | wild_bits << shift;
-    let value = u32::from(address.value);
     match shift {
-        wildcard::NW_SRC_SHIFT => wire.nw_src = value,
-        _ => wire.nw_dst = value,
+        wildcard::NW_SRC_SHIFT => wire.nw_src = address.value,
+        _ => wire.nw_dst = address.value,
     }
     Ok(())
 }
@@ -264,8 +263,8 @@ pub(crate) fn match_from_wire(wire: &WiredMatch) -> Match {
 /// The fields that depend on the ethertype.
 fn network_from_wire(wire: &WiredMatch, match_: &mut Match) {
     let has = |bit| wire.wildcards & bit == 0;
-    let source = masked(wire.nw_src, wire.wildcards >> wildcard::NW_SRC_SHIFT);
-    let target = masked(wire.nw_dst, wire.wildcards >> wildcard::NW_DST_SHIFT);
+    let source = masked(wire.nw_src.into(), wire.wildcards >> wildcard::NW_SRC_SHIFT);
+    let target = masked(wire.nw_dst.into(), wire.wildcards >> wildcard::NW_DST_SHIFT);
     if wire.dl_type == ARP {
         if has(wildcard::NW_PROTO) {
             match_.set(&Field::ArpOp(wire.nw_proto.into()));
@@ -381,8 +380,8 @@ fn set_field_to_wire(field: &Field) -> Result<Wired<'static>, EncodeError> {
         Field::VlanPcp(value) => Wired::SetVlanPcp(byte(value)),
         Field::EthSrc(Masked { value, mask: None }) => Wired::SetDlSrc(mac(value)),
         Field::EthDst(Masked { value, mask: None }) => Wired::SetDlDst(mac(value)),
-        Field::Ipv4Src(Masked { value, mask: None }) => Wired::SetNwSrc(value.into()),
-        Field::Ipv4Dst(Masked { value, mask: None }) => Wired::SetNwDst(value.into()),
+        Field::Ipv4Src(Masked { value, mask: None }) => Wired::SetNwSrc(value),
+        Field::Ipv4Dst(Masked { value, mask: None }) => Wired::SetNwDst(value),
         Field::IpDscp(value) => Wired::SetNwTos(byte(value << 2)),
         Field::TcpSrc(value) | Field::UdpSrc(value) => Wired::SetTpSrc(tp(value)),
         Field::TcpDst(value) | Field::UdpDst(value) => Wired::SetTpDst(tp(value)),
@@ -401,8 +400,8 @@ pub(crate) fn read_action(action: &Wired<'_>) -> Action {
         Wired::StripVlan(_) => return Action::PopVlan,
         Wired::SetDlSrc(action) => Field::EthSrc(action.dl_addr.into()),
         Wired::SetDlDst(action) => Field::EthDst(action.dl_addr.into()),
-        Wired::SetNwSrc(address) => Field::Ipv4Src(Ipv4Addr::from(address).into()),
-        Wired::SetNwDst(address) => Field::Ipv4Dst(Ipv4Addr::from(address).into()),
+        Wired::SetNwSrc(address) => Field::Ipv4Src(address.into()),
+        Wired::SetNwDst(address) => Field::Ipv4Dst(address.into()),
         Wired::SetNwTos(action) => Field::IpDscp(action.value >> 2),
         Wired::SetTpSrc(action) => return Action::SetTpSrc(action.tp_port),
         Wired::SetTpDst(action) => return Action::SetTpDst(action.tp_port),

@@ -12,6 +12,8 @@
 //!                                   21        nw_tos
 //! ```
 
+use std::net::Ipv4Addr;
+
 use crate::MacAddr;
 use crate::wire::{Pad, wire_struct};
 use crate::write::put;
@@ -83,9 +85,9 @@ wire_struct! {
         /// Padding.
         pad2: Pad<2>,
         /// The IPv4 source, or the ARP sender.
-        nw_src: u32,
+        nw_src: Ipv4Addr,
         /// The IPv4 destination, or the ARP target.
-        nw_dst: u32,
+        nw_dst: Ipv4Addr,
         /// The TCP or UDP source, or the ICMP type.
         tp_src: u16,
         /// The TCP or UDP destination, or the ICMP code.
@@ -105,8 +107,8 @@ impl Match {
         put(room, 20, [self.dl_vlan_pcp, 0]);
         put(room, 22, self.dl_type.to_be_bytes());
         put(room, 24, [self.nw_tos, self.nw_proto, 0, 0]);
-        put(room, 28, self.nw_src.to_be_bytes());
-        put(room, 32, self.nw_dst.to_be_bytes());
+        put(room, 28, self.nw_src.octets());
+        put(room, 32, self.nw_dst.octets());
         put(room, 36, self.tp_src.to_be_bytes());
         put(room, 38, self.tp_dst.to_be_bytes());
     }
