@@ -98,6 +98,15 @@ pub(crate) struct Answers {
     pub(crate) broken: bool,
     /// It has become longer than an operator can be told.
     pub(crate) too_long: bool,
+    /// The message is no answer: what was asked, and what came instead. The request is closed.
+    pub(crate) mismatch: Option<(Expects, Expects)>,
+}
+
+impl Answers {
+    /// A whole answer.
+    fn last(by: By) -> Self {
+        Self { by, last: true, broken: false, too_long: false, mismatch: None }
+    }
 }
 
 impl Asked {
@@ -184,18 +193,22 @@ impl Asked {
         if kind == Kind::Experimenter {
             // Whether it is an answer only the experimenter knows.
             let by = By::App(self.recent.sender(xid)?);
-            return Some(Answers { by, last: true, broken: false, too_long: false });
+            return Some(Answers::last(by));
         }
         let is = match kind {
             Kind::MultipartReply => Expects::multipart(message)?,
             other => Expects::only(other),
         };
-        let open = self.open.get_mut(&xid).filter(|open| open.expects == is)?;
+        let open = self.open.get_mut(&xid)?;
+        if open.expects != is {
+            let mismatch = Some((open.expects, is));
+            return self.close(xid).map(|by| Answers { mismatch, ..Answers::last(by) });
+        }
         open.heard = now;
         open.size += message.len();
         let last = kind != Kind::MultipartReply || !more(message);
         let too_long = matches!(open.by, By::Operator(_)) && open.size > LARGEST_ANSWER;
-        let answers = Answers { by: open.by, last, broken: open.broken, too_long };
+        let answers = Answers { last, broken: open.broken, too_long, ..Answers::last(open.by) };
         if last || too_long {
             self.close(xid);
         }
@@ -278,11 +291,19 @@ mod tests {
         let by = sender(1, 77);
         asked.asks(9, by, FLOWS, now);
         let table = [4, 19, 0, 16, 0, 0, 0, 9, 0, 3, 0, 0, 0, 0, 0, 0];
-        assert_eq!(asked.reply(9, Kind::MultipartReply, &table, now), None, "another type");
-        assert_eq!(asked.reply(9, Kind::BarrierReply, &[], now), None, "another kind");
+        asked.asks(8, by, FLOWS, now);
+        let is = Expects { what: 3, ..FLOWS };
+        let mismatch = Answers { mismatch: Some((FLOWS, is)), ..Answers::last(By::App(by)) };
+        assert_eq!(asked.reply(8, Kind::MultipartReply, &table, now), Some(mismatch));
+        assert_eq!(asked.reply(8, Kind::MultipartReply, &part(false), now), None, "it is closed");
+        asked.asks(8, by, FLOWS, now);
+        let mismatch = Answers { mismatch: Some((FLOWS, BARRIER)), ..mismatch };
+        assert_eq!(asked.reply(8, Kind::BarrierReply, &[], now), Some(mismatch));
+        let words = "multipart_reply of type 3 (tables) or barrier_reply";
+        assert_eq!(format!("{is} or {BARRIER}"), words);
         assert_eq!(asked.reply(9, Kind::MultipartReply, &[4, 19], now), None, "no reply at all");
         let first = asked.reply(9, Kind::MultipartReply, &part(true), now).unwrap();
-        let expected = Answers { by: By::App(by), last: false, broken: false, too_long: false };
+        let expected = Answers { last: false, ..Answers::last(By::App(by)) };
         assert_eq!(first, expected);
         asked.breaks(9);
         let last = asked.reply(9, Kind::MultipartReply, &part(false), now).unwrap();

@@ -162,6 +162,7 @@ impl Occupancy {
     }
 
     /// Flows that were added to a table since the switch told, about.
+    #[cfg(test)]
     pub(crate) fn added_since(&self, table: u8) -> u32 {
         self.tables.iter().find(|(number, _)| *number == table).map_or(0, |(_, it)| it.added())
     }

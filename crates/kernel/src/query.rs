@@ -160,7 +160,8 @@ pub struct SwitchStatus {
     /// Flows that its first table holds at most; `None` if it does not say.
     #[serde(default)]
     pub table_size: Option<u32>,
-    /// Flows in all its tables: what it told last, and what was added since. `None` if it does not say.
+    /// Flows in all its tables, as it told last: while flows are added, at most about 10 s ago. `None` if it
+    /// does not say.
     #[serde(default)]
     pub flows: Option<u64>,
     /// The table with the most flows for its size; `None` if all are empty, or of no size that it states.
@@ -194,7 +195,7 @@ pub struct SwitchStatus {
 pub struct Fullest {
     /// Its number.
     pub table: u8,
-    /// Flows in it: what the switch told last, and what was added since.
+    /// Flows in it, as the switch told last.
     pub flows: u64,
     /// Flows that it can hold.
     pub size: u32,

@@ -141,17 +141,12 @@ impl Switch {
         });
     }
 
-    /// How many flows a table has, about: what it told, and what was added since.
-    fn flows_in(&self, table: &Table) -> Option<u64> {
-        let added = self.occupancy.added_since(table.table_id);
-        table.active_count.map(|told| u64::from(told) + u64::from(added))
-    }
-
     /// The table with the most flows for its size: its number, flows and size.
     pub(crate) fn fullest(&self) -> Option<(u8, u64, u32)> {
         let tables = self.tables.values().filter_map(|table| {
             let size = table.max_entries.filter(|size| *size > 0)?;
-            Some((table.table_id, self.flows_in(table).filter(|flows| *flows > 0)?, size))
+            let flows = table.active_count.filter(|flows| *flows > 0)?;
+            Some((table.table_id, u64::from(flows), size))
         });
         tables.max_by_key(|(_, flows, size)| flows.saturating_mul(1 << 32) / u64::from(*size))
     }
@@ -191,7 +186,7 @@ impl Switch {
             flows: self
                 .tables
                 .values()
-                .filter_map(|table| self.flows_in(table))
+                .filter_map(|table| table.active_count.map(u64::from))
                 .reduce(u64::saturating_add),
             fullest,
             packet_ins,
@@ -232,6 +227,19 @@ mod tests {
         let status = status(&switch);
         assert_eq!((status.n_tables, status.table_size, status.flows), (2, Some(1000), Some(7)));
     }
+
+    #[test]
+    fn flow_that_is_added_again_and_again_counts_as_the_switch_counts_it() {
+        let (version, dpid) = (Version::V1_3, Dpid(1));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let mut switch = Switch::new(info, 1);
+        let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
+        switch.tables(vec![table]);
+        (0..100).for_each(|_| switch.added(0, (0, 1)));
+        let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", None, 0).flows;
+        assert_eq!((flows, switch.fullest()), (Some(2), Some((0, 2, 10))));
+    }
+
     #[test]
     fn port_of_its_own_machine_is_not_counted_among_those_that_lead_out() {
         let port = |number| PortDesc::new(PortNo(number), MacAddr([2; 6]), "eth");

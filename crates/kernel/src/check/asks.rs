@@ -6,6 +6,8 @@
 //! out of the answers ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot narrow a sum, so there an
 //! aggregate takes `flow.read`.
 
+use std::fmt;
+
 use openflow::{
     Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MultipartRequest,
     PortMod, TableMod, Version,
@@ -24,6 +26,36 @@ pub(crate) struct Expects {
     pub(crate) kind: Kind,
     /// The type of a multipart reply, else 0.
     pub(crate) what: u16,
+}
+
+/// Names of multipart types, at the place of their numbers (OpenFlow 1.3.5 §7.3.5).
+const MULTIPART: [&str; 14] = [
+    "description",
+    "flows",
+    "aggregate",
+    "tables",
+    "ports",
+    "queues",
+    "groups",
+    "group descriptions",
+    "group features",
+    "meters",
+    "meter configuration",
+    "meter features",
+    "table features",
+    "port descriptions",
+];
+
+/// `multipart_reply of type 1 (flows)`, or `barrier_reply`.
+impl fmt::Display for Expects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, what } = self;
+        match (kind, MULTIPART.get(usize::from(*what))) {
+            (Kind::MultipartReply, Some(name)) => write!(f, "{kind} of type {what} ({name})"),
+            (Kind::MultipartReply, None) => write!(f, "{kind} of type {what}"),
+            _ => kind.fmt(f),
+        }
+    }
 }
 
 impl Expects {

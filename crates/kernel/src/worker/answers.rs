@@ -12,6 +12,8 @@ use tracing::{debug, warn};
 
 use super::Worker;
 use crate::asked::{By, Sender};
+use crate::check::Expects;
+use crate::connection::Connection;
 use crate::link::Link;
 use crate::rewrite;
 
@@ -22,9 +24,12 @@ impl Worker {
         let Some(switch) = &mut connection.switch else { return };
         let xid = rewrite::xid(message);
         let Some(answers) = connection.asked.reply(xid, kind, message, now) else {
-            debug!(dpid = %switch.dpid, ?kind, xid, "left out a reply that nobody asked for");
+            debug!(dpid = %switch.dpid, %kind, xid, "left out a reply that nobody asked for");
             return;
         };
+        if let Some((asked, answered)) = answers.mismatch {
+            return self.mismatch(key, answers.by, (asked, answered), now);
+        }
         let sender = match answers.by {
             By::App(sender) => sender,
             By::Operator(question) => return self.part(question, &answers, message),
@@ -51,6 +56,41 @@ impl Worker {
         self.scratch = copy;
         if !told {
             connection.asked.breaks(xid);
+        }
+    }
+
+    /// A switch answered a request with a message of another type: the app or operator that asked is told.
+    fn mismatch(
+        &mut self,
+        key: usize,
+        by: By,
+        (asked, answered): (Expects, Expects),
+        now: Instant,
+    ) {
+        let app = match by {
+            By::App(sender) => {
+                let link = living(&mut self.dispatch.links, sender);
+                link.map(|link| {
+                    link.lose();
+                    link.name.clone()
+                })
+            }
+            By::Operator(question) => {
+                self.failed(
+                    question,
+                    format!("the switch answered with {answered} instead of {asked}"),
+                );
+                None
+            }
+            By::Kernel(_) => None, // asked again when it matters
+        };
+        if let Some(suppressed) = self.rates.malformed.admit(now) {
+            let connection = &self.connections[key];
+            let (dpid, address) = (shown_dpid(connection), connection.address);
+            warn!(
+                dpid, %address, app, %asked, %answered, suppressed,
+                "switch answered a request with another type of message"
+            );
         }
     }
 
@@ -86,8 +126,8 @@ impl Worker {
         }
         if let Some(suppressed) = self.rates.errors.admit(now) {
             let address = connection.address;
-            let dpid = connection.switch.as_ref().map(|switch| switch.dpid);
-            warn!(?dpid, %address, app, %error, xid, suppressed, "switch sent an error");
+            let dpid = shown_dpid(connection);
+            warn!(dpid, %address, app, %error, xid, suppressed, "switch sent an error");
         }
         if let Some(By::Operator(question)) = by {
             self.failed(question, format!("the switch refused to tell: {error}"));
@@ -97,7 +137,7 @@ impl Worker {
     /// Reports an error whose message is forgotten, to the apps that may have sent that message and to the operator.
     fn lose_error(&mut self, key: usize, xid: u32, now: Instant) {
         let connection = &self.connections[key];
-        let dpid = connection.switch.as_ref().map(|switch| switch.dpid);
+        let dpid = shown_dpid(connection);
         for slot in connection.asked.may_have_sent(xid) {
             let link = &mut self.dispatch.links[slot];
             if link.is_attached() {
@@ -107,7 +147,7 @@ impl Worker {
             if let Some(suppressed) = rate.admit(now) {
                 warn!(
                     app = link.name,
-                    ?dpid,
+                    dpid,
                     suppressed,
                     "lost an error of a switch: the app has sent too many messages without consecutive transaction ids \
                      to remember whose it was"
@@ -151,6 +191,11 @@ impl Worker {
             self.failed(question, "the switch does not answer".to_owned());
         }
     }
+}
+
+/// The datapath of a connection for the log; `None` before it is a switch.
+fn shown_dpid(connection: &Connection) -> Option<String> {
+    connection.switch.as_ref().map(|switch| switch.dpid.to_string())
 }
 
 /// The link of the instance that sent something; `None` if that is gone.

@@ -111,7 +111,7 @@ impl Worker {
                 if let Some(suppressed) = self.rates.ports.admit(now) {
                     let PortStatus { reason, desc } = status;
                     let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
-                    info!(%dpid, %port, up, ?reason, suppressed, "port changed");
+                    info!(%dpid, %port, up, %reason, suppressed, "port changed");
                 }
                 self.dispatch.port_status(key, switch, status, now);
             }
@@ -146,9 +146,8 @@ impl Worker {
                 }
             }
             (Event::FlowRemoved(removed), Some(_)) => self.flow_removed(key, &removed, message),
-            (Event::Reply(kind), Some(_)) => self.reply(key, kind, message, now),
-            (Event::Unasked(kind), _) => {
-                debug!(?kind, "left out a message nobody asked for");
+            (Event::Reply(kind) | Event::Unasked(kind), Some(_)) => {
+                self.reply(key, kind, message, now);
             }
             (Event::Up(_), Some(_)) | (_, None) => {}
         }

@@ -382,3 +382,19 @@ fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_no
     });
     bench.stop();
 }
+
+#[test]
+fn answer_of_another_type_is_reported_to_the_operator_who_asked() {
+    let bench = Bench::new(1);
+    // It answers every multipart request with port descriptions.
+    let _fake = bench.connect([1]);
+    bench.each(|| Command::Flows { dpid: 1, question: 5 });
+    let why = wait_for("the answer came", || match bench.office.notices.try_recv() {
+        Ok(Notice::Flows { question: 5, part: Part::Failed(why) }) => Some(why),
+        _ => None,
+    });
+    let expected = "the switch answered with multipart_reply of type 13 (port descriptions) instead of \
+                    multipart_reply of type 1 (flows)";
+    assert_eq!(why, expected);
+    bench.stop();
+}

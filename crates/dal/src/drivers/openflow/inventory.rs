@@ -78,9 +78,19 @@ impl Inventory {
     /// Takes in a reply for which [`is_open`](Self::is_open) was true.
     ///
     /// # Errors
-    /// It is malformed, and not listened to any more.
-    pub(super) fn reply(&mut self, message: &[u8]) -> Result<Told, DecodeError> {
+    /// It is malformed, or of another type than was asked for; the question is closed.
+    pub(super) fn reply(&mut self, kind: Kind, message: &[u8]) -> Result<Told, DecodeError> {
         let header = Header::decode(message)?;
+        if self.config == Some(header.xid) && kind != Kind::GetConfigReply
+            || self.config != Some(header.xid) && kind != Kind::MultipartReply
+        {
+            self.close(header.xid);
+            return Err(DecodeError::WrongKind {
+                version: header.version,
+                found: header.kind,
+                expected: "what was asked: get_config_reply or multipart_reply",
+            });
+        }
         let told = self.read(header.xid, message);
         if !matches!(told, Ok((_, true))) {
             self.close(header.xid);
@@ -112,7 +122,15 @@ impl Inventory {
                     active_count: None,
                 })
                 .collect(),
-            _ => return Ok((Told::Nothing, more)),
+            _ => {
+                let found = message.get(Header::SIZE..).and_then(<[u8]>::first_chunk);
+                return Err(DecodeError::BadValue {
+                    field: "multipart_reply.type",
+                    offset: Header::SIZE,
+                    found: found.map_or(0, |found| u16::from_be_bytes(*found).into()),
+                    expected: "3 (tables) or 12 (table features), as was asked",
+                });
+            }
         };
         Ok((Told::Tables(tables), more))
     }

@@ -261,10 +261,16 @@ impl Session {
             // in the replies still to come.
             (_, Kind::EchoReply | Kind::Hello)
             | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
-            (_, Kind::MultipartReply | Kind::GetConfigReply)
-                if self.inventory.is_open(header.xid) =>
-            {
-                let told = self.inventory.reply(message);
+            (
+                _,
+                Kind::MultipartReply
+                | Kind::GetConfigReply
+                | Kind::BarrierReply
+                | Kind::QueueGetConfigReply
+                | Kind::RoleReply
+                | Kind::GetAsyncReply,
+            ) if self.inventory.is_open(header.xid) => {
+                let told = self.inventory.reply(kind, message);
                 Ok(Some(told.map_or_else(Event::Malformed, Event::Told)))
             }
             (
