@@ -229,7 +229,7 @@ impl<'lab> Stage<'lab> {
         attackers: &[Attacker],
         let_loose: bool,
     ) -> anyhow::Result<()> {
-        let patience = SOON * 3;
+        let patience = SOON * 6; // those that use up their processor time share it with all others
         self.lab.wait_for("every hostile app is done", patience, |evidence| {
             let log = rosemary.log();
             let status = rosemary.status()?;

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{socket_recv_buffer_size, socket_send_buffer_size};
 use sys::packets::Packets;
 
 use super::*;
@@ -59,7 +60,11 @@ fn host_that_is_granted_is_connected_and_bytes_pass() {
         let (id, answer, fd) = bench.answer();
         assert_eq!((id, Answer::decode(&answer)), (7, Some(Answer::Connected)));
         let (mut peer, _) = listener.accept().unwrap();
-        let mut ours = File::from(fd.unwrap());
+        let fd = fd.unwrap();
+        let buffers =
+            [socket_send_buffer_size(&fd).unwrap(), socket_recv_buffer_size(&fd).unwrap()];
+        assert!(buffers.into_iter().all(|size| size <= 2 * BUFFER), "{buffers:?}");
+        let mut ours = File::from(fd);
         assert_eq!(ours.read(&mut [0; 4]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         ours.write_all(b"ping").unwrap();
         let mut room = [0; 4];
