@@ -33,6 +33,7 @@ mod pausing;
 mod refusals;
 mod scaffold;
 mod services;
+mod skipped;
 mod slow_switch;
 mod stopping;
 mod switching;

@@ -1,5 +1,5 @@
-//! All hostile apps beside the firewall and the learning switch, one after the other and then together; and
-//! let loose, so that the test is known to see.
+//! All hostile apps beside the firewall and the learning switch, one after the other, as observers and as the
+//! first control app, and then together; and let loose, so that the test is known to see.
 //!
 //! `make hostile` runs all, `make hostile UNCONFINED=1` lets all loose; `make test` runs some of each.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rosemary_tests::in_a_lab_for;
 
-use super::list::{Attacker, Free, QUICK, SILENT, attackers};
+use super::list::{Attacker, Free, QUICK, QUICK_FIRST, attackers};
 use super::trial::{Felt, Stage, Verdict};
 
 /// More than all of it takes on a busy machine, and than what is part of `make test` does.
@@ -54,6 +54,19 @@ fn run(let_loose: bool) {
             for verdict in stage.run(std::slice::from_ref(attacker), let_loose)? {
                 tally.count(&verdict);
                 wrong.extend(surprise(attacker, &verdict, let_loose));
+            }
+        }
+        let is_wanted =
+            |it: &Attacker| is_all() || !only.is_empty() || QUICK_FIRST.contains(&&*it.name);
+        if !let_loose {
+            println!("as the first control app:");
+            let first = attackers.iter().filter(|it| is_wanted(it)).filter_map(Attacker::as_first);
+            for attacker in first {
+                for verdict in stage.run(std::slice::from_ref(&attacker), false)? {
+                    tally.count(&verdict);
+                    let surprise = surprise(&attacker, &verdict, false);
+                    wrong.extend(surprise.map(|what| format!("first: {what}")));
+                }
             }
         }
         if !let_loose {
@@ -125,6 +138,6 @@ fn surprise(attacker: &Attacker, verdict: &Verdict, let_loose: bool) -> Option<S
             if gets_out { "it was not seen to get out".into() } else { verdict.escapes.join("; ") };
         return Some(format!("{name}: {why}"));
     }
-    let needs_record = !let_loose && !SILENT.contains(&&**name);
+    let needs_record = !let_loose && attacker.leaves_a_record();
     (needs_record && verdict.record.is_none()).then(|| format!("{name}: there is no record of it"))
 }

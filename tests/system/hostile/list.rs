@@ -34,6 +34,15 @@ pub(super) enum Free {
     Never,
 }
 
+/// Where a hostile app is among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// It observes: nobody waits for it.
+    Observer,
+    /// It is the first control app, before the learning switch, which gets each packet when this one has answered.
+    First,
+}
+
 /// A hostile app, ready to run.
 #[derive(Debug, Clone)]
 pub(super) struct Attacker {
@@ -43,6 +52,7 @@ pub(super) struct Attacker {
     pub(super) folder: &'static str,
     object: PathBuf,
     pub(super) free: Free,
+    pub(super) placement: Placement,
 }
 
 /// The lies of `rings/lies.c`.
@@ -52,7 +62,7 @@ const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "ring
 
 /// Those of which nothing is recorded: they fill a `/tmp` that is their own, take their time, make a call that is
 /// none of this machine's, or ask for a kind of memory that they do not get.
-pub(super) const SILENT: [&str; 6] =
+const SILENT: [&str; 6] =
     ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
@@ -78,6 +88,9 @@ pub(super) const QUICK: [&str; 19] = [
     "mount",
 ];
 
+/// Which of these also run as the first control app in `make test`.
+pub(super) const QUICK_FIRST: [&str; 2] = ["exit", "delete-all"];
+
 /// Builds those that are `wanted`.
 pub(super) fn attackers(lab: &Lab, wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Attacker>> {
     let mut attackers = Vec::new();
@@ -99,7 +112,8 @@ pub(super) fn attackers(lab: &Lab, wanted: impl Fn(&str) -> bool) -> anyhow::Res
                 let object = lab.files().join(format!("attacker-{name}.so"));
                 compile(lab, &source, &object, lie)?;
                 let free = free(folder, &name);
-                attackers.push(Attacker { name, folder, object, free });
+                let placement = Placement::Observer;
+                attackers.push(Attacker { name, folder, object, free, placement });
             }
         }
     }
@@ -153,14 +167,36 @@ fn served(name: &str, let_loose: bool) -> &'static str {
 }
 
 impl Attacker {
+    /// The same as the first control app; `None` if that makes no difference, as the system's calls are refused
+    /// to every app alike.
+    pub(super) fn as_first(&self) -> Option<Self> {
+        let placement = Placement::First;
+        (!self.folder.is_empty()).then(|| Self { placement, ..self.clone() })
+    }
+
+    /// Whether it answers each packet, and each too late.
+    pub(super) fn is_late(&self) -> bool {
+        self.name == "slow-reader" && self.placement == Placement::First
+    }
+
+    /// Whether the operator is told of it.
+    pub(super) fn leaves_a_record(&self) -> bool {
+        self.is_late() || !SILENT.contains(&&*self.name)
+    }
+
     /// Its part of a configuration.
     pub(super) fn config(&self, let_loose: bool) -> String {
         let (name, object) = (&self.name, self.object.display());
         let mut lines = vec![
             "[[app]]".to_owned(),
             format!("name = \"{name}\"\nobject = \"{object}\""),
-            "stage = \"observe\"\nhang-seconds = 1".to_owned(),
+            "hang-seconds = 1".to_owned(),
         ];
+        let observer = self.placement == Placement::Observer;
+        lines.push(format!("stage = \"{}\"", if observer { "observe" } else { "control" }));
+        if !["network", "services"].contains(&self.folder) {
+            lines.push("capabilities = []".to_owned());
+        }
         if self.folder == "network" {
             let more = match self.free {
                 Free::Granted(more) if let_loose && !more.is_empty() => format!(", \"{more}\""),
@@ -173,7 +209,11 @@ impl Attacker {
             }
         }
         if self.folder == "services" {
-            lines.push(served(&self.name, let_loose).to_owned());
+            let served = served(&self.name, let_loose);
+            lines.push(served.to_owned());
+            if !served.contains("capabilities") {
+                lines.push("capabilities = []".to_owned());
+            }
         }
         if self.folder == "greedy" && !let_loose {
             // Of the processor it may have all that others leave; the operator is told.
@@ -192,6 +232,9 @@ impl Attacker {
 
     /// Whether it keeps the machine busy, so that how long others take is worth measuring.
     pub(super) fn is_a_bomb(&self) -> bool {
+        if self.placement == Placement::First {
+            return self.is_late();
+        }
         self.folder == "greedy" || ["storm", "flow-flood"].contains(&&*self.name)
     }
 }

@@ -21,7 +21,7 @@ use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::rosemary_binary;
 
-use super::list::{Attacker, Free};
+use super::list::{Attacker, Free, Placement};
 
 /// The ports of this machine to which the broker may connect an app, and may not.
 const GRANTED: &str = "127.0.0.1:7007";
@@ -31,7 +31,8 @@ const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = 
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
 /// What the operator is told of an app that goes on, besides what it says itself.
-const RECORDS: [&str; 7] = [
+const RECORDS: [&str; 8] = [
+    "app answers too late and is skipped",
     "refused an app what it was not granted",
     "app was cut off",
     "refused a system call",
@@ -49,6 +50,9 @@ const DESCRIPTORS: usize = 16;
 
 /// Pings that new flows have to be made for. So many that the lab waits for the answer to the last.
 const NEW_PINGS: u32 = 20;
+
+/// First packets of new flows take some milliseconds, and 200 ms where each packet waits for an app that is late.
+const LATE: Duration = Duration::from_millis(80);
 
 /// New flows whose first packet is timed.
 const FIRST_PACKETS: u32 = 15;
@@ -122,8 +126,12 @@ impl<'lab> Stage<'lab> {
 
     /// Starts Rosemary with these beside firewall and learning switch.
     fn start(&self, attackers: &[Attacker], let_loose: bool) -> anyhow::Result<Rosemary<'lab>> {
-        let mut config = FIREWALL.to_owned() + "[[app]]\nname = \"learning-switch\"\n";
-        config.extend(attackers.iter().map(|it| it.config(let_loose)));
+        let (first, others): (Vec<_>, Vec<_>) =
+            attackers.iter().partition(|it| it.placement == Placement::First);
+        let mut config = FIREWALL.to_owned();
+        config.extend(first.iter().map(|it| it.config(let_loose)));
+        config += "[[app]]\nname = \"learning-switch\"\n";
+        config.extend(others.iter().map(|it| it.config(let_loose)));
         let services = attackers.iter().any(|it| it.folder == "services");
         if services {
             config += &self.vault;
@@ -171,6 +179,12 @@ impl<'lab> Stage<'lab> {
         self.wait_until_over(&rosemary, &before, attackers, let_loose)?;
 
         let mut harm = Vec::new();
+        if let Some(Felt { beside, .. }) = felt
+            && beside > LATE
+            && attackers.iter().any(Attacker::is_late)
+        {
+            harm.push(format!("first packets of new flows took {beside:?}"));
+        }
         if h4.ping(h2, 2, INTERVAL)?.received > 0 {
             harm.push("what the firewall denies came through".to_owned());
         }
