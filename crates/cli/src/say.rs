@@ -10,8 +10,8 @@ use std::io::{self, Write as _, stderr, stdout};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Writes data to standard output. What a reader would not see is escaped (`\u200b`), as the data may come from
-/// switches, apps and files.
+/// Writes data to standard output. Invisible characters are escaped (`\u200b`), as the data may come from switches,
+/// apps and files.
 ///
 /// # Errors
 /// As [`written`].

@@ -111,8 +111,8 @@ impl Channel {
         socket::refuse_descriptors(self);
     }
 
-    /// Whether so much was sent that the peer has not read that only what is important should follow: a
-    /// quarter of what there is room for.
+    /// Whether unread messages use more than a quarter of the space in the peer's socket. Only important
+    /// messages should follow then.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         socket::is_crowded(self)

@@ -62,8 +62,7 @@ const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "ring
 
 /// Those of which nothing is recorded: they fill a `/tmp` that is their own, take their time, make a call that is
 /// none of this machine's, or ask for a kind of memory that they do not get.
-const SILENT: [&str; 6] =
-    ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
+const SILENT: [&str; 6] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
 pub(super) const QUICK: [&str; 19] = [
@@ -179,7 +178,7 @@ impl Attacker {
         self.name == "slow-reader" && self.placement == Placement::First
     }
 
-    /// Whether the operator is told of it.
+    /// Whether the log must name it.
     pub(super) fn leaves_a_record(&self) -> bool {
         self.is_late() || !SILENT.contains(&&*self.name)
     }

@@ -21,7 +21,7 @@ impl Output {
         Self { to, text: String::new(), at_once }
     }
 
-    /// Writes a line. What a reader would not see is escaped, as the line may have text of a switch.
+    /// Writes a line. Invisible characters are escaped, as the line may have text of a switch.
     ///
     /// # Errors
     /// What writing said.

@@ -25,7 +25,7 @@ use sdk::abi::Record;
 use slab::Slab;
 
 pub(crate) use self::patience::News;
-use self::patience::Patience;
+use self::patience::{PROMPT, Patience};
 use crate::control::Tuning;
 use crate::plan::{Plan, Set, Wanted};
 
@@ -191,8 +191,15 @@ impl Holds {
             self.patience.probe_answered(link, ticket, now);
             return None;
         }
+        let entry = self.find(ticket)?;
+        let late =
+            entry.with.has(link) && entry.until.is_some_and(|at| now + PATIENCE >= at + PROMPT);
         let owner = self.decide(ticket, link, stop)?;
-        self.patience.answered(link, now);
+        if late {
+            self.patience.late(link, PROMPT, now);
+        } else {
+            self.patience.answered(link, now);
+        }
         Some(owner)
     }
 
@@ -233,11 +240,16 @@ impl Holds {
             };
             let silent = std::mem::take(&mut entry.guards);
             entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
-            let silent = silent.with(std::mem::replace(&mut entry.with, Set::EMPTY));
+            let with = std::mem::replace(&mut entry.with, Set::EMPTY);
             owners.push(entry.owner);
-            for link in silent.iter() {
+            for link in silent.with(with).iter() {
                 *self.late.entry(link).or_default() += 1;
-                self.patience.timed_out(link, !plan.goes_on_without(link), at);
+                let bound = match (with.has(link), plan.goes_on_without(link)) {
+                    (true, _) => PROMPT,
+                    (false, true) => PATIENCE,
+                    (false, false) => Duration::MAX,
+                };
+                self.patience.late(link, bound, at);
             }
         }
     }

@@ -1,13 +1,16 @@
 //! Which apps answer too late to be waited for.
 //!
 //! ```text
-//! waited for --[ TIMEOUTS rounds without an answer ]--> skipped
-//! skipped ----[ a probe is answered in time ]---------> waited for
+//! waited for --[ ROUNDS rounds without an answer in time ]--> skipped
+//! skipped ----[ a probe is answered in time ]--------------> waited for
 //! ```
 //!
+//! A guard has [`PATIENCE`](super::PATIENCE) for an answer. So has a control app, and it is late already with an
+//! answer after [`PROMPT`]: else an app could delay every packet by nearly that time for ever.
+//!
 //! An app that is skipped still gets each packet, and nobody waits for its verdict: a packet goes on at once,
-//! or ends at once where the app is a guard that fails closed. That is what would come of it after
-//! [`PATIENCE`](super::PATIENCE), so nothing passes that did not pass before. One packet at a time carries a
+//! or ends at once where the app is a guard that fails closed. A guard is skipped only after rounds in which it
+//! said nothing, so what becomes of its packets is what became of them before, sooner. One packet at a time carries a
 //! ticket of its own, the probe. A guard that fails closed is waited for again however late it answers its
 //! probe: its silence costs packets, and a wait costs a moment.
 
@@ -17,14 +20,17 @@ use std::time::{Duration, Instant};
 use super::{PATIENCE, Ticket};
 use crate::plan::Set;
 
-/// Rounds in a row without an answer, after which an app is skipped. A round lasts [`PATIENCE`]: packets that
-/// wait at the same time are one round.
-const TIMEOUTS: u32 = 3;
+/// Rounds in a row without an answer in time, after which an app is skipped. A round lasts [`PATIENCE`]: packets
+/// that wait at the same time are one round.
+const ROUNDS: u32 = 3;
+
+/// After this time, the answer of a control app is late.
+pub(super) const PROMPT: Duration = Duration::from_millis(50);
 
 /// After this time without an answer, another packet becomes the probe: the app may have been restarted.
 const PROBE_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the operator is to learn.
+/// A change to be logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
     /// The app is skipped from now on.
@@ -46,8 +52,8 @@ pub(crate) enum News {
 /// An app that was not answering in time when it was last asked.
 #[derive(Debug)]
 struct Silence {
-    /// Rounds in a row without an answer, and when the last of them ended.
-    timeouts: u32,
+    /// Rounds in a row without an answer in time, and when the last of them ended.
+    rounds: u32,
     round_ended: Instant,
     /// Since when it is skipped, if it is.
     since: Option<Instant>,
@@ -55,7 +61,8 @@ struct Silence {
     packets: u64,
     /// The probe that it has not answered, and when it was sent.
     probe: Option<(Ticket, Instant)>,
-    fails_closed: bool,
+    /// After this time, the answer to a probe is late.
+    bound: Duration,
 }
 
 /// See the module.
@@ -82,27 +89,27 @@ impl Patience {
         self.packets.get(&link).copied().unwrap_or_default()
     }
 
-    /// What has changed since this was last called.
+    /// The changes since the last call.
     pub(crate) fn take_news(&mut self) -> impl Iterator<Item = News> {
         self.news.drain(..)
     }
 
-    /// An app has not answered until `now` what it was asked [`PATIENCE`] before.
-    pub(super) fn timed_out(&mut self, link: usize, fails_closed: bool, now: Instant) {
+    /// An app has not answered in time, as is known at `now`. It is to answer a probe within `bound`.
+    pub(super) fn late(&mut self, link: usize, bound: Duration, now: Instant) {
         let silence = self.silent.entry(link).or_insert(Silence {
-            timeouts: 0,
+            rounds: 0,
             round_ended: now.checked_sub(PATIENCE).unwrap_or(now),
             since: None,
             packets: 0,
             probe: None,
-            fails_closed,
+            bound,
         });
-        silence.fails_closed = fails_closed;
+        silence.bound = bound;
         if silence.since.is_some() || now < silence.round_ended + PATIENCE {
             return;
         }
-        (silence.timeouts, silence.round_ended) = (silence.timeouts + 1, now);
-        if silence.timeouts == TIMEOUTS {
+        (silence.rounds, silence.round_ended) = (silence.rounds + 1, now);
+        if silence.rounds == ROUNDS {
             silence.since = Some(now);
             self.skipped = self.skipped.with(Set::of(link));
             self.news.push(News::Skipped { link });
@@ -133,7 +140,7 @@ impl Patience {
     pub(super) fn probe_answered(&mut self, link: usize, probe: Ticket, now: Instant) {
         let Some(silence) = self.silent.get_mut(&link) else { return };
         let Some((_, sent)) = silence.probe.take_if(|(ticket, _)| *ticket == probe) else { return };
-        if now < sent + PATIENCE || silence.fails_closed {
+        if now.saturating_duration_since(sent) < silence.bound {
             self.end(link, now);
         }
     }

@@ -309,7 +309,7 @@ fn flood_behind_a_silent_guard_is_bounded() {
     assert!(bench.is_empty());
 }
 
-/// Lets `link`, one of a pair with B, be silent for so many rounds of a packet each, and forgets what came of it.
+/// Sends a packet in each of `rounds` rounds in which A is silent, and forgets the deliveries.
 fn silence(bench: &mut Bench, rounds: u8) {
     for number in 0..rounds {
         bench.packet(100 + number, &[], &[A, B]);
@@ -341,7 +341,7 @@ fn silent_control_app_is_skipped_until_it_answers() {
         of.map(|(_, _, ticket)| *ticket != Ticket::NONE).collect::<Vec<_>>()
     };
     assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![false]), "one probe");
-    let took = Duration::from_millis(99);
+    let took = Duration::from_millis(49);
     bench.later(took);
     bench.say(1, A, true);
     assert_eq!(news(&mut bench), [News::WaitedFor { link: A, packets: 2, took }]);
@@ -373,6 +373,31 @@ fn answer_in_time_begins_the_count_again() {
         bench.say(1, A, false);
     }
     assert_eq!(news(&mut bench), []);
+}
+
+#[test]
+fn control_app_that_answers_just_before_it_is_passed_over_is_skipped() {
+    for (time, is_skipped) in [(99, true), (50, true), (49, false)] {
+        let mut bench = Bench::new();
+        for number in 0..20 {
+            bench.packet(number, &[], &[A, B]);
+            bench.later(Duration::from_millis(time));
+            bench.say(number, A, false);
+        }
+        assert_eq!(bench.holds.patience.skips(A), is_skipped, "{time} ms");
+    }
+}
+
+#[test]
+fn guard_that_answers_just_in_time_is_obeyed_for_ever() {
+    let mut bench = Bench::new();
+    for number in 0..20 {
+        let ticket = bench.packet(number, &[G1, G2], &[A]);
+        bench.later(Duration::from_millis(99));
+        bench.say_ticket(ticket, G1, false);
+        bench.say_ticket(ticket, G2, true);
+    }
+    assert_eq!((news(&mut bench), bench.delivered()), (vec![], vec![]));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn occurrences(bytes: &[u8]) -> usize {
 /// UTF-16 becomes the same as in UTF-8.
 fn letters(bytes: &[u8]) -> Vec<u8> {
     let mut text = bytes.to_vec();
-    // What is encoded more often is meant for nobody.
+    // A bound: nobody means a name that is encoded more often.
     for _ in 0..ENCODINGS {
         text = percent_decoded(&text);
     }
@@ -138,7 +138,7 @@ impl Dpids {
                 dpids.push(exactly(name).ok_or_else(|| malformed(name))?);
             }
         }
-        // What is not valid UTF-8, and all other names: the common name among them.
+        // This also covers names that are not valid UTF-8, and other fields, as the common name.
         if occurrences(der) != dpids.len() {
             let what = "rosemary:dpid in a place where it names no datapath";
             return Err(NamesError::Malformed(what.to_owned()));

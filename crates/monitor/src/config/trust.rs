@@ -37,8 +37,8 @@ fn mistaken_for(name: &str) -> Option<&'static str> {
     SHIPPED.into_iter().find(|shipped| shape(shipped) == shape(name))
 }
 
-/// What is left of a name when what looks alike is made the same: case, hyphens and the like, and the
-/// digits that resemble letters.
+/// Reduces a name to a form in which names that look alike are equal: without case, hyphens and the like,
+/// and with letters for the digits that resemble them.
 fn shape(name: &str) -> String {
     let kept = name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase);
     kept.map(|it| match it {

@@ -251,7 +251,7 @@ impl House {
     }
 }
 
-/// Somebody who may do this with the log.
+/// A client of the log with this right.
 fn log_client(name: String, right: LogRight) -> Client {
     Client { app: 0, name, rights: Rights { log: Some(right), ..Rights::default() } }
 }
