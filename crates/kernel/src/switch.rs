@@ -102,7 +102,7 @@ impl Switch {
     /// One that has completed the handshake.
     pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
         Self {
-            given: Given::new(info.n_buffers),
+            given: Given::default(),
             occupancy: Occupancy::default(),
             dpid: info.dpid,
             version: info.version,

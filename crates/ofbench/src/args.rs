@@ -11,7 +11,7 @@ use openflow::Version;
 use crate::hosts::{self, Addresses};
 use crate::ledger::AnsweredBy;
 use crate::load::{Pace, Plan};
-use crate::question::{LEAST_FRAME, MOST_OPEN, Template};
+use crate::question::{LEAST_FRAME, MOST_IDS, MOST_OPEN, Open, Template};
 use crate::tls::{Files, Tls};
 
 /// Puts load on an OpenFlow controller, and checks its answers.
@@ -89,6 +89,13 @@ pub struct LoadArgs {
     /// Send packets whole, instead of keeping them in the switch
     #[arg(long)]
     pub no_buffer: bool,
+    /// Buffer ids that each switch uses, from 0 on and again [default: 2147483648]
+    #[arg(long, value_name = "N", conflicts_with = "no_buffer",
+          value_parser = clap::value_parser!(u32).range(1024..=i64::from(MOST_IDS)))]
+    pub buffer_ids: Option<u32>,
+    /// Buffers that each switch says it has [default: as many as it needs]
+    #[arg(long, value_name = "N")]
+    pub claim_buffers: Option<u32>,
     /// Bytes of a packet
     #[arg(long, value_name = "BYTES", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(LEAST_FRAME as u64..=9000))]
@@ -297,7 +304,7 @@ impl LoadArgs {
             Mode::Rate(rate) => Pace::Rate(rate),
             _ => Pace::Window(window),
         };
-        Ok(Plan {
+        let plan = Plan {
             controller: resolve(&self.controller)?,
             tls: self.tls.load()?,
             version,
@@ -308,6 +315,8 @@ impl LoadArgs {
             addresses: self.addresses,
             seed: self.seed,
             buffered: !self.no_buffer,
+            buffer_ids: self.buffer_ids.unwrap_or(MOST_IDS),
+            claimed_buffers: self.claim_buffers,
             frame: self.frame,
             answered_by: match self.answer {
                 Answer::PacketOut => AnsweredBy::PacketOut,
@@ -324,7 +333,15 @@ impl LoadArgs {
             settle: if mode == Mode::Idle { IDLE_SETTLE } else { SETTLE },
             interval: self.seconds,
             intervals: self.repeat,
-        })
+        };
+        let (ids, places) = (plan.buffer_ids, Open::places_for(plan.window()));
+        if places > ids as usize {
+            bail!(
+                "with this --window a switch needs {places} buffer ids, and there are {ids}: use --buffer-ids \
+                 {places} or more, or a smaller --window"
+            );
+        }
+        Ok(plan)
     }
 }
 
@@ -422,6 +439,14 @@ mod tests {
         assert_eq!(plan.pace, Pace::Rate(500.0));
         assert_eq!((plan.version, plan.buffered, plan.timed), (Version::V1_0, false, true));
         assert_eq!((plan.interval, plan.first_dpid), (Duration::from_millis(500), 7));
+        let words = "ofbench throughput :1 --buffer-ids 100000 --claim-buffers 256";
+        let Command::Throughput(load) = parse(words).unwrap().command else { panic!("throughput") };
+        let load = LoadArgs { controller: "127.0.0.1:1".into(), ..load };
+        let plan = load.plan(Mode::Throughput).unwrap();
+        assert_eq!((plan.buffer_ids, plan.claimed_buffers), (100_000, Some(256)));
+        let load = LoadArgs { buffer_ids: Some(2048), ..load };
+        let error = load.plan(Mode::Throughput).unwrap_err().to_string();
+        assert!(error.contains("2048") && error.contains("--buffer-ids 4096"), "{error}");
         let words = "ofbench latency [::1]:6653";
         let Command::Latency(load) = parse(words).unwrap().command else { panic!("latency") };
         assert_eq!(load.plan(Mode::Latency).unwrap().pace, Pace::Window(1));

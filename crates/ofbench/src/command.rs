@@ -75,6 +75,10 @@ struct Setup<'a> {
     addresses: Addresses,
     ports: u16,
     buffered: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buffer_ids: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_buffers: Option<u32>,
     frame: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<usize>,
@@ -101,6 +105,8 @@ impl<'a> Setup<'a> {
             addresses: plan.addresses,
             ports: plan.ports,
             buffered: plan.buffered,
+            buffer_ids: args.buffer_ids,
+            claim_buffers: args.claim_buffers,
             frame: plan.frame,
             window,
             rate,

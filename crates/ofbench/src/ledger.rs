@@ -137,13 +137,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A switch with these hosts that asks questions of this form, `window` at a time.
+    /// A switch with these hosts that asks questions of this form, which wait in `open`.
     pub fn new(
         version: Version,
         template: &Template,
         answered_by: AnsweredBy,
         hosts: SwitchHosts,
-        window: usize,
+        open: Open,
     ) -> Self {
         Self {
             version,
@@ -152,7 +152,7 @@ impl Ledger {
             size: template.size(),
             frame: template.frame().into(),
             hosts,
-            open: Open::new(window),
+            open,
             counts: Counts::default(),
         }
     }

@@ -97,8 +97,8 @@ impl Template {
         open: &mut Open,
     ) {
         for message in self.chunk.chunks_exact_mut(self.size).take(count) {
-            let asked = open.open();
-            let (pair, number) = (hosts.talk(asked), number_of(asked));
+            let number = open.next_id;
+            let pair = hosts.talk(open.open());
             let Some((head, frame)) = message.split_first_chunk_mut::<FRAME>() else { return };
             let Some(frame) = frame.first_chunk_mut::<LEAST_FRAME>() else { return };
             let number = number.to_be_bytes();
@@ -134,14 +134,17 @@ fn frame_of(size: usize) -> Vec<u8> {
 
 /// The questions of a switch that wait for an answer: a bit for each.
 ///
-/// Questions are counted; on the wire the lower 31 bits of the count are their number, as some
-/// controllers take buffers for signed. Between those of two questions that wait there is never
-/// as much.
+/// Questions are counted; on the wire their number is the count modulo the number of ids, which is 2^31 unless the
+/// caller says otherwise, as some controllers take buffers for signed. There are always more ids than places, so that
+/// two questions that wait never share one.
 #[derive(Debug, Clone)]
 pub struct Open {
     bits: Box<[u64]>,
     /// How many questions were asked.
     next: u64,
+    /// The number of the next question on the wire, below `ids`.
+    next_id: u32,
+    ids: u32,
     /// No question that waits is older; only [`Open::find`] moves it.
     oldest: u64,
     /// How many wait.
@@ -153,14 +156,8 @@ pub struct Open {
     overtaken: u64,
 }
 
-/// Bits of a question's number.
-const NUMBER: u64 = (1 << 31) - 1;
-
-/// The number of a question on the wire.
-#[inline]
-fn number_of(question: u64) -> u32 {
-    (question & NUMBER) as u32
-}
+/// Most ids of questions.
+pub const MOST_IDS: u32 = 1 << 31;
 
 /// As many later questions may be answered before one that waits, at least.
 pub const OVERTAKEN: usize = 512;
@@ -182,10 +179,38 @@ pub enum Closed {
 impl Open {
     /// At most `window` questions at a time.
     pub fn new(window: usize) -> Self {
-        let window = window.clamp(1, MOST_OPEN);
-        let places = (window + OVERTAKEN).next_power_of_two();
-        let bits = vec![0; places / 64].into_boxed_slice();
-        Self { bits, next: 0, oldest: 0, count: 0, window, expired: Vec::new(), overtaken: 0 }
+        Self::with_ids(window, MOST_IDS)
+    }
+
+    /// At most `window` questions at a time, with ids below `ids`.
+    ///
+    /// # Panics
+    /// If there are fewer ids than [places](Self::places_for), or more than [`MOST_IDS`].
+    pub fn with_ids(window: usize, ids: u32) -> Self {
+        let places = Self::places_for(window);
+        assert!(places <= ids as usize && ids <= MOST_IDS, "an id for each place");
+        Self {
+            bits: vec![0; places / 64].into_boxed_slice(),
+            next: 0,
+            next_id: 0,
+            ids,
+            oldest: 0,
+            count: 0,
+            window: window.clamp(1, MOST_OPEN),
+            expired: Vec::new(),
+            overtaken: 0,
+        }
+    }
+
+    /// How many places there are if `window` questions may wait.
+    pub fn places_for(window: usize) -> usize {
+        (window.clamp(1, MOST_OPEN) + OVERTAKEN).next_power_of_two()
+    }
+
+    /// The number of a question on the wire.
+    #[expect(clippy::cast_possible_truncation, reason = "it is less than a number of 32 bits")]
+    fn number_of(&self, question: u64) -> u32 {
+        (question % u64::from(self.ids)) as u32
     }
 
     /// How many questions wait.
@@ -236,6 +261,7 @@ impl Open {
     fn open(&mut self) -> u64 {
         let question = self.next;
         self.next += 1;
+        self.next_id = if self.next_id + 1 == self.ids { 0 } else { self.next_id + 1 };
         let (word, bit) = self.bit(question);
         if self.bits[word] & bit == 0 {
             self.count += 1;
@@ -264,9 +290,10 @@ impl Open {
     /// The latest question with a number, if there is one that could still wait.
     #[inline]
     fn latest(&self, number: u32) -> Option<u64> {
-        let back = (self.next.wrapping_sub(1) & NUMBER).wrapping_sub(number.into()) & NUMBER;
-        let question = self.next.checked_sub(1 + back)?;
-        (back < self.places() as u64 && u64::from(number) <= NUMBER).then_some(question)
+        let ids_before = if number < self.next_id { 0 } else { self.ids };
+        let back = (self.next_id + ids_before).wrapping_sub(number);
+        let question = self.next.checked_sub(back.into())?;
+        (back as usize <= self.places() && number < self.ids).then_some(question)
     }
 
     /// The question with a number, if it waits.
@@ -295,7 +322,7 @@ impl Open {
 
     #[cold]
     fn close_late(&mut self, number: u32) -> Closed {
-        match self.expired.iter().position(|question| number_of(*question) == number) {
+        match self.expired.iter().position(|question| self.number_of(*question) == number) {
             Some(place) => {
                 self.expired.swap_remove(place);
                 Closed::Late
@@ -307,19 +334,20 @@ impl Open {
     /// The number of the oldest question that waits and of which `what` is so.
     pub fn find(&mut self, mut what: impl FnMut(u64) -> bool) -> Option<u32> {
         self.oldest = self.oldest.max(self.next.saturating_sub(self.places() as u64));
-        let waits = |open: &Self, question| open.get(number_of(question)).is_some();
+        let waits = |open: &Self, question| open.get(open.number_of(question)).is_some();
         while self.oldest < self.next && !waits(self, self.oldest) {
             self.oldest += 1;
         }
         let mut questions = self.oldest..self.next;
-        questions.find(|question| waits(self, *question) && what(*question)).map(number_of)
+        let found = questions.find(|question| waits(self, *question) && what(*question));
+        found.map(|question| self.number_of(question))
     }
 
     /// Gives up all that wait; returns how many they were.
     pub fn expire(&mut self) -> usize {
         if self.count > 0 {
             for question in self.next.saturating_sub(self.places() as u64)..self.next {
-                if self.get(number_of(question)).is_some() {
+                if self.get(self.number_of(question)).is_some() {
                     self.forget(question);
                 }
             }
@@ -394,17 +422,34 @@ mod tests {
 
     #[test]
     fn numbers_go_round_and_are_told_apart() {
-        let mut open = Open::new(3);
-        open.next = NUMBER - 1;
-        let asked = [open.open(), open.open(), open.open()];
-        assert_eq!(asked, [NUMBER - 1, NUMBER, NUMBER + 1]);
-        assert_eq!(asked.map(number_of), [0x7fff_fffe, 0x7fff_ffff, 0]);
-        assert_eq!(open.find(|question| question > NUMBER), Some(0));
-        for question in asked {
-            assert_eq!(open.close(number_of(question)), Closed::Now(question));
-            assert_eq!(open.close(number_of(question)), Closed::Never);
+        for ids in [MOST_IDS, 100_000] {
+            let last = u64::from(ids) - 1;
+            let mut open = Open::with_ids(3, ids);
+            (open.next, open.next_id) = (last - 1, ids - 2);
+            let asked = [open.open(), open.open(), open.open()];
+            assert_eq!(asked, [last - 1, last, last + 1]);
+            assert_eq!(asked.map(|question| open.number_of(question)), [ids - 2, ids - 1, 0]);
+            assert_eq!(open.find(|question| question > last), Some(0));
+            assert_eq!((open.get(ids), open.get(u32::MAX)), (None, None));
+            for question in asked {
+                let number = open.number_of(question);
+                assert_eq!(open.close(number), Closed::Now(question));
+                assert_eq!(open.close(number), Closed::Never);
+            }
+            assert_eq!(open.room(), 3);
         }
-        assert_eq!(open.room(), 3);
+    }
+
+    #[test]
+    fn as_many_ids_as_places_are_told_apart() {
+        let mut open = Open::with_ids(512, 1024);
+        for _ in 0..10 {
+            let asked: Vec<u64> = (0..512).map(|_| open.open()).collect();
+            for question in asked {
+                assert_eq!(open.close(open.number_of(question)), Closed::Now(question));
+            }
+        }
+        assert_eq!((open.next_id, open.overtaken()), (0, 0));
     }
 
     #[test]

@@ -56,6 +56,8 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
         addresses: Addresses::Random,
         seed: 1,
         buffered: true,
+        buffer_ids: ofbench::question::MOST_IDS,
+        claimed_buffers: None,
         frame: 64,
         answered_by: AnsweredBy::PacketOut,
         pace: Pace::Window(100),

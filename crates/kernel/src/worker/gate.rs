@@ -8,10 +8,11 @@ use sdk::abi::series::Series;
 use sdk::{FlowAndPacket, Refusal};
 
 use crate::check::{ActionContext, Outputs, check_in_port};
+use crate::given::Buffers;
 use crate::link::Account;
 
 /// What decides it.
-pub(super) struct Gate<'s, M, P> {
+pub(super) struct Gate<'s, P> {
     /// Why the flow-mod may not go out, whatever its blanks are.
     pub(super) refused: Option<Refusal>,
     pub(super) flow_mods: Account<'s>,
@@ -20,8 +21,8 @@ pub(super) struct Gate<'s, M, P> {
     pub(super) limit: usize,
     /// Whether the quota of flows allows one more.
     pub(super) has_flows: bool,
-    /// Whether the app was given the packet in this buffer.
-    pub(super) may_use: M,
+    /// Those that the app may use.
+    pub(super) buffers: Buffers<'s>,
     /// Which ports the app may output to.
     pub(super) outputs: Outputs,
     /// Whether this packet may go out.
@@ -37,7 +38,7 @@ pub(super) struct Passed {
     pub(super) kept: u32,
 }
 
-impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
+impl<P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, P> {
     /// Appends those that may go out, with transaction ids that count up from `first`, also where one may not, which
     /// `refuse` is told.
     pub(super) fn append(
@@ -69,9 +70,12 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             let may = if may { room.min(self.flow_mods.left() as usize) } else { 0 };
             let numbers = next..next.saturating_add(may).min(count);
             let xid = first.wrapping_add(to_u32(next));
+            let Self { buffers, outputs, .. } = self;
             let may = |flow: &Blanks| {
-                flow.buffer_id.is_none_or(&self.may_use)
-                    && self.outputs.allow(ActionContext::Flow, flow.output)
+                // The buffer last: one that may be used is used.
+                series.template().has_ports(flow)
+                    && outputs.allow(ActionContext::Flow, flow.output)
+                    && flow.buffer_id.is_none_or(|buffer| buffers.take(buffer))
             };
             let appended = series.append(numbers, xid, may, out);
             self.flow_mods.spend(to_u32(appended));
@@ -98,6 +102,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
             match self.flow_mod(template, &flow, out.len()) {
                 Ok(()) => {
                     template.append_all([flow], first.wrapping_add(to_u32(next)), out);
+                    flow.buffer_id.map(|buffer| self.buffers.take(buffer));
                     self.flow_mods.spend(1);
                     passed.flow_mods += 1;
                 }
@@ -136,7 +141,7 @@ impl<M: Fn(u32) -> bool, P: Fn(&[u8]) -> Result<(), Refusal>> Gate<'_, M, P> {
     ) -> Result<(), Refusal> {
         if let Some(why_not) = self.refused {
             Err(why_not)
-        } else if !flow.buffer_id.is_none_or(&self.may_use) {
+        } else if !flow.buffer_id.is_none_or(|buffer| self.buffers.has(buffer)) {
             Err(Refusal::Buffer)
         } else if !template.has_ports(flow) {
             Err(Refusal::Shape)
@@ -195,10 +200,13 @@ mod tests {
     use super::*;
     use crate::connection::FULL;
     use crate::crew::Purse;
+    use crate::given::Given;
     use crate::link::Spent;
+    use crate::plan::Set;
     use crate::policy::{Capability, Policy, Quota};
 
-    /// A buffer that the app was not given.
+    /// A buffer that the app was given, and one that it was not.
+    const OWN: u32 = 7;
     const FOREIGN: u32 = 8;
 
     /// What a packet that may not go out begins with.
@@ -209,7 +217,7 @@ mod tests {
     /// Flows, of which some use a buffer, and some a port that is only in 1.3; with packets or without.
     fn flows(count: u32, with_packets: bool, random: Random<'_>) -> Vec<(Blanks, Vec<u8>)> {
         let mut flow = || {
-            let buffer_id = [None, Some(7), Some(FOREIGN)][random(9).saturating_sub(6) as usize];
+            let buffer_id = [None, Some(OWN), Some(FOREIGN)][random(9).saturating_sub(6) as usize];
             // Beside usual ports one that 1.0 has not, and reserved ones: any may be where the usual one is.
             let port = |usual: u32, random: Random<'_>| match random(30) {
                 0 | 1 => PortNo(0x1_0000),
@@ -256,6 +264,8 @@ mod tests {
         /// What the quota still allows.
         flow_mods: u32,
         packet_outs: u32,
+        /// Whether the app's buffer was used.
+        is_used: bool,
     }
 
     /// What goes out if each message is decided alone, and which do not and why.
@@ -277,7 +287,7 @@ mod tests {
             let xid = first.wrapping_add(to_u32(number));
             let why_not = if let Some(why) = limits.refused {
                 Some(why)
-            } else if flow.buffer_id == Some(FOREIGN) {
+            } else if flow.buffer_id.is_some_and(|buffer| limits.is_used || buffer == FOREIGN) {
                 Some(Refusal::Buffer)
             } else if !is_sayable {
                 Some(Refusal::Shape)
@@ -291,6 +301,7 @@ mod tests {
                 Some(Refusal::Quota)
             } else {
                 limits.flow_mods -= 1;
+                limits.is_used |= flow.buffer_id.is_some();
                 let mut message = [0; 128];
                 let size = template.fill(flow, xid, &mut message).unwrap();
                 out.extend(&message[..size]);
@@ -343,13 +354,16 @@ mod tests {
             let refused = (random(9) == 0).then_some(Refusal::Cookie);
             let Quota { flow_mods, packet_outs, .. } = quota;
             let (has_flows, reserved) = (random(8) > 0, random(2) == 0);
-            let mut limits = Limits { refused, has_flows, reserved, flow_mods, packet_outs };
+            let mut limits =
+                Limits { refused, has_flows, reserved, flow_mods, packet_outs, is_used: false };
             let mut expected = vec![0; waits];
             let not_sent = one_by_one(&template, &flows, first, &mut limits, &mut expected);
             // With the quota in one portion, and in several.
             let mut spent = Spent::new(Arc::new(Purse::new(1 + round % 3)));
             let [flow_mods, packet_outs] = spent.accounts(quota);
-            let may_use = |buffer| buffer != FOREIGN;
+            let mut given = Given::default();
+            given.kept(OWN, Set::of(3));
+            let buffers = Buffers::of(&mut given, 3);
             let packet = |packet: &[u8]| match packet[0] {
                 SECRET => Err(Refusal::Capability),
                 _ => Ok(()),
@@ -364,7 +378,7 @@ mod tests {
                 packet_outs,
                 limit,
                 has_flows,
-                may_use,
+                buffers,
                 outputs,
                 packet,
             };

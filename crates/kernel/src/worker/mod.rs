@@ -415,6 +415,9 @@ impl Worker {
                 stuck.push(key);
             }
             filling::ask_tables(connection, now);
+            if let Some(switch) = &mut connection.switch {
+                switch.given.tick();
+            }
             if connection.has_output() && !connection.dirty && !connection.is_blocked() {
                 connection.dirty = true;
                 self.dirty.push(key);

@@ -4,6 +4,7 @@
 //! the same for all of a run is looked at once. And so is a series (`sdk::abi::series`), of which the flow-mod
 //! is checked once and written out for each of its blanks.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use sdk::Refusal;
@@ -17,6 +18,7 @@ use super::switches::table_miss;
 use crate::asked::Sender;
 use crate::check::Allowed;
 use crate::connection::Connection;
+use crate::given::Buffers;
 use crate::link::{Link, Messages, Sent};
 use crate::occupancy;
 use crate::rewrite;
@@ -172,7 +174,11 @@ impl<'r> Sending<'r> {
         let full = connection.out.len() + waits > *limit;
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
         let version = switch.version;
-        let was_given = |buffer| switch.given.has(buffer, index);
+        let used = Cell::new(None);
+        let was_given = |buffer| {
+            used.set(Some(buffer));
+            switch.given.has(buffer, index)
+        };
         let allowed = link.rights.check(version, message, was_given)?;
         let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
         let asks = match allowed {
@@ -199,6 +205,9 @@ impl<'r> Sending<'r> {
         if let Some(why_not) = why_not {
             rewrite::own_words(version, message); // as the app wrote it
             return Err(why_not);
+        }
+        if let Some(buffer) = used.get() {
+            switch.given.take(buffer, index);
         }
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
@@ -249,7 +258,7 @@ impl<'r> Sending<'r> {
             packet_outs,
             limit: *limit,
             has_flows,
-            may_use: |buffer| switch.given.has(buffer, *index),
+            buffers: Buffers::of(&mut switch.given, *index),
             outputs: link.rights.outputs,
             packet: |packet: &[u8]| {
                 if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }

@@ -11,7 +11,7 @@ const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 fn asked(version: Version, buffered: bool, by: AnsweredBy) -> (Ledger, Vec<Vec<u8>>) {
     let mut template = Template::new(version, buffered, 64).unwrap();
     let hosts = Hosts::new(1, 20, 4).of_switch(1);
-    let mut ledger = Ledger::new(version, &template, by, hosts, 10);
+    let mut ledger = Ledger::new(version, &template, by, hosts, Open::new(10));
     let size = template.size();
     let questions = ledger.ask(&mut template, 100).chunks(size).map(<[u8]>::to_vec).collect();
     (ledger, questions)

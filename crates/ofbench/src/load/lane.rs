@@ -14,7 +14,7 @@ use super::{Pace, Plan};
 use crate::connection::{Connection, Input, cut};
 use crate::hosts::SwitchHosts;
 use crate::ledger::{Counts, Heard, Ledger};
-use crate::question::Template;
+use crate::question::{Open, Template};
 use crate::switch::{Event, Identity, Switch};
 
 /// How far the conversation is.
@@ -69,14 +69,19 @@ impl Lane {
         connection: Connection,
     ) -> Self {
         let dpid = Dpid(plan.first_dpid.wrapping_add(number as u64));
-        let ledger = Ledger::new(plan.version, template, plan.answered_by, hosts, plan.window());
+        let open = Open::with_ids(plan.window(), plan.buffer_ids);
+        let ledger = Ledger::new(plan.version, template, plan.answered_by, hosts, open);
         let places = ledger.open().places();
         let identity = Identity {
             dpid,
             version: plan.version,
             ports: plan.ports,
-            // Of the questions that wait, the numbers lie less than this apart.
-            n_buffers: if plan.buffered { u32::try_from(places).unwrap_or(u32::MAX) } else { 0 },
+            n_buffers: match plan.claimed_buffers {
+                Some(claimed) => claimed,
+                // Of the questions that wait, the numbers lie less than this apart.
+                None if plan.buffered => u32::try_from(places).unwrap_or(u32::MAX),
+                None => 0,
+            },
             max_flows: plan.max_flows,
         };
         let timed = if plan.timed { places } else { 0 };

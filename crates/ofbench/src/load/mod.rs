@@ -76,6 +76,11 @@ pub struct Plan {
     pub seed: u64,
     /// Whether switches keep the packets.
     pub buffered: bool,
+    /// How many ids its buffers have: as many as there are [places](crate::question::Open::places_for) for packet-ins
+    /// that wait, at least.
+    pub buffer_ids: u32,
+    /// How many buffers it says it has; `None` for what it needs.
+    pub claimed_buffers: Option<u32>,
     /// Bytes of a frame.
     pub frame: usize,
     /// What answers a packet-in that is not buffered.
@@ -225,7 +230,7 @@ fn wait(shared: &Shared, mut over: impl FnMut() -> Result<bool, Failure>) -> Res
 
 impl Plan {
     /// The most questions of a switch that wait at a time.
-    fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         match self.pace {
             Pace::Window(window) => window.clamp(1, MOST_OPEN),
             Pace::Rate(_) => RATE_WINDOW,

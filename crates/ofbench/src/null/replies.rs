@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::hosts::Hosts;
     use crate::ledger::{AnsweredBy, Counts, Ledger};
-    use crate::question::Template;
+    use crate::question::{Open, Template};
 
     #[test]
     fn answers_fit_their_questions_and_flood() {
@@ -141,7 +141,7 @@ mod tests {
                 let mut template = Template::new(version, buffered, 64).unwrap();
                 let hosts = Hosts::new(3, 20, 4).of_switch(1);
                 let by = AnsweredBy::default();
-                let mut ledger = Ledger::new(version, &template, by, hosts, 50);
+                let mut ledger = Ledger::new(version, &template, by, hosts, Open::new(50));
                 let mut replies = Replies::new(version);
                 let size = template.size();
                 for question in ledger.ask(&mut template, 50).chunks(size) {

@@ -180,12 +180,14 @@ impl<'a> Series<'a> {
 
     /// Appends those with these numbers to `out`, if it has no packets, with transaction ids that count up from `xid`,
     /// up to the first that `may` not be sent, or which cannot be said in its version. Returns how many.
+    ///
+    /// `may` is called once for each that is appended, and for the first that is not.
     #[inline]
     pub fn append(
         &self,
         numbers: Range<usize>,
         xid: u32,
-        may: impl Fn(&Blanks) -> bool,
+        may: impl FnMut(&Blanks) -> bool,
         out: &mut Vec<u8>,
     ) -> usize {
         let each = self.blanks().get(numbers).unwrap_or_default().iter().map(read);

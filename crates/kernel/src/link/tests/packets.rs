@@ -27,7 +27,7 @@ impl Shape {
     fn switch(self) -> Switch {
         let mut switch = switch(7, 0);
         switch.version = self.version();
-        switch.given = crate::given::Given::new(256);
+        switch.given = crate::given::Given::default();
         switch
     }
 }
