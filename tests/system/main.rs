@@ -24,6 +24,7 @@ mod limits;
 mod link_monitor;
 mod lldp;
 mod logs;
+mod many;
 mod mininet;
 mod negotiation;
 mod offences;

@@ -68,7 +68,7 @@ fn apps(place: Place) -> Set {
     Set(u64::from(high) << 32 | u64::from(low))
 }
 
-/// What an id is called in a place. Never 0, as no buffer has the number `OFP_NO_BUFFER`.
+/// How a place names an id. Never 0, as no buffer has the number `OFP_NO_BUFFER`.
 fn key_of(buffer: u32) -> u32 {
     buffer.wrapping_add(1)
 }
@@ -146,8 +146,8 @@ impl Given {
         true
     }
 
-    /// Lets a tick pass. From time to time it returns memory that is not needed any more; ids of which none has
-    /// come for a minute or two are forgotten for it.
+    /// Lets a tick pass. From time to time it returns memory that is not needed any more; if no id has come for a
+    /// minute or two, it forgets all ids for that.
     pub(crate) fn tick(&mut self) {
         self.ticks += 1;
         if self.ticks < LOOK {
@@ -248,7 +248,7 @@ impl Given {
     }
 }
 
-/// A number of which every bit depends on every bit of an id (the finalizer of `MurmurHash3`).
+/// Spreads ids: every bit of the result depends on every bit of the id (the finalizer of `MurmurHash3`).
 fn mix(buffer: u32) -> u32 {
     let mixed = (buffer ^ buffer >> 16).wrapping_mul(0x85eb_ca6b);
     let mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! every app that it feeds is full:   |<-- at most 50 ms unread -->| one buffer |<-- at most 50 ms ...
+//! the same, and one goes on working: |<-- at most 500 ms ...
 //! some of them are:                  |<- at most 5 ms ->| read on for the rest of 50 ms |<- ...
 //! ```
 //!
@@ -14,6 +15,10 @@ use std::time::{Duration, Instant};
 /// The longest that a switch is left unread at a stretch; and how often it may be made to wait for
 /// some apps only.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The longest that a switch is left unread at a stretch while an app for which it waits handles what it has: then
+/// what is read without room for it is lost.
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// The longest that a switch waits for some of its apps, in any [`PATIENCE`].
 const SHORT: Duration = Duration::from_millis(5);
@@ -30,6 +35,8 @@ pub(crate) enum Full {
     Some,
     /// Every one.
     All,
+    /// Every one, and some for which packets wait handle what they have.
+    Busy,
 }
 
 /// A switch's waiting.
@@ -49,7 +56,8 @@ impl Pause {
         if full == Full::None {
             return None;
         }
-        let mut until = self.since.unwrap_or(now) + PATIENCE;
+        let longest = if full == Full::Busy { LONGEST } else { PATIENCE };
+        let mut until = self.since.unwrap_or(now) + longest;
         if full == Full::Some {
             let period =
                 self.period.filter(|began| now.saturating_duration_since(*began) < PATIENCE);
@@ -111,6 +119,13 @@ mod tests {
     fn no_stretch_is_longer_than_50_ms_however_apps_fill_and_empty() {
         let read = read_at(|ms| if ms * 7 % 40 < 30 { Full::All } else { Full::Some });
         assert!(read.windows(2).all(|pair| pair[1] - pair[0] <= 50), "{read:?}");
+    }
+
+    #[test]
+    fn one_buffer_is_read_in_500_ms_while_an_app_is_busy_and_in_50_when_it_is_stuck() {
+        assert_eq!(read_at(|_| Full::Busy), [499]);
+        let read = read_at(|ms| if ms < 200 { Full::Busy } else { Full::All });
+        assert_eq!((read[0], read[1]), (200, 250));
     }
 
     #[test]

@@ -139,6 +139,12 @@ impl Plan {
         fed.fold(Set::EMPTY, |fed, (place, _)| fed.with(Set::of(place)))
     }
 
+    /// Those of these apps whose speed decides how much is read at once: guards and control apps. Observers answer
+    /// nothing, so a switch that waited long for them would hear nothing meanwhile.
+    pub(crate) fn pacing(&self, fed: Set) -> Set {
+        fed.without(self.observers)
+    }
+
     /// Whether packets for all of these may have to wait for what one of them says.
     pub(crate) fn holds(&self, wanted: Set) -> bool {
         !Set(wanted.0 & self.guards.0).is_empty()

@@ -68,6 +68,7 @@ pub enum Command {
 
 /// What all loads have in common.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct LoadArgs {
     /// The controller
     #[arg(value_name = "HOST:PORT")]
@@ -128,6 +129,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub threads: usize,
+    /// Tell how equally switches were served: the least by the most answers of a switch, in the worst span of at
+    /// least 100 ms
+    #[arg(long)]
+    pub fairness: bool,
     /// Keep each thread on a core of its own, among those that taskset leaves
     #[arg(long)]
     pub pin: bool,
@@ -323,6 +328,7 @@ impl LoadArgs {
                 Answer::FlowMod => AnsweredBy::FlowMod,
             },
             pace,
+            fairness: self.fairness,
             timed: matches!(mode, Mode::Latency | Mode::Rate(_)),
             keep_flows: mode == Mode::FlowMod,
             max_flows: MAX_FLOWS,
@@ -334,6 +340,9 @@ impl LoadArgs {
             interval: self.seconds,
             intervals: self.repeat,
         };
+        if plan.fairness && plan.threads > 1 {
+            bail!("--fairness compares the switches of one thread: leave --threads out");
+        }
         let (ids, places) = (plan.buffer_ids, Open::places_for(plan.window()));
         if places > ids as usize {
             bail!(

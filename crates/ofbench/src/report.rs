@@ -16,7 +16,7 @@ pub use text::{of_connect, of_flood, of_idle, of_load, of_pairs, of_switches};
 
 use crate::ledger::Counts;
 use crate::load::connect::Connected;
-use crate::load::{Interval, Measured};
+use crate::load::{Fairness as Evenness, Interval, Measured};
 
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
@@ -131,6 +131,9 @@ pub struct Load {
     /// Processor time of the controller for a million answers, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_million: Option<f64>,
+    /// The span in which switches were served least equally.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Evenness>,
     /// Until every switch was settled, in seconds.
     pub setup_seconds: f64,
     /// Error messages of the controller.
@@ -189,6 +192,10 @@ impl Load {
             cpu_seconds_per_million: cpu
                 .filter(|_| total.answered > 0)
                 .map(|cpu| cpu.as_secs_f64() * 1e6 / crate::load::rate(total.answered, 1.0)),
+            fairness: runs
+                .iter()
+                .filter_map(|run| run.measured.fairness)
+                .min_by(|a, b| a.ratio.total_cmp(&b.ratio)),
             setup_seconds: runs
                 .iter()
                 .map(|run| run.measured.setup.as_secs_f64())

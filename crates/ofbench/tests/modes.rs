@@ -61,6 +61,7 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
         frame: 64,
         answered_by: AnsweredBy::PacketOut,
         pace: Pace::Window(100),
+        fairness: false,
         timed: false,
         keep_flows: false,
         max_flows: 100_000,

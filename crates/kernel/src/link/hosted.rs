@@ -304,7 +304,12 @@ impl Link {
         verdicts: &mut Vec<Verdict>,
     ) -> Option<Result<usize, String>> {
         match &mut self.place {
-            Place::Here(hosted) => Some(hosted.call(now_ns, messages, verdicts)),
+            Place::Here(hosted) => {
+                let before = hosted.records.size();
+                let called = hosted.call(now_ns, messages, verdicts);
+                self.drain.handled_here(before.saturating_sub(hosted.records.size()));
+                Some(called)
+            }
             Place::Nowhere | Place::Zone(_) => None,
         }
     }

@@ -20,6 +20,7 @@
 mod answers;
 mod backlog;
 mod counts;
+mod drain;
 mod fullness;
 mod hosted;
 mod messages;
@@ -51,6 +52,7 @@ use self::backlog::Backlog;
 #[cfg(test)]
 pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, News};
+use self::drain::Drain;
 pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
 use self::hosted::Hosted;
@@ -73,6 +75,7 @@ pub(crate) struct Link {
     pub(crate) spent: Spent,
     pub(crate) counts: Counts,
     fullness: Fullness,
+    drain: Drain,
     /// Place in [`Switch::told`].
     slot: usize,
     phase: Phase,
@@ -153,6 +156,7 @@ impl Link {
             spent: Spent::new(purse),
             counts: Counts::default(),
             fullness: Fullness::default(),
+            drain: Drain::new(),
             slot,
             phase: Phase::Down,
             place: Place::Nowhere,
@@ -192,6 +196,7 @@ impl Link {
 
     fn leave(&mut self) -> Place {
         self.phase = Phase::Down;
+        self.drain = Drain::new();
         std::mem::replace(&mut self.place, Place::Nowhere)
     }
 
@@ -208,11 +213,39 @@ impl Link {
     /// How full the app is now. One in this process never is: it is called when there is a batch.
     pub(crate) fn fill(&mut self, now: Instant) -> Fill {
         let room = match (&self.place, self.phase) {
-            (Place::Here(_), Phase::Live) => usize::MAX,
-            (Place::Zone(rings), Phase::Live) => rings.ring.room(Room::Ordinary),
+            (Place::Here(_), Phase::Live) => {
+                self.drain.note_here(now);
+                usize::MAX
+            }
+            (Place::Zone(rings), Phase::Live) => {
+                let has_records = rings.ring.outstanding() > 0;
+                self.drain.note(rings.ring.handled(), has_records, now);
+                let room = rings.ring.room(Room::Ordinary);
+                return self.fullness.note(room, self.capacity, Some(&self.drain), now);
+            }
             _ => self.backlog.room(Room::Ordinary, self.capacity),
         };
-        self.fullness.note(room, self.capacity, now)
+        self.fullness.note(room, self.capacity, None, now)
+    }
+
+    /// Bytes of records that the app handles in a while that is short beside a tenth of a second, if that is known.
+    pub(crate) fn pace(&self) -> usize {
+        match (&self.place, self.phase) {
+            (Place::Nowhere, _) | (_, Phase::Down | Phase::Snapshot { .. } | Phase::Replay) => {
+                usize::MAX
+            }
+            (Place::Zone(_) | Place::Here(_), Phase::Live) => self.drain.pace(),
+        }
+    }
+
+    /// Whether the app has something to do and has handled some of it lately.
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+        self.phase == Phase::Live && self.drain.is_busy(now)
+    }
+
+    /// Notes that a switch was left with something to be read for the app's sake.
+    pub(crate) fn hold_back(&mut self) {
+        self.drain.hold_back();
     }
 
     /// Bytes of ordinary packet-ins that wait in its zone's ring.
@@ -238,6 +271,11 @@ impl Link {
     /// Whether it was full when [`fill`](Self::fill) was last asked.
     pub(crate) fn is_full(&self) -> bool {
         self.fullness.is_full()
+    }
+
+    /// Whether it was full or behind then.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.fullness.is_waited_for()
     }
 
     /// Tells the app about a switch and its ports, as far as there is room; `true` once it is

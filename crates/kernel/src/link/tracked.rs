@@ -82,6 +82,11 @@ impl Tracked {
         self.ring.outstanding()
     }
 
+    /// As [`KernelEnd::handled`].
+    pub(super) fn handled(&self) -> u64 {
+        self.ring.handled()
+    }
+
     /// As [`KernelEnd::room`].
     pub(super) fn room(&self, room: Room) -> usize {
         self.ring.room(room)

@@ -338,9 +338,9 @@ impl Worker {
             }
             self.handshakes -= 1;
         }
-        let Some(most) = self.may_read(key, now) else { return Served::default() };
+        let Some(share) = self.may_read(key, now) else { return Served::default() };
         let connection = &mut self.connections[key];
-        let input = connection.read(buffer, most);
+        let input = connection.read(buffer, share.most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
             self.door.advance(ticket, progress);
@@ -363,11 +363,11 @@ impl Worker {
                 } else {
                     self.write_much(key, now);
                     self.hold_buffers(key, now);
-                    self.note_turn(key, size, if more { most } else { usize::MAX });
+                    self.note_turn(key, size, share, more);
                 }
                 return Served { size, more };
             }
-            Ok(Input::Nothing) => self.note_turn(key, 0, usize::MAX),
+            Ok(Input::Nothing) => self.note_turn(key, 0, share, false),
             Ok(Input::End) => self.close(key, "the switch closed the connection", now),
             Err(error) => self.close(key, &error.to_string(), now),
         }

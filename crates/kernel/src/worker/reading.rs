@@ -11,7 +11,7 @@
 //!
 //! Epoll tells of new bytes once, when they come (`EPOLLET`), so that neither a switch that waits nor
 //! one that has more to be read costs a system call. Those that are ready are read in turns, a little
-//! each. How long one is paused is decided by [`Pause`](crate::pause::Pause), by what
+//! each: so little that a round takes their apps some milliseconds. How long one is paused is decided by [`Pause`](crate::pause::Pause), by what
 //! [`Dispatch`](crate::dispatch) says of the apps.
 
 use std::collections::VecDeque;
@@ -55,6 +55,20 @@ impl Left {
 /// How much later than else sessions are asked whether they have lost patience, while more is to be read than a turn
 /// can, and after an absence that is as long.
 const CROWDED: Duration = Duration::from_secs(1);
+
+/// What may be read of a connection at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    /// How many bytes.
+    pub(super) most: usize,
+    /// How many bytes its whole turn is.
+    turn: usize,
+}
+
+impl Share {
+    /// Whatever there is.
+    const ALL: Self = Self { most: usize::MAX, turn: 0 };
+}
 
 /// Since when there may be more that was sent than was read.
 ///
@@ -103,6 +117,11 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// How many there are.
+    fn len(&self) -> usize {
+        self.queue.len() + self.paused.len()
+    }
+
     /// Whether there is one that may be read.
     pub(super) fn any(&self) -> bool {
         !self.queue.is_empty()
@@ -186,10 +205,11 @@ impl Worker {
     /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.
     ///
     /// One whose other side is gone is read to its end.
-    pub(super) fn may_read(&mut self, key: usize, now: Instant) -> Option<usize> {
+    pub(super) fn may_read(&mut self, key: usize, now: Instant) -> Option<Share> {
         let connection = &mut self.connections[key];
-        let Some(switch) = &mut connection.switch else { return Some(usize::MAX) };
-        let pressure = self.dispatch.pressure(switch, now);
+        let Some(switch) = &mut connection.switch else { return Some(Share::ALL) };
+        let active = self.ready.len() + 1;
+        let pressure = self.dispatch.pressure(switch, active, self.read, now);
         if connection.peer != Peer::Gone
             && let Some(until) = connection.pause.wait(pressure.full, now)
         {
@@ -197,23 +217,31 @@ impl Worker {
             connection.session.heard(now);
             connection.reading = Reading::Paused;
             switch.counters.pauses += 1;
+            self.dispatch.hold_back(switch.dpid.0);
             self.ready.pause(key, until);
             return None;
         }
         connection.pause.read();
         switch.vital.refresh(now);
-        // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
-        let most =
-            if pressure.full == Full::None { self.read - connection.turn } else { usize::MAX };
-        Some(pressure.room.min(most))
+        let most = if pressure.full == Full::None {
+            // Half a turn at least, as turns may have become shorter.
+            pressure.turn.saturating_sub(connection.turn).max(pressure.turn / 2)
+        } else {
+            // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
+            usize::MAX
+        };
+        Some(Share { most: pressure.room.min(most), turn: pressure.turn })
     }
 
-    /// Notes that `size` bytes were read of a connection, of `most` that might be, and there are more. A turn that
-    /// the apps' lack of room has cut short goes on as soon as they have some, so that all get as much (deficit
-    /// round robin: Shreedhar, Varghese, SIGCOMM 1995).
-    pub(super) fn note_turn(&mut self, key: usize, size: usize, most: usize) {
+    /// Notes that `size` bytes were read of a connection, and whether there are more. A turn that the apps' lack of
+    /// room has cut short goes on as soon as they have some, so that all get as much.
+    pub(super) fn note_turn(&mut self, key: usize, size: usize, share: Share, more: bool) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.turn = after(connection.turn, (size, most), self.read);
+        let most = if more { share.most } else { usize::MAX };
+        connection.turn = after(connection.turn, (size, most), share.turn);
+        if let Some(switch) = connection.switch.as_ref().filter(|_| more) {
+            self.dispatch.hold_back(switch.dpid.0);
+        }
     }
 
     /// Lets those be read that have waited long enough, or whose apps have room.
@@ -224,10 +252,11 @@ impl Worker {
             return;
         }
         self.ready.until = None;
+        let active = self.ready.len();
         for key in std::mem::take(&mut self.ready.paused) {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             let Some(switch) = &connection.switch else { continue };
-            let full = self.dispatch.pressure(switch, now).full;
+            let full = self.dispatch.pressure(switch, active, self.read, now).full;
             if let Some(until) = connection.pause.wait(full, now) {
                 self.ready.pause(key, until);
             } else {

@@ -17,6 +17,7 @@
 mod caller;
 pub mod connect;
 mod failure;
+mod fairness;
 pub mod flood;
 pub mod idle;
 mod lane;
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant};
 use openflow::Version;
 
 pub use failure::{Failure, Trouble};
+pub use fairness::Fairness;
 pub use result::{Interval, Measured};
 pub(crate) use result::{rate, times};
 
@@ -76,7 +78,7 @@ pub struct Plan {
     pub seed: u64,
     /// Whether switches keep the packets.
     pub buffered: bool,
-    /// How many ids its buffers have: as many as there are [places](crate::question::Open::places_for) for packet-ins
+    /// How many ids its buffers have: at least the number of [places](crate::question::Open::places_for) for packet-ins
     /// that wait, at least.
     pub buffer_ids: u32,
     /// How many buffers it says it has; `None` for what it needs.
@@ -89,6 +91,8 @@ pub struct Plan {
     pub pace: Pace,
     /// Whether the time until each answer is measured.
     pub timed: bool,
+    /// Whether it is looked at how equally switches are served; with one thread.
+    pub fairness: bool,
     /// Whether switches carry out flow-mods, and the time until a barrier is measured.
     pub keep_flows: bool,
     /// The most flows a switch's table holds.

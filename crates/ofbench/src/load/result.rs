@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::fairness::{Fairness, Looks};
 use crate::ledger::Counts;
 
 /// The longest time that is told apart from longer ones, in nanoseconds: a minute.
@@ -61,6 +62,8 @@ pub(super) struct Told {
     pub(super) flows: u64,
     /// Questions that were due and were not asked.
     pub(super) unasked: u64,
+    /// How equally its switches were served.
+    pub(super) looks: Looks,
 }
 
 /// What a run came to.
@@ -78,6 +81,8 @@ pub struct Measured {
     pub flows: u64,
     /// Questions that were due by the clock, and that the controller left no room for.
     pub unasked: u64,
+    /// The span in which switches were served least equally, if that was looked at.
+    pub fairness: Option<Fairness>,
 }
 
 impl Measured {
@@ -93,8 +98,10 @@ impl Measured {
             total: Counts::default(),
             flows: 0,
             unasked: 0,
+            fairness: None,
         };
         for worker in told {
+            measured.fairness = measured.fairness.or(worker.looks.worst());
             measured.errors.0 += worker.errors.0;
             measured.errors.1 = measured.errors.1.or(worker.errors.1);
             measured.total.add(&worker.total);

@@ -286,6 +286,7 @@ impl<'p> Worker<'p> {
     fn enter(&mut self, phase: Phase) -> Result<(), Failure> {
         let now = Instant::now();
         if let Phase::Measure(_) = self.phase {
+            self.look(now, true);
             self.told.parts.push(Part {
                 length: now - self.interval_began,
                 counts: self.lanes.iter().map(|l| l.ledger.counts().since(&l.marked)).collect(),
@@ -315,6 +316,14 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
+    /// Looks how equally switches are served.
+    fn look(&mut self, now: Instant, is_end: bool) {
+        if self.plan.fairness {
+            let answered = self.lanes.iter().map(|lane| lane.ledger.answered());
+            self.told.looks.look(now, is_end, answered);
+        }
+    }
+
     /// Tells how things stand, and gives up what waits too long.
     fn note(&mut self) {
         if self.phase < Phase::Warm {
@@ -330,6 +339,9 @@ impl<'p> Worker<'p> {
             self.shared.drained.fetch_add(1, Ordering::Relaxed);
         }
         let now = Instant::now();
+        if matches!(self.phase, Phase::Measure(_)) {
+            self.look(now, false);
+        }
         if now >= self.next_check {
             self.next_check = now + CHECK;
             for which in 0..self.lanes.len() {

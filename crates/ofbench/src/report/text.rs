@@ -64,6 +64,11 @@ pub fn of_load(load: &Load) -> String {
         figure(load.per_switch.most)
     );
     line(&mut text, "per switch", &per_switch);
+    if let Some(worst) = &load.fairness {
+        let (least, most, ms) = (count(worst.least), count(worst.most), worst.seconds * 1000.0);
+        let told = format!("{:.2}: least {least}, most {most} in {ms:.0} ms", worst.ratio);
+        line(&mut text, "worst span", &told);
+    }
     let counted = format!(
         "{} answers: {} flow-mods, {} packet-outs, {} of them floods",
         count(load.answered),

@@ -304,6 +304,11 @@ impl KernelEnd {
         self.free().saturating_sub(room.keep(self.capacity))
     }
 
+    /// Bytes of all records, with their padding, that the zone has done.
+    pub fn handled(&self) -> u64 {
+        self.freed
+    }
+
     /// How many records the zone has not done yet.
     pub fn outstanding(&self) -> u32 {
         to_u32(self.ends.len())
