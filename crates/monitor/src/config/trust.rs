@@ -272,10 +272,11 @@ mod tests {
     fn apps_that_ship_are_those_that_are_built() {
         let manifest = include_str!("../../../apps/Cargo.toml");
         let examples = manifest.split("[[example]]").skip(1);
-        let name =
-            |entry: &str| Some(entry.split_once("name = \"")?.1.split_once('"')?.0.to_owned());
+        let name = |entry: &str| {
+            let (name, _) = entry.split_once("name = \"")?.1.split_once('"')?;
+            Some(name.replace('_', "-"))
+        };
         let mut built: Vec<String> = examples.filter_map(name).collect();
-        built.iter_mut().for_each(|name| *name = name.replace('_', "-"));
         built.sort();
         assert_eq!(built, SHIPPED);
     }
