@@ -77,7 +77,8 @@ HOSTILE_LOG := target/hostile.log
 hostile: build ## every hostile app beside others, alone and together; UNCONFINED=1 lets them loose: minutes
 	@.ci/need $(LAB)
 	@status=0; $(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_HOSTILE=all ROSEMARY_UNCONFINED=$(UNCONFINED)" \
-	  cargo test --package rosemary-tests --test system -- --nocapture hostile::all:: attacks::memory:: 2>&1 \
+	  cargo test --package rosemary-tests --test system -- --nocapture \
+	  hostile::all:: hostile::fuzz:: attacks::memory:: 2>&1 \
 	  | tee $(HOSTILE_LOG) || status=$$?; \
 	sed -n '/^[0-9]* contained, [0-9]* escaped$$/p' $(HOSTILE_LOG); exit $$status
 
@@ -88,11 +89,14 @@ figures: build ## Rosemary's published figures on containment, beside os-ken fro
 	@.ci/need $(LAB) cc python3
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
 
-soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times: minutes
+# Messages that are sent from inside a zone, to be judged by what the switches then do.
+ROSEMARY_FUZZ_MESSAGES ?= 1000000
+
+soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times, a zone is fuzzed: minutes
 	@.ci/need $(LAB) tshark
-	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED)" \
-	  cargo test --package rosemary-tests -- --show-output \
-	  deaths:: guards::guard_killed 2>&1 | tee target/soak.log
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED) \
+	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
+	  deaths:: guards::guard_killed hostile::fuzz:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi

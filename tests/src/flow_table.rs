@@ -2,8 +2,8 @@
 //! whose it was.
 //!
 //! Written from the behaviour of Open vSwitch 3.1: `tests/system/wire/model.rs` sends both the same messages and compares
-//! their tables. Where the model is more generous than a switch, it does more: it does not know of ports that do not
-//! exist, of prerequisites of OXMs (OpenFlow 1.3.5 §7.2.3.6), of the capacity of tables, or of time.
+//! their tables. The model accepts some messages that Open vSwitch refuses: it does not check ports, prerequisites of OXMs
+//! (OpenFlow 1.3.5 §7.2.3.6) and the capacity of tables. Flows do not time out.
 //!
 //! A match is kept as fields with a value and a mask, in the form to which Open vSwitch normalises it:
 //!
@@ -118,7 +118,7 @@ impl FlowTable {
         [&self.groups, &self.meters]
     }
 
-    /// Does what a flow-mod says that `sender` sent.
+    /// Applies a flow-mod of `sender`.
     ///
     /// # Errors
     /// The switch refuses it: nothing has changed.
@@ -219,7 +219,7 @@ impl FlowTable {
         self.flows.extract_if(.., |flow| goes(flow)).map(Effect::Deleted).collect()
     }
 
-    /// Does what a group-mod says that `sender` sent. A group that is deleted takes the flows along that use it.
+    /// Applies a group-mod of `sender`. With a group, the flows that use it are deleted.
     ///
     /// # Errors
     /// As [`flow_mod`](Self::flow_mod).
@@ -254,7 +254,7 @@ impl FlowTable {
         }
     }
 
-    /// Does what a meter-mod says that `sender` sent. A meter that is deleted takes the flows along that use it.
+    /// Applies a meter-mod of `sender`. With a meter, the flows that use it are deleted.
     ///
     /// # Errors
     /// As [`flow_mod`](Self::flow_mod).

@@ -16,6 +16,7 @@ pub mod emulated;
 pub mod fake;
 pub mod figure;
 pub mod flow_table;
+pub mod judge;
 pub mod mark;
 pub mod net;
 pub mod os_ken;

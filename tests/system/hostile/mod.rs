@@ -5,6 +5,7 @@
 //! apps without a wall must get what they want: otherwise they would prove nothing.
 
 mod all;
+mod fuzz;
 mod list;
 mod trial;
 
