@@ -68,6 +68,7 @@ struct Line {
     skipped: Option<bool>,
     passed_over: Option<u64>,
     unsent: Option<u64>,
+    slowed: Option<u64>,
 }
 
 impl Line {
@@ -81,6 +82,7 @@ impl Line {
             skipped: counters.map(|it| it.skipped),
             passed_over: counters.map(|it| it.passed_over),
             unsent: counters.map(|it| it.unsent),
+            slowed: counters.map(|it| it.slowed),
             app,
         }
     }
@@ -203,11 +205,11 @@ observer  1       observe  -            user (was kernel: it panicked)  waiting 
         );
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
         assert!(
-            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6,"unsent":0}"#),
+            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6,"unsent":0,"slowed":0}"#),
             "{known}"
         );
         assert!(
-            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null,"unsent":null}"#),
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null,"unsent":null,"slowed":null}"#),
             "{unknown}"
         );
     }

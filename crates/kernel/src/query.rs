@@ -106,7 +106,7 @@ pub struct AppCounters {
     pub dropped: u64,
     /// Messages of it that were refused.
     pub refused: u64,
-    /// Replies, errors and removed flows that it did not get: because it did not read them, a switch did not answer, or too
+    /// Replies, errors, removed flows and refusals that it did not get: because it did not read them, a switch did not answer, or too
     /// many of its messages without consecutive transaction ids were sent to remember whose an error was.
     #[serde(default)]
     pub lost: u64,
@@ -134,6 +134,9 @@ pub struct AppCounters {
     /// Records in the rings of its zone that it has not handled.
     #[serde(default)]
     pub waiting: u64,
+    /// Seconds in which it was slowed down for messages that were refused and rings of its doorbell for nothing.
+    #[serde(default)]
+    pub slowed: u64,
     /// Bytes of its messages that wait now for switches that do not take them at once.
     #[serde(default)]
     pub unsent: u64,

@@ -134,7 +134,11 @@ fn free(folder: &str, name: &str) -> Free {
         // no grant for others' bands, numbers, buffers and connections.
         ("deadly", "failure" | "forged-loaded")
         | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
-        | ("network", "outrank" | "buffers" | "groups" | "other-switches")
+        | (
+            "network",
+            "outrank" | "buffers" | "groups" | "other-switches" | "random-ids" | "unknown-switches"
+            | "malformed" | "doorbells",
+        )
         | ("services", "service-flood")
         | ("rings" | "flood", _) => Free::Never,
         ("deadly", _) => Free::InKernel,
@@ -234,6 +238,8 @@ impl Attacker {
         if self.placement == Placement::First {
             return self.is_late();
         }
-        self.folder == "greedy" || ["storm", "flow-flood"].contains(&&*self.name)
+        const FLOODS: [&str; 5] =
+            ["storm", "flow-flood", "unknown-switches", "malformed", "doorbells"];
+        self.folder == "greedy" || FLOODS.contains(&&*self.name)
     }
 }

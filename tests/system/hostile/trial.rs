@@ -31,7 +31,7 @@ const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = 
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
 /// What the operator is told of an app that goes on, besides what it says itself.
-const RECORDS: [&str; 8] = [
+const RECORDS: [&str; 9] = [
     "app answers too late and is skipped",
     "refused an app what it was not granted",
     "app was cut off",
@@ -40,6 +40,7 @@ const RECORDS: [&str; 8] = [
     "app is above a soft limit",
     "app is at a hard limit",
     "app is above a hard limit",
+    "slowed an app down",
 ];
 
 /// What kernel and monitor may grow by, each.

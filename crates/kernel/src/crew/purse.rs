@@ -18,6 +18,8 @@ pub(crate) struct Purse {
     began: Instant,
     /// Of each kind: the second in the upper half, what was taken in it in the lower.
     taken: [AtomicU64; KINDS],
+    /// Offences ([`Throttle`](crate::link::Throttle)), in the same form.
+    offences: AtomicU64,
     /// Into how many portions a second's quota is cut.
     portions: u32,
 }
@@ -27,13 +29,35 @@ impl Purse {
     pub(crate) fn new(workers: usize) -> Self {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX);
         let portions = if workers == 1 { 1 } else { workers.saturating_mul(PORTIONS) };
-        Self { began: Instant::now(), taken: [const { AtomicU64::new(0) }; KINDS], portions }
+        Self {
+            began: Instant::now(),
+            taken: [const { AtomicU64::new(0) }; KINDS],
+            offences: AtomicU64::new(0),
+            portions,
+        }
     }
 
     /// Which second it is.
     pub(crate) fn second(&self, now: Instant) -> u32 {
         let seconds = now.saturating_duration_since(self.began).as_secs();
         u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
+
+    /// Adds offences to those of this second; returns how many these are then.
+    pub(crate) fn offend(&self, offences: u32, second: u32) -> u32 {
+        let of_second = |word: u64| {
+            let is_current = u32::try_from(word >> 32).is_ok_and(|of| of >= second);
+            if is_current { u32::try_from(word & 0xffff_ffff).unwrap_or(u32::MAX) } else { 0 }
+        };
+        if offences == 0 {
+            return of_second(self.offences.load(Ordering::Relaxed));
+        }
+        let add = |word: u64| {
+            let of = (word >> 32).max(second.into());
+            Some(of << 32 | u64::from(of_second(word).saturating_add(offences)))
+        };
+        let before = self.offences.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        of_second(before.unwrap_or_default()).saturating_add(offences)
     }
 
     /// Takes a portion of what is left of `most` in this second; 0 if nothing is.

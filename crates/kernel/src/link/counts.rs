@@ -14,8 +14,10 @@ pub(crate) struct Counts {
     pub(crate) dropped: u64,
     /// Messages of it that were refused.
     pub(crate) refused: u64,
-    /// Replies, errors and removed flows that it did not get.
+    /// Replies, errors, removed flows and refusals that it did not get.
     pub(crate) lost: u64,
+    /// How often it was slowed down.
+    pub(crate) slowed: u64,
     /// Records that its zones have handled.
     pub(crate) handled: u64,
     spell: Option<Spell>,

@@ -11,6 +11,9 @@ use super::tickets::Verdict;
 const TOGETHER: usize = 128;
 const TOGETHER_BYTES: usize = 16 * 1024;
 
+/// Bytes of a message that are as much work as another message.
+const LONG: usize = 1024;
+
 /// See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
@@ -117,8 +120,11 @@ impl Link {
                     // A series is as much work as what it stands for, with packets two messages for each flow-mod, and
                     // no more than its bytes say.
                     taken += (2 * number as usize).min(size / BLANKS_SIZE);
+                    taken += size / LONG;
+                    self.throttle.sent();
                 }
-                Some(Down::Stop(_) | Down::Done(_)) => {}
+                Some(Down::Done(count)) => self.throttle.done(count),
+                Some(Down::Stop(_)) => {}
                 None => return Ok(taken),
             }
             taken += 1;

@@ -28,6 +28,7 @@ mod packets;
 pub mod part;
 mod replay;
 mod spent;
+mod throttle;
 mod tickets;
 mod tracked;
 
@@ -59,6 +60,7 @@ use self::hosted::Hosted;
 pub(crate) use self::messages::{Messages, Sent};
 use self::part::Role;
 pub(crate) use self::spent::{Account, Spent};
+pub(crate) use self::throttle::{Slowed, Throttle};
 pub(crate) use self::tickets::Verdict;
 use self::tracked::Tracked;
 
@@ -73,6 +75,7 @@ pub(crate) struct Link {
     pub(crate) policy: Policy,
     pub(crate) rights: Rights,
     pub(crate) spent: Spent,
+    pub(crate) throttle: Throttle,
     pub(crate) counts: Counts,
     fullness: Fullness,
     drain: Drain,
@@ -153,6 +156,7 @@ impl Link {
             name,
             rights: Rights::of(app, &policy),
             policy,
+            throttle: Throttle::new(Arc::clone(&purse)),
             spent: Spent::new(purse),
             counts: Counts::default(),
             fullness: Fullness::default(),
@@ -365,7 +369,9 @@ impl Link {
     pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) {
         let version = message.first().copied().unwrap_or(0);
         let (record, body) = refused_record(version, dpid, epoch, why, message);
-        self.push(&record.words(), body, Room::AllButReserve);
+        if !self.push(&record.words(), body, Room::AllButReserve) && self.is_attached() {
+            self.lose();
+        }
     }
 
     /// Whether [`pump`](Self::pump) has something to do.

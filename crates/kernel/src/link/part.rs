@@ -50,6 +50,7 @@ impl Link {
         let ring = Tracked::of(ring);
         self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false, role });
         self.life = self.life.wrapping_add(1);
+        self.throttle.is_deaf = false;
         self.begin_snapshot();
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use openflow::{Kind, Version};
+
 use crate::check::Allowed;
 use crate::crew::{KINDS, Purse};
 use crate::policy::Quota;
@@ -47,6 +49,27 @@ impl Spent {
             account.spend(1);
         }
         may
+    }
+
+    /// Charges a message that was refused, by the kind that it claims to be, if the quota has any left.
+    pub(crate) fn charge(&mut self, message: &[u8], quota: Quota, now: Instant) {
+        self.refresh(now);
+        let version = message.first().and_then(|it| Version::from_wire(*it).ok());
+        let kind = version
+            .zip(message.get(1))
+            .and_then(|(version, kind)| Kind::from_wire(version, *kind).ok());
+        let (kind, most) = match kind {
+            Some(
+                Kind::FlowMod | Kind::GroupMod | Kind::MeterMod | Kind::PortMod | Kind::TableMod,
+            ) => (FLOW_MODS, quota.flow_mods),
+            Some(Kind::PacketOut) => (PACKET_OUTS, quota.packet_outs),
+            _ => (REQUESTS, quota.requests),
+        };
+        let left = &mut self.left[kind];
+        if *left == 0 {
+            *left = self.purse.take(kind, most, self.second);
+        }
+        *left = left.saturating_sub(1);
     }
 
     /// Where messages like this one are counted.
@@ -133,12 +156,29 @@ impl Account<'_> {
 mod tests {
     use std::time::Duration;
 
-    use openflow::Kind;
-
     use super::*;
     use crate::check::Expects;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn refused_messages_count_too_by_the_kind_that_they_claim_to_be() {
+        let mut spent = Spent::new(Arc::new(Purse::new(1)));
+        let now = Instant::now();
+        let quota = Quota { flow_mods: 2, packet_outs: 2, requests: 2 };
+        spent.charge(&[4, 14], quota, now);
+        spent.charge(&[1, 13], quota, now);
+        spent.charge(&[], quota, now);
+        spent.charge(&[9, 14], quota, now);
+        let kinds = [
+            Allowed::FlowMod { sweeps: false },
+            Allowed::PacketOut,
+            Allowed::Request(Expects::only(Kind::BarrierReply)),
+        ];
+        let passed = kinds.map(|kind| (0..9).filter(|_| spent.spend(kind, quota)).count());
+        assert_eq!(passed, [1, 1, 0]);
+        assert_eq!(spent.sent(), [1, 1, 0], "refused messages were not sent");
+    }
 
     #[test]
     fn quota_is_full_after_its_messages_and_new_in_the_next_second() {

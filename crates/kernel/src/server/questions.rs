@@ -142,6 +142,7 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
                 app.passed_over += one.passed_over;
                 app.handled += one.handled;
                 app.waiting += one.waiting;
+                app.slowed += one.slowed;
                 app.unsent += one.unsent;
             }
             None => all.push(one),

@@ -13,8 +13,8 @@ use super::{LINK, Notice, Worker};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
 use crate::control::AppId;
-use crate::link::Link;
 use crate::link::part::Part;
+use crate::link::{Link, Slowed};
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
@@ -26,10 +26,39 @@ impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
     pub(super) fn hear_apps(&mut self, now: Instant) {
         for index in 0..self.dispatch.links.len() {
-            if let Err(fault) = self.hear(index, TAKES, now) {
+            let link = &mut self.dispatch.links[index];
+            let Some(most) = link.throttle.hears(TAKES, now) else { continue };
+            if link.throttle.is_deaf {
+                self.listen(index, true);
+            }
+            if let Err(fault) = self.hear(index, most, now) {
                 self.fault(index, fault);
             }
         }
+    }
+
+    /// An app's doorbell has rung.
+    pub(super) fn rang(&mut self, index: usize) {
+        let link = &mut self.dispatch.links[index];
+        if link.throttle.until().is_some() {
+            self.listen(index, false);
+        } else if let Some(bell) = link.down_bell() {
+            bell.silence();
+            link.throttle.ring();
+        }
+    }
+
+    /// Listens to an app's doorbell from now on, or does not: the app is slowed down.
+    fn listen(&mut self, index: usize, listen: bool) {
+        let link = &mut self.dispatch.links[index];
+        link.throttle.is_deaf = !listen;
+        let Some(bell) = link.down_bell() else { return };
+        let flags = if listen { EventFlags::IN } else { EventFlags::empty() };
+        if listen {
+            bell.silence();
+        }
+        // Fails only for a doorbell that is not in the set; this one is.
+        let _ = epoll::modify(&self.epoll, bell, EventData::new_u64(LINK | index as u64), flags);
     }
 
     fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
@@ -49,7 +78,20 @@ impl Worker {
                 }
             }
         }
-        self.dispatch.links[index].release();
+        let link = &mut self.dispatch.links[index];
+        link.release();
+        if link.is_in_zone()
+            && let Some(Slowed { offences, rings }) = link.throttle.heard(most - left, now)
+        {
+            link.counts.slowed += 1;
+            warn!(
+                app = link.name,
+                offences,
+                rings,
+                "slowed an app down for the rest of this second: too many of its messages were refused, or it rang for \
+                 nothing"
+            );
+        }
         self.dispatch.verdicts(index, &mut verdicts, now);
         (self.heard, self.verdicts) = (heard, verdicts);
         result
@@ -72,11 +114,13 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
+        link.spent.charge(message, link.policy.quota, now);
         // To answer a packet-in of a switch that has just gone is no offence: it is counted, above.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.roster.has_just_gone(dpid, epoch, now) {
             return;
         }
+        link.throttle.refused(why);
         let app = link.app;
         let rate = self.rates.refused.entry(app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
@@ -219,6 +263,7 @@ impl Worker {
                 passed_over,
                 handled: link.counts.handled,
                 waiting: link.waiting().into(),
+                slowed: link.counts.slowed,
                 unsent,
             }
         };

@@ -237,11 +237,7 @@ impl Worker {
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
                     LISTENER => {} // below
-                    LINK => {
-                        if let Some(bell) = self.dispatch.links[which].down_bell() {
-                            bell.silence();
-                        }
-                    }
+                    LINK => self.rang(which),
                     CONNECTION => self.told(which, event.flags),
                     _ => commands = true,
                 }
@@ -277,14 +273,20 @@ impl Worker {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let mut work = false;
+        let mut slowed = None;
         for index in 0..self.dispatch.links.len() {
-            match self.dispatch.links[index].prepare_to_sleep() {
+            let link = &mut self.dispatch.links[index];
+            if let Some(until) = link.throttle.until() {
+                slowed = Some(slowed.map_or(until, |other: Instant| other.min(until)));
+                continue; // nor does its zone ring, as it takes us to be awake
+            }
+            match link.prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
                 Err(fault) => self.fault(index, fault),
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.ready.until()];
+        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.ready.until(), slowed];
         let tick = self.crowd.due(self.next_tick);
         let due = due.into_iter().flatten().fold(tick, Instant::min);
         let rest = due.saturating_duration_since(now);
