@@ -65,7 +65,7 @@ const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "ring
 const SILENT: [&str; 6] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
 
 /// What is part of `make test`: one at least of each kind, those that take no time.
-pub(super) const QUICK: [&str; 19] = [
+pub(super) const QUICK: [&str; 18] = [
     "exit",
     "segfault",
     "endless-loop",
@@ -74,7 +74,6 @@ pub(super) const QUICK: [&str; 19] = [
     "storm",
     "delete-all",
     "lldp",
-    "controller-loop",
     "learn",
     "outrank",
     "others-data",
