@@ -14,7 +14,7 @@ use rosemary_tests::{in_a_lab, rosemary_binary};
 const ERROR: u8 = 1;
 const FEATURES_REQUEST: u8 = 5;
 
-/// What a switch says first, and the type and version of the answer behind Rosemary's hello.
+/// First messages of switches, and the type and version of the answer behind Rosemary's hello.
 const HELLOS: &[(&[u8], [u8; 2])] = &[
     // Above ours, without a bitmap and with one.
     (&[7, 0, 0, 8, 0, 0, 0, 0x99], [FEATURES_REQUEST, 4]),

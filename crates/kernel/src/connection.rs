@@ -121,7 +121,7 @@ pub(crate) struct Connection {
     /// The beginning of a message whose end has not come yet, and when it came.
     partial: Vec<u8>,
     partial_since: Option<Instant>,
-    /// What it takes from what all connections share.
+    /// Its shares of the pools of all connections.
     ports: Share,
     buffers: Share,
     /// What is to be sent, from `sent` on.

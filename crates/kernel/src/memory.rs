@@ -1,7 +1,7 @@
 //! Bounds the memory that switches make the kernel keep, for all connections together.
 //!
-//! Each connection may hold a small amount of a kind without asking. What it holds beyond that is
-//! taken from a [`Pool`], which the connections of all workers share: so that nobody who claims much
+//! Each connection has a small amount of a kind of its own. More than that is taken from a [`Pool`],
+//! which the connections of all workers share. A switch that claims much therefore never
 //! keeps out switches that need little. There are two kinds:
 //!
 //! * ports. They stay as long as the switch does, so a switch for which the pool has no room is
@@ -29,7 +29,7 @@ const UNIT: usize = 4 * 1024;
 /// What one port takes in memory, in bytes, about.
 const PORT_SIZE: usize = 72;
 
-/// Memory is given back to the system when so much was given back to the pools, in bytes.
+/// Bytes given back to the pools after which memory is given back to the system.
 const TRIM: usize = 4 << 20;
 
 /// The pools of all connections; cheap to clone.
@@ -44,7 +44,7 @@ pub(crate) struct Memory {
 struct Pool {
     size: usize,
     taken: AtomicUsize,
-    /// What was given back since it was looked at last.
+    /// The amount given back since the last trim.
     returned: AtomicUsize,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Share {
 }
 
 impl Memory {
-    /// Pools of which that of ports has this size.
+    /// Pools with room for this number of ports.
     pub(crate) fn new(ports: usize) -> Self {
         let pool = |size| {
             let (taken, returned) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -77,7 +77,7 @@ impl Memory {
         Share { pool: self.buffers.clone(), own: OWN_BUFFERS, unit: UNIT, taken: 0 }
     }
 
-    /// Notes that a worker has freed so many bytes that connections have used.
+    /// Notes that a worker has freed this number of bytes of output buffers.
     pub(crate) fn freed(&self, bytes: usize) {
         if bytes > 0 {
             self.buffers.returned.fetch_add(bytes, Ordering::Relaxed);

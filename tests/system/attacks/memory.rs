@@ -6,7 +6,7 @@ use rosemary_tests::fake::features;
 
 use super::*;
 
-/// Switches that claim so many ports, and ports in one message, at most.
+/// Ports that each switch claims, and the most ports in one message.
 const CLAIM: u32 = 8_184;
 const IN_ONE: u32 = 1_023;
 
@@ -31,7 +31,7 @@ fn introduction(dpid: u64) -> anyhow::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Whole descriptions of so many ports, in as many messages as it takes.
+/// The descriptions of this number of ports, in one or more messages.
 fn descriptions(ports: u32) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     let all: Vec<PortDesc> =
@@ -73,7 +73,7 @@ fn wait_until_given_back(net: &Net<'_>, pid: u32, before: &Memory) -> anyhow::Re
 
 #[test]
 fn switches_with_thousands_of_ports_take_bounded_memory() {
-    // What the bound allows, twice in a handshake, and what others take.
+    // The pool, twice during a handshake, and slack.
     attacked_within(CONFIG, 4 * PORTS * 72 / 1024 + MOST, Duration::from_secs(3), |lab, net| {
         let pid = net.status()?.programs.kernel.pid.context("the kernel runs")?;
         let before = Memory::of(pid)?;

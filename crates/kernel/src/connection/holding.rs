@@ -1,4 +1,4 @@
-//! What a connection takes of the memory that all connections share ([`memory`](crate::memory)).
+//! Counts what a connection takes from the pools of all connections ([`memory`](crate::memory)).
 
 use std::time::Instant;
 

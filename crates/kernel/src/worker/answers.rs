@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// A switch answered a request with a message of another type: the app or operator that asked is told.
+    /// A switch answered a request with a message of another type: informs the app or operator that asked.
     fn mismatch(
         &mut self,
         key: usize,

@@ -19,7 +19,7 @@ const SPARE: usize = 16 << 20;
 pub(super) struct Spare {
     rooms: Vec<Vec<u8>>,
     bytes: usize,
-    /// The fewest rooms that there were since the last tick: so many are not needed.
+    /// The fewest rooms since the last tick: this number of rooms is not needed.
     idle: usize,
 }
 

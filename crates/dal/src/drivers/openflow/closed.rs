@@ -56,7 +56,7 @@ pub enum Closed {
     TooManyPorts,
     /// All switches together have more ports than they may.
     #[error(
-        "there is no room for its ports, of which it has described {ports}: all switches together may have {most} beyond the first {own} of each; raise `switch-ports` in [controller]"
+        "there is no room for its ports ({ports} so far): all switches together may have {most} beyond the first {own} of each; raise `switch-ports` in [controller]"
     )]
     PortsOfAll {
         /// Those of this switch, so far.

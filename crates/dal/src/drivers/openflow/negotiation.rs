@@ -90,7 +90,7 @@ pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// What a hello offers, for people.
+/// The versions that a hello offers, as text.
 pub(super) fn offered(hello: &Hello) -> String {
     let name = |wire: u32| match wire {
         1..=6 => format!("1.{}", wire - 1),

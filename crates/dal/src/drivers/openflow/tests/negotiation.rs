@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What comes of a first message of these bytes: the version that is spoken then, or that of the
-/// error, of which a text says what is spoken here.
+/// The version that is spoken after a first message of these bytes, or the version of the error that
+/// refuses it. The error's text must name the versions of this controller.
 fn negotiate(hello: &[u8]) -> Result<u8, u8> {
     let mut script = Script::new();
     assert_eq!(recognise(hello), Ok(()));
