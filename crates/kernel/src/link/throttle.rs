@@ -5,7 +5,7 @@
 //! and [`SLOWED`] messages at a time, until that second is over. Until it is heard its messages stay in its own ring, its
 //! doorbell is not listened to, and so it takes no time from others.
 //!
-//! What a switch can cause is no offence: messages for a switch that has just gone, that does not read, or that misstated
+//! Refusals that a switch can cause are no offence: messages for a switch that has just gone, that does not read, or that misstated
 //! its buffers.
 
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Throttle {
         self.offences = self.offences.saturating_add((count == 0 && !has_sent).into());
     }
 
-    /// The app was heard, and had said so much. Returns what it did if it is slowed down from now on.
+    /// Ends a hearing of the app that took this many messages. Returns its offences if it is slowed down from now on.
     pub(crate) fn heard(&mut self, taken: usize, now: Instant) -> Option<Slowed> {
         // A ring that came just behind what it was rung for is no offence.
         let was_silent = std::mem::replace(&mut self.was_silent, taken == 0);
