@@ -341,7 +341,9 @@ mod tests {
         for (choice, ids) in choices.iter().enumerate() {
             let ids: BTreeSet<u32> = ids.iter().copied().filter(|id| *id != u32::MAX).collect();
             let mut given = Given::within(budget(MOST_PLACES));
-            ids.iter().for_each(|id| given.kept(*id, Set::of(0)));
+            for id in &ids {
+                given.kept(*id, Set::of(0));
+            }
             let known = known(&given, ids.iter().copied());
             assert!(known * 10_000 >= ids.len() * 9_999, "{choice}: {known} of {}", ids.len());
             println!("{choice}: {known} of {} in {} places", ids.len(), given.places.len());
@@ -363,7 +365,7 @@ mod tests {
         for _ in 0..200_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let id = u32::try_from(state >> 33).unwrap();
-            let id = [id % 3000, id % 3000 << 18, id % 3000 * 4095][(state >> 20) as usize % 3];
+            let id = [id % 3000, (id % 3000) << 18, id % 3000 * 4095][(state >> 20) as usize % 3];
             if state >> 60 < 9 {
                 given.kept(id, Set::of(0));
                 model.insert(id);
@@ -384,8 +386,8 @@ mod tests {
         }
         assert!(given.places.len() <= MOST_PLACES && given.ids <= MOST_PLACES);
         assert_eq!(known(&given, 399_000..400_000), 1000, "the latest are known");
-        for id in 0..300_000 {
-            given.kept(id << 18 | id >> 14, Set::of(0));
+        for id in 0..300_000_u32 {
+            given.kept(id.rotate_right(14), Set::of(0));
         }
         assert!(given.places.len() <= MOST_PLACES);
         assert_eq!(left(budget), MOST_PLACES - beyond_always(given.places.len()));

@@ -95,8 +95,9 @@ mod tests {
 
     #[test]
     fn switches_that_take_turns_are_served_alike_if_turns_are_short() {
-        let turns =
-            |of: usize| (0..100).map(move |at| if at / of % 2 == 0 { [100, 0] } else { [0, 100] });
+        let turns = |of: usize| {
+            (0..100).map(move |at| if (at / of).is_multiple_of(2) { [100, 0] } else { [0, 100] })
+        };
         assert!(worst(turns(1)).unwrap().ratio > 0.8);
         let Fairness { ratio, least, most, seconds, .. } = worst(turns(10)).unwrap();
         assert_eq!((ratio, least, most), (0.0, 0, 1000));
