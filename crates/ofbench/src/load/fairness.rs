@@ -26,7 +26,7 @@ pub struct Fairness {
     pub least: u64,
     /// Answers of the switch that got most.
     pub most: u64,
-    /// From the first question that was measured to the begin of the span, in seconds.
+    /// From the first look to the begin of the span, in seconds.
     pub begin_seconds: f64,
     /// How long it is, in seconds.
     pub seconds: f64,

@@ -32,6 +32,13 @@ const AWAKE: Duration = Duration::from_millis(5);
 /// How often it is looked whether something is to be given up.
 const CHECK: Duration = Duration::from_millis(100);
 
+/// How long after the first interval has begun all switches have asked, and it is first looked how equally they are
+/// served.
+const BEGIN: Duration = Duration::from_millis(200);
+
+/// How long a round over the switches may take for the answers to be looked at behind it.
+const SHARP: Duration = Duration::from_millis(10);
+
 /// Questions of a switch that may be due without having been sent.
 const MOST_BEHIND: usize = 1 << 20;
 
@@ -54,12 +61,15 @@ pub(super) struct Worker<'p> {
     lanes: Vec<Lane>,
     phase: Phase,
     interval_began: Instant,
+    /// When the first interval began.
+    begun: Option<Instant>,
     /// By the clock: when the first question was due, and how many have been since.
     clock: (Instant, u64),
     /// Questions a second, by the clock.
     rate: f64,
     next_check: Instant,
-    /// When epoll last told of something.
+    /// When epoll was last left, and when it last told of something.
+    woke: Instant,
     last_told: Instant,
     drained: bool,
     times: Times,
@@ -98,9 +108,11 @@ impl<'p> Worker<'p> {
             lanes: Vec::new(),
             phase: Phase::Connect,
             interval_began: now,
+            begun: None,
             clock: (now, 0),
             rate,
             next_check: now,
+            woke: now,
             last_told: now,
             drained: false,
             times: Times { latency: times(), barrier: times() },
@@ -147,8 +159,9 @@ impl<'p> Worker<'p> {
                 }
                 Ok((ready, _)) => ready,
             };
+            self.woke = Instant::now();
             if !ready.is_empty() {
-                self.last_told = Instant::now();
+                self.last_told = self.woke;
             }
             let phase = self.shared.phase();
             if phase != self.phase {
@@ -297,6 +310,7 @@ impl<'p> Worker<'p> {
         if let Phase::Measure(interval) = phase {
             if interval == 0 {
                 self.clock = (now, 0);
+                self.begun = Some(now);
             }
             self.interval_began = now;
             self.times = Times { latency: times(), barrier: times() };
@@ -318,7 +332,11 @@ impl<'p> Worker<'p> {
 
     /// Looks how equally switches are served.
     fn look(&mut self, now: Instant, is_end: bool) {
-        if self.plan.fairness {
+        // Switches begin to ask one after the other, which takes its time.
+        let have_begun = self.begun.is_some_and(|begun| now >= begun + BEGIN);
+        // Where a round over the switches took longer, the first of them were looked at much earlier than the last.
+        let is_sharp = now.saturating_duration_since(self.woke) <= SHARP;
+        if self.plan.fairness && have_begun && is_sharp {
             let answered = self.lanes.iter().map(|lane| lane.ledger.answered());
             self.told.looks.look(now, is_end, answered);
         }
