@@ -234,11 +234,11 @@ impl Attacker {
 
     /// Whether it keeps the machine busy, so that how long others take is worth measuring.
     pub(super) fn is_a_bomb(&self) -> bool {
+        const FLOODS: [&str; 5] =
+            ["storm", "flow-flood", "unknown-switches", "malformed", "doorbells"];
         if self.placement == Placement::First {
             return self.is_late();
         }
-        const FLOODS: [&str; 5] =
-            ["storm", "flow-flood", "unknown-switches", "malformed", "doorbells"];
         self.folder == "greedy" || FLOODS.contains(&&*self.name)
     }
 }
