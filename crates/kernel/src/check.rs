@@ -166,17 +166,16 @@ impl Rights {
     ) -> Result<Allowed, Refusal> {
         if message.first().copied() == Some(version.wire())
             && let Some(usual) = FlowModView::usual(message)
+            && usual.eth_type != Some(LLDP)
         {
             let stamped = self.flow_mod_of(version, message, &usual, was_given)?;
-            self.actions(ActionContext::Flow, usual.instructions.apply)?; // which are outputs alone
+            // All that it does is to output to ports that every app may output to.
             return Ok(self.stamp(version, message, &stamped));
         }
         if message.first().copied() == Some(version.wire())
             && let Some(usual) = PacketOut::usual(message)
         {
-            let allowed = self.packet_out_of(&usual, was_given)?;
-            self.actions(ActionContext::PacketOut { in_port: usual.in_port }, usual.actions)?;
-            return Ok(allowed);
+            return self.packet_out_of(&usual, was_given);
         }
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
@@ -206,6 +205,7 @@ impl Rights {
     ) -> Result<Allowed, Refusal> {
         let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         let stamped = self.flow_mod_of(version, message, &flow_mod, was_given)?;
+        allow(self.topology_probe || !lldp::redirects_lldp(&flow_mod), Refusal::Capability)?;
         let instructions = &flow_mod.instructions;
         self.actions(ActionContext::Flow, instructions.apply)?;
         self.actions(ActionContext::Flow, instructions.write)?;
@@ -255,7 +255,6 @@ impl Rights {
         allow(!reach.covers_all || may_cover_all, Refusal::Foreign)?;
         // Open vSwitch has no emergency table. In those that have one, its flows replace all others.
         allow(!flow_mod.flags.contains(FlowModFlags::EMERGENCY), Refusal::Action)?;
-        allow(self.topology_probe || !lldp::redirects_lldp(flow_mod), Refusal::Capability)?;
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;

@@ -176,13 +176,20 @@ impl<'a> Actions<'a> {
             .chain(new.iter().map(|action| v1_3::convert::read_action(&action)))
     }
 
-    /// The actions that these bytes of a message are, if they are whole outputs and nothing else.
+    /// The actions that these bytes of a message are, if they are whole outputs to ports that
+    /// [`PortNo::is_usual_output`] accepts, and nothing else.
     #[expect(clippy::inline_always, reason = "as in `FlowModView::usual`")]
     #[inline(always)]
     pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
         let (are, repr) = match version {
-            Version::V1_0 => (are_outputs::<8>(bytes, |_| true), Repr::V1_0(List::checked(bytes))),
-            Version::V1_3 => (are_outputs::<16>(bytes, |_| true), Repr::V1_3(List::checked(bytes))),
+            Version::V1_0 => (
+                are_outputs::<8>(bytes, |it| port_1_0(*it).is_usual_output()),
+                Repr::V1_0(List::checked(bytes)),
+            ),
+            Version::V1_3 => (
+                are_outputs::<16>(bytes, |it| port_1_3(it).is_usual_output()),
+                Repr::V1_3(List::checked(bytes)),
+            ),
         };
         are.then_some(Self { repr })
     }
@@ -196,19 +203,14 @@ impl<'a> Actions<'a> {
     /// Whether they do nothing but output, each to a port for which `allows` holds.
     #[inline]
     pub fn only_output_to(&self, allows: impl Fn(PortNo) -> bool) -> bool {
-        // `port` of `ofp_action_output` (OpenFlow 1.0.2 §5.2.4, OpenFlow 1.3.5 §7.2.5).
         let allowed = match self.repr {
             Repr::Slice(_) => None,
-            Repr::V1_0(list) => list.received().map(|bytes| {
-                are_outputs::<8>(bytes, |[.., high, low, _, _]| {
-                    allows(v1_0::port_from_wire(u16::from_be_bytes([*high, *low])))
-                })
-            }),
-            Repr::V1_3(list) => list.received().map(|bytes| {
-                are_outputs::<16>(bytes, |[_, _, _, _, a, b, c, d, ..]| {
-                    allows(PortNo(u32::from_be_bytes([*a, *b, *c, *d])))
-                })
-            }),
+            Repr::V1_0(list) => {
+                list.received().map(|bytes| are_outputs::<8>(bytes, |it| allows(port_1_0(*it))))
+            }
+            Repr::V1_3(list) => {
+                list.received().map(|bytes| are_outputs::<16>(bytes, |it| allows(port_1_3(it))))
+            }
         };
         allowed.unwrap_or_else(|| {
             self.iter().all(|it| matches!(it, Action::Output { port, .. } if allows(port)))
@@ -251,6 +253,18 @@ fn are_outputs<const SIZE: usize>(bytes: &[u8], allows: impl Fn(&[u8; SIZE]) -> 
     let (outputs, rest) = bytes.as_chunks::<SIZE>();
     let is_output = |output: &[u8; SIZE]| output[..3] == [0; 3] && usize::from(output[3]) == SIZE;
     rest.is_empty() && outputs.iter().all(|output| is_output(output) && allows(output))
+}
+
+/// The port of an output: `port` of `ofp_action_output`, OpenFlow 1.0.2 §5.2.4.
+#[inline]
+fn port_1_0([.., high, low, _, _]: [u8; 8]) -> PortNo {
+    v1_0::port_from_wire(u16::from_be_bytes([high, low]))
+}
+
+/// The same of OpenFlow 1.3.5 §7.2.5.
+#[inline]
+fn port_1_3([_, _, _, _, a, b, c, d, ..]: &[u8; 16]) -> PortNo {
+    PortNo(u32::from_be_bytes([*a, *b, *c, *d]))
 }
 
 impl PartialEq for Actions<'_> {

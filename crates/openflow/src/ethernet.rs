@@ -68,7 +68,9 @@ pub fn is_vlan_tag(ethertype: u16) -> bool {
 /// Whether another type field may stand behind one of this value: that of a VLAN tag or of PBB, or a length.
 #[inline]
 pub fn may_hide(ethertype: u16) -> bool {
-    ethertype < LEAST_ETHERTYPE || ethertype == PBB || is_vlan_tag(ethertype)
+    // Their high bytes, in one test: for most frames all that is looked at.
+    matches!(ethertype >> 8, 0..=5 | 0x81 | 0x88 | 0x91..=0x93)
+        && (ethertype < LEAST_ETHERTYPE || ethertype == PBB || is_vlan_tag(ethertype))
 }
 
 /// The layer that `eth_type` of a match is about, for a frame from its Ethernet header on; `None` if it has no type
@@ -90,8 +92,14 @@ pub fn packet(frame: &[u8]) -> Option<Layer<'_>> {
 /// Whether a frame is of this ethertype, or becomes one when a switch removes what is around it: VLAN tags, SNAP, PBB.
 #[inline]
 pub fn carries(frame: &[u8], ethertype: u16) -> bool {
-    let first = frame.get(12..).and_then(Layer::read);
-    core::iter::successors(first, Layer::inner).any(|layer| layer.ethertype == ethertype)
+    let Some(first) = frame.get(12..).and_then(Layer::read) else { return false };
+    first.ethertype == ethertype || may_hide(first.ethertype) && hides(first, ethertype)
+}
+
+/// Whether a layer inside this one is of this ethertype.
+#[inline(never)]
+fn hides(first: Layer<'_>, ethertype: u16) -> bool {
+    core::iter::successors(Some(first), Layer::inner).any(|layer| layer.ethertype == ethertype)
 }
 
 #[cfg(test)]

@@ -96,8 +96,9 @@ impl<'a> PacketOut<'a> {
         })
     }
 
-    /// What [`decode`](Self::decode) reads of a packet-out as nearly all are, whose actions are outputs, by the places
-    /// where things stand in it. `None` is no error: `decode` says what it is.
+    /// What [`decode`](Self::decode) reads of a packet-out as nearly all are, whose actions are outputs to ports that
+    /// [`PortNo::is_usual_output`] accepts, by the places where things stand in it. `None` is no error: `decode` says
+    /// what it is.
     #[inline]
     pub fn usual(message: &'a [u8]) -> Option<Self> {
         let (version, length) = match message.first_chunk()? {

@@ -49,6 +49,18 @@ impl PortNo {
         self.is_physical() || self == Self::LOCAL
     }
 
+    /// Whether flows and packet-outs usually output to this port: a physical one, `LOCAL`, `FLOOD` or `ALL`.
+    ///
+    /// These lead to ports of the switch, whatever the in-port is. The fast readers [`FlowModView::usual`] and
+    /// [`PacketOut::usual`] read outputs to them alone.
+    ///
+    /// [`FlowModView::usual`]: crate::FlowModView::usual
+    /// [`PacketOut::usual`]: crate::PacketOut::usual
+    #[inline]
+    pub fn is_usual_output(self) -> bool {
+        self.is_physical() || matches!(self, Self::LOCAL | Self::FLOOD | Self::ALL)
+    }
+
     /// The name of a reserved port.
     pub(crate) fn reserved_name(self) -> Option<&'static str> {
         Some(match self {

@@ -54,16 +54,15 @@ impl Outputs {
     /// Whether an action of such a message may output to this port.
     #[inline]
     pub(crate) fn allow(self, context: ActionContext, port: PortNo) -> bool {
-        port.is_physical() || self.allow_reserved(context, port)
+        port.is_usual_output() || self.allow_others(context, port)
     }
 
-    /// The same, of a port that is not physical.
-    fn allow_reserved(self, context: ActionContext, port: PortNo) -> bool {
+    /// The same, of another port.
+    fn allow_others(self, context: ActionContext, port: PortNo) -> bool {
         let granted_to_all = match (port, context) {
             // It stands for the packet-out's in-port.
             (PortNo::IN_PORT, ActionContext::PacketOut { in_port }) => in_port.is_host_port(),
-            (PortNo::LOCAL | PortNo::FLOOD | PortNo::ALL | PortNo::IN_PORT, _)
-            | (PortNo::CONTROLLER, ActionContext::Flow) => true,
+            (PortNo::IN_PORT, _) | (PortNo::CONTROLLER, ActionContext::Flow) => true,
             _ => false,
         };
         granted_to_all || self.reserved

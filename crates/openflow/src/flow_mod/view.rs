@@ -57,7 +57,8 @@ impl<'a> FlowModView<'a> {
     }
 
     /// What [`decode`](Self::decode) reads of a flow-mod as nearly all are, by the places where
-    /// things stand in it: no masks in its match, and nothing done but outputs, which are applied.
+    /// things stand in it: no masks in its match, and nothing done but outputs to ports that
+    /// [`PortNo::is_usual_output`](crate::PortNo::is_usual_output) accepts, which are applied.
     /// `None` is no error: `decode` says what it is.
     #[expect(
         clippy::inline_always,
@@ -255,13 +256,14 @@ mod tests {
                 .in_port(PortNo(3))
                 .eth_src(MacAddr([2, 0, 0, 0, 0, 1]))
                 .eth_dst(MacAddr([2, 0, 0, 0, 0, 2]));
-            let out = [Action::output(PortNo(2)), Action::output(PortNo::CONTROLLER)];
+            let out = [Action::output(PortNo(2)), Action::output(PortNo::FLOOD)];
             let add = FlowMod::add(pair.clone()).priority(9).cookie(0x1234_5678_9abc);
             assert!(is_usual(&add.clone().buffer_id(Some(77)).apply(&out), version));
             assert!(is_usual(&add, version), "drops");
             assert!(is_usual(&FlowMod::delete(pair).flags(FlowModFlags::SEND_FLOW_REM), version));
-            let strip = [Action::PopVlan];
-            assert!(!is_usual(&add.apply(&strip), version));
+            for other in [Action::PopVlan, Action::output(PortNo::CONTROLLER)] {
+                assert!(!is_usual(&add.clone().apply(&[other]), version));
+            }
         }
         let masked = Match::new().with(&Field::Metadata(crate::Masked { value: 1, mask: Some(3) }));
         assert!(!is_usual(&FlowMod::add(masked), Version::V1_3));

@@ -97,7 +97,9 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
             again!(bytes, PortStatus::decode, |value, out| value.encode(version, xid, out))
         }
         Kind::PacketOut => {
-            let outputs = PacketOut::decode(bytes).ok().filter(|it| it.actions.only_output());
+            let outputs = PacketOut::decode(bytes)
+                .ok()
+                .filter(|it| it.actions.only_output_to(rosemary_openflow::PortNo::is_usual_output));
             assert_eq!(PacketOut::usual(bytes), outputs);
             again!(bytes, PacketOut::decode, |value, out| value.encode(version, xid, out))
         }
