@@ -205,7 +205,7 @@ impl Rights {
     ) -> Result<Allowed, Refusal> {
         let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         let stamped = self.flow_mod_of(version, message, &flow_mod, was_given)?;
-        allow(self.topology_probe || !lldp::redirects_lldp(&flow_mod), Refusal::Capability)?;
+        allow(self.topology_probe || !lldp::names_lldp(&flow_mod), Refusal::Capability)?;
         let instructions = &flow_mod.instructions;
         self.actions(ActionContext::Flow, instructions.apply)?;
         self.actions(ActionContext::Flow, instructions.write)?;

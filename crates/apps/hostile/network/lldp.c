@@ -36,6 +36,7 @@ static const struct {
 };
 
 static const uint8_t FLOOD[16] = {0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfb};
+static const uint8_t REPORT[16] = {0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfd, 0xff, 0xff};
 static const uint8_t START[] = {1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 0x66};
 static const uint8_t TLVS[] = {2, 7, 4, 2, 0, 0, 0, 0, 9, 4, 2, 7, '1', 6, 2, 0, 120, 0, 0};
 
@@ -81,4 +82,6 @@ static void attack(void) {
     }
     forbidden("a flow that floods LLDP", message, flow_for_lldp(FLOOD, sizeof FLOOD));
     forbidden("a flow that drops LLDP", message, flow_for_lldp(FLOOD, 0));
+    /* A later modify of all packets could redirect it. */
+    forbidden("a flow that reports LLDP", message, flow_for_lldp(REPORT, sizeof REPORT));
 }
