@@ -5,18 +5,23 @@
 //! and [`SLOWED`] messages at a time, until that second is over. Until it is heard its messages stay in its own ring, its
 //! doorbell is not listened to, and so it takes no time from others.
 //!
-//! Refusals that a switch can cause are no offence: messages for a switch that has just gone, that does not read, or that misstated
-//! its buffers.
+//! An app that answers packet-ins may be refused through the fault of a switch or a host: a flood uses up its quota, a switch
+//! misstates its buffers, does not read or does not reply. So each packet-in that the app is given pays for [`FREE`]
+//! refusals, for whatever reason. Refusals beyond that are offences, for whatever reason.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use sdk::Refusal;
 
 use crate::crew::Purse;
 
 /// Offences in a second from which an app is slowed down.
 const MOST: u32 = 10_000;
+
+/// Refusals that a packet-in pays for: most apps answer with a flow-mod and a packet-out.
+const FREE: u64 = 4;
+
+/// The most refusals that are paid for in advance. Answers come late: about 40,000 packet-ins fit into a ring.
+const MOST_FREE: u64 = 1 << 18;
 
 /// Offences that a ring for nothing counts as: it wakes the worker.
 const RING: u32 = 4;
@@ -38,6 +43,12 @@ pub(crate) struct Throttle {
     pub(crate) is_deaf: bool,
     /// Offences since the app was heard last.
     offences: u32,
+    /// Messages that were refused since then.
+    refused: u64,
+    /// Refusals that are paid for.
+    free: u64,
+    /// Packet-ins that the app had been given by then.
+    delivered: u64,
     /// Of these, rings for nothing, in the second that runs.
     rings: u32,
     /// Whether the doorbell has rung since the app was heard last.
@@ -65,6 +76,9 @@ impl Throttle {
             until: None,
             is_deaf: false,
             offences: 0,
+            refused: 0,
+            free: 0,
+            delivered: 0,
             rings: 0,
             has_rung: false,
             was_silent: false,
@@ -92,9 +106,8 @@ impl Throttle {
     }
 
     /// A message of the app was refused.
-    pub(crate) fn refused(&mut self, why: Refusal) {
-        let is_offence = !matches!(why, Refusal::Full | Refusal::Buffer);
-        self.offences = self.offences.saturating_add(is_offence.into());
+    pub(crate) fn refused(&mut self) {
+        self.refused += 1;
     }
 
     /// The app has sent something.
@@ -110,8 +123,15 @@ impl Throttle {
         self.offences = self.offences.saturating_add((count == 0 && !has_sent).into());
     }
 
-    /// Ends a hearing of the app that took this many messages. Returns its offences if it is slowed down from now on.
-    pub(crate) fn heard(&mut self, taken: usize, now: Instant) -> Option<Slowed> {
+    /// Ends a hearing of the app that took this many messages. The app has been given `delivered` packet-ins in all. Returns
+    /// its offences if it is slowed down from now on.
+    pub(crate) fn heard(&mut self, taken: usize, delivered: u64, now: Instant) -> Option<Slowed> {
+        let given = delivered.saturating_sub(std::mem::replace(&mut self.delivered, delivered));
+        self.free = self.free.saturating_add(given.saturating_mul(FREE)).min(MOST_FREE);
+        let refused = std::mem::take(&mut self.refused);
+        let unpaid = refused.saturating_sub(self.free);
+        self.free = self.free.saturating_sub(refused);
+        self.offences = self.offences.saturating_add(u32::try_from(unpaid).unwrap_or(u32::MAX));
         // A ring that came just behind what it was rung for is no offence.
         let was_silent = std::mem::replace(&mut self.was_silent, taken == 0);
         if std::mem::take(&mut self.has_rung) && taken == 0 && was_silent {
@@ -143,44 +163,65 @@ mod tests {
     fn app_with_too_many_refusals_is_heard_seldom_until_the_second_is_over() {
         let (mut throttle, now) = throttle();
         for _ in 1..MOST {
-            throttle.refused(Refusal::NoSwitch);
+            throttle.refused();
         }
-        assert_eq!(throttle.heard(9, now), None);
+        assert_eq!(throttle.heard(9, 0, now), None);
         assert_eq!(throttle.hears(4096, now), Some(4096));
-        throttle.refused(Refusal::Shape);
-        assert_eq!(throttle.heard(9, now), Some(Slowed { offences: MOST, rings: 0 }));
+        throttle.refused();
+        assert_eq!(throttle.heard(9, 0, now), Some(Slowed { offences: MOST, rings: 0 }));
         assert_eq!(throttle.hears(4096, now), None);
         assert_eq!(throttle.hears(4096, now + PAUSE), Some(SLOWED));
-        assert_eq!(throttle.heard(SLOWED, now + PAUSE), None, "reported once");
+        assert_eq!(throttle.heard(SLOWED, 0, now + PAUSE), None, "reported once");
         assert_eq!(throttle.hears(4096, now + PAUSE), None);
-        throttle.heard(0, now + 1000 * MS);
+        throttle.heard(0, 0, now + 1000 * MS);
         assert_eq!(throttle.hears(4096, now + 1000 * MS), Some(4096));
     }
 
     #[test]
-    fn refusals_that_a_switch_causes_slow_nobody_down() {
+    fn one_refusal_per_packet_in_slows_nobody_down() {
         let (mut throttle, now) = throttle();
-        for _ in 0..2 * MOST {
-            throttle.refused(Refusal::Full);
-            throttle.refused(Refusal::Buffer);
+        let mut delivered = 0;
+        for _ in 0..20 {
+            delivered += u64::from(MOST);
+            (0..MOST).for_each(|_| throttle.refused());
+            assert_eq!((throttle.heard(9, delivered, now), throttle.until()), (None, None));
         }
-        assert_eq!((throttle.heard(9, now), throttle.until()), (None, None));
+    }
+
+    #[test]
+    fn late_answers_to_a_full_ring_slow_nobody_down() {
+        let (mut throttle, now) = throttle();
+        throttle.heard(0, MOST_FREE / FREE, now);
+        (0..MOST_FREE).for_each(|_| throttle.refused());
+        assert_eq!(throttle.heard(9, MOST_FREE / FREE, now + 1000 * MS), None);
+    }
+
+    #[test]
+    fn refusals_above_the_rate_of_packet_ins_are_offences() {
+        let (mut throttle, now) = throttle();
+        // What it was given long ago does not pay for any number of them.
+        throttle.heard(0, u64::MAX, now);
+        (0..MOST_FREE).for_each(|_| throttle.refused());
+        assert_eq!(throttle.heard(9, u64::MAX, now), None);
+        (0..MOST).for_each(|_| throttle.refused());
+        let slowed = Slowed { offences: MOST, rings: 0 };
+        assert_eq!(throttle.heard(9, u64::MAX, now), Some(slowed));
     }
 
     #[test]
     fn rings_for_nothing_slow_an_app_down_and_late_ones_do_not() {
         let (mut throttle, now) = throttle();
         for _ in 0..MOST {
-            throttle.heard(1, now);
+            throttle.heard(1, 0, now);
             throttle.ring();
-            throttle.heard(0, now);
+            throttle.heard(0, 0, now);
         }
         assert_eq!(throttle.until(), None, "each came just behind a message");
         let mut rings = 0;
         let slowed = loop {
             throttle.ring();
             rings += 1;
-            if let Some(slowed) = throttle.heard(0, now) {
+            if let Some(slowed) = throttle.heard(0, 0, now) {
                 break slowed;
             }
         };
@@ -195,9 +236,9 @@ mod tests {
             throttle.done(0);
             throttle.done(1);
         }
-        assert_eq!(throttle.heard(9, now), None);
+        assert_eq!(throttle.heard(9, 0, now), None);
         (0..MOST).for_each(|_| throttle.done(0));
-        assert!(throttle.heard(9, now).is_some());
+        assert!(throttle.heard(9, 0, now).is_some());
     }
 
     #[test]
@@ -205,8 +246,8 @@ mod tests {
         let purse = Arc::new(Purse::new(2));
         let [mut one, mut other] = [(), ()].map(|()| Throttle::new(Arc::clone(&purse)));
         let now = Instant::now();
-        (0..MOST).for_each(|_| one.refused(Refusal::NoSwitch));
-        assert!(one.heard(1, now).is_some());
-        assert!(other.heard(1, now).is_some());
+        (0..MOST).for_each(|_| one.refused());
+        assert!(one.heard(1, 0, now).is_some());
+        assert!(other.heard(1, 0, now).is_some());
     }
 }

@@ -81,7 +81,8 @@ impl Worker {
         let link = &mut self.dispatch.links[index];
         link.release();
         if link.is_in_zone()
-            && let Some(Slowed { offences, rings }) = link.throttle.heard(most - left, now)
+            && let Some(Slowed { offences, rings }) =
+                link.throttle.heard(most - left, link.counts.delivered, now)
         {
             link.counts.slowed += 1;
             warn!(
@@ -115,12 +116,12 @@ impl Worker {
         link.counts.refused += 1;
         link.refused(dpid, epoch, why, message);
         link.spent.charge(message, link.policy.quota, now);
-        // To answer a packet-in of a switch that has just gone is no offence: it is counted, above.
+        link.throttle.refused();
+        // Apps answer packet-ins of a switch that has just gone: these refusals are counted, and not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.roster.has_just_gone(dpid, epoch, now) {
             return;
         }
-        link.throttle.refused(why);
         let app = link.app;
         let rate = self.rates.refused.entry(app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
