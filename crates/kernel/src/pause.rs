@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// some apps only.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The longest that a switch is left unread at a stretch while an app for which it waits handles what it has: then
-/// what is read without room for it is lost.
+/// The longest that a switch is left unread at a stretch while an app for which it waits handles its records. After that
+/// time, the worker reads one buffer and drops the packet-ins that the app has no room for.
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// The longest that a switch waits for some of its apps, in any [`PATIENCE`].

@@ -11,8 +11,8 @@
 //!
 //! Epoll tells of new bytes once, when they come (`EPOLLET`), so that neither a switch that waits nor
 //! one that has more to be read costs a system call. Those that are ready are read in turns, a little
-//! each: so little that a round takes their apps some milliseconds. How long one is paused is decided by [`Pause`](crate::pause::Pause), by what
-//! [`Dispatch`](crate::dispatch) says of the apps.
+//! each: so little that a round takes their apps some milliseconds. [`Pause`](crate::pause::Pause) decides how long one is
+//! paused, from how full its apps are ([`Dispatch`](crate::dispatch)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

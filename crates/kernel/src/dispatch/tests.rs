@@ -1,0 +1,155 @@
+//! How full apps are decides how much is read of a switch.
+
+use dal::drivers::openflow::SwitchInfo;
+use openflow::{Dpid, PortNo, Version, append};
+use sys::ring::{DEFAULT_CAPACITY, Room};
+
+use super::*;
+use crate::control::{AppId, Tuning};
+use crate::crew::idle;
+use crate::link::{LARGER, part};
+use crate::policy::{Policy, Stage};
+
+/// The longest turn.
+const READ: usize = 256 << 10;
+
+/// Apps that are away, so that their packet-ins wait in their backlogs.
+fn dispatch(policies: Vec<Policy>) -> Dispatch {
+    let mut dispatch = Dispatch::default();
+    for (slot, policy) in policies.into_iter().enumerate() {
+        let purse = idle(1).purse(AppId(1));
+        let mut link = Link::new(AppId(1), "app".into(), slot, Tuning::default(), purse);
+        link.policy = policy;
+        dispatch.links.push(link);
+    }
+    dispatch.replan();
+    dispatch
+}
+
+fn switch(dpid: u64) -> Switch {
+    let (version, dpid) = (Version::V1_3, Dpid(dpid));
+    let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+    Switch::new(info, 1)
+}
+
+/// Lets a switch send packet-ins until no app takes them.
+fn fill(dispatch: &mut Dispatch, switch: &mut Switch, now: Instant) {
+    let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
+    append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+    while switch.counters.dropped == 0 {
+        dispatch.packet_in(0, switch, &packet_in, &message, now);
+    }
+}
+
+fn observer(dpids: Vec<u64>) -> Policy {
+    let mut policy = Policy { stage: Stage::Observe, ..Policy::default() };
+    policy.filter.dpids = dpids;
+    policy
+}
+
+/// As if it were the only switch that has sent something.
+fn pressure(dispatch: &mut Dispatch, switch: &Switch, now: Instant) -> Pressure {
+    dispatch.pressure(switch, 1, READ, now)
+}
+
+#[test]
+fn switch_without_apps_and_one_with_empty_apps_are_read() {
+    let (now, one) = (Instant::now(), switch(1));
+    let nobody = Pressure { full: Full::None, room: usize::MAX, turn: READ };
+    assert_eq!(pressure(&mut dispatch(vec![]), &one, now), nobody);
+    let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
+    let all = Pressure { full: Full::None, room, turn: READ };
+    assert_eq!(pressure(&mut dispatch(vec![observer(vec![]), Policy::default()]), &one, now), all);
+}
+
+#[test]
+fn only_switches_whose_apps_are_full_wait_and_for_some_only_while_that_is_new() {
+    let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
+    let mut dispatch = dispatch(vec![observer(vec![1]), observer(vec![2])]);
+    fill(&mut dispatch, &mut one, now);
+    assert_eq!(pressure(&mut dispatch, &one, now).full, Full::All);
+    assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
+    assert_eq!(pressure(&mut dispatch, &two, now).full, Full::None);
+
+    dispatch.links[1].policy = observer(vec![1]);
+    dispatch.replan();
+    let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
+    assert_eq!(pressure(&mut dispatch, &one, now), Pressure { full: Full::Some, room, turn: READ });
+    let later = now + PATIENCE;
+    assert_eq!(
+        pressure(&mut dispatch, &one, later),
+        Pressure { full: Full::None, room, turn: READ }
+    );
+}
+
+#[test]
+fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone() {
+    let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
+    let (mut first, second) = (Policy::default(), Policy { order: 1, ..Policy::default() });
+    first.filter.dpids = vec![1];
+    let mut dispatch = dispatch(vec![first, second]);
+    let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
+    append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+    let mut sent = 0;
+    while pressure(&mut dispatch, &one, now).full != Full::All {
+        dispatch.packet_in(0, &mut one, &packet_in, &message, now);
+        sent += 1;
+    }
+    assert!(sent > 500, "{sent}");
+    assert_eq!((one.queue.len(), one.counters.dropped), (sent, 0));
+    assert_eq!(pressure(&mut dispatch, &two, now).full, Full::None);
+    assert!(!dispatch.room_came(now));
+
+    dispatch.expire(now);
+    assert_eq!(dispatch.next_moved(), Some(0));
+    assert_eq!(dispatch.next_moved(), None, "once, however many packets came");
+    dispatch.advance(&mut one, now); // to the first
+    let later = now + crate::held::PATIENCE;
+    dispatch.expire(later);
+    assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(0), None));
+    dispatch.advance(&mut one, later);
+    assert!(dispatch.room_came(later));
+    assert_eq!((one.queue.len(), one.counters.dropped), (0, 0));
+    assert!(dispatch.links.iter().all(|link| link.counts.delivered == sent as u64));
+}
+
+#[test]
+fn observer_with_room_does_not_fill_up_a_slow_control_app() {
+    let (now, mut one) = (Instant::now(), switch(1));
+    let mut dispatch = dispatch(vec![Policy::default()]);
+    fill(&mut dispatch, &mut one, now);
+    assert_eq!(pressure(&mut dispatch, &one, now).full, Full::All);
+    let mut link =
+        Link::new(AppId(2), "observer".into(), 1, Tuning::default(), idle(1).purse(AppId(2)));
+    link.policy = observer(vec![]);
+    dispatch.links.push(link);
+    dispatch.replan();
+    assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
+}
+
+#[test]
+fn switch_is_never_read_for_nothing() {
+    let (now, mut one) = (Instant::now(), switch(1));
+    let policies = vec![Policy::default(), Policy { order: 1, ..Policy::default() }];
+    let mut dispatch = dispatch(policies);
+    // The first app is live and handles nothing.
+    let (parts, _fds) = part::make(&idle(1), Tuning::default().ring).unwrap();
+    let link = &mut dispatch.links[0];
+    link.attach(parts.into_iter().next().unwrap());
+    while link.has_work() {
+        link.pump([&mut one].into_iter(), |_, _| true);
+    }
+    let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
+    append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+    while dispatch.holds.room(one.queue.len()) > 0 {
+        dispatch.packet_in(0, &mut one, &packet_in, &message, now);
+        dispatch.expire(now);
+        while dispatch.next_moved().is_some() {
+            dispatch.advance(&mut one, now);
+        }
+    }
+    let pressure = pressure(&mut dispatch, &one, now);
+    assert!(dispatch.links[0].is_waited_for() && !dispatch.links[0].is_full());
+    assert!(matches!(pressure.full, Full::All | Full::Busy));
+    assert_eq!(pressure.room, LEAST_TURN);
+}
