@@ -14,8 +14,8 @@
 //! gives up, and to make the terminal itself non-blocking would do so for all programs on it.
 
 mod direct;
+mod fields;
 mod queue;
-mod visible;
 
 use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::sync::OnceLock;
@@ -27,8 +27,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use self::direct::Direct;
+use self::fields::EscapedFields;
 use self::queue::{Patient, Queue};
-use self::visible::Visible;
 
 /// The environment variable that says what is logged.
 pub const VARIABLE: &str = "ROSEMARY_LOG";
@@ -55,7 +55,8 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 pub fn to_stderr() {
     fmt()
         .with_env_filter(filter())
-        .with_writer(|| Visible::new(Direct, stderr().is_terminal()))
+        .with_writer(|| Direct)
+        .fmt_fields(EscapedFields)
         .with_ansi(stderr().is_terminal())
         // A reader of the log that went away must not end who writes it.
         .log_internal_errors(false)
@@ -69,7 +70,8 @@ pub fn to_stderr() {
 pub fn to_monitor() {
     fmt()
         .with_env_filter(filter())
-        .with_writer(|| Visible::new(Direct, false))
+        .with_writer(|| Direct)
+        .fmt_fields(EscapedFields)
         .with_ansi(false)
         .without_time()
         .with_target(false)
@@ -87,11 +89,13 @@ pub fn in_background(keep: fn(&[u8])) {
     let apps = format!("{APP}=trace").parse().expect("a directive of ours");
     let coloured = stderr().is_terminal();
     let shown = fmt::layer()
-        .with_writer(move || Visible::new(queue, coloured))
+        .with_writer(move || queue)
+        .fmt_fields(EscapedFields)
         .with_ansi(coloured)
         .log_internal_errors(false);
     let kept = fmt::layer()
-        .with_writer(move || Visible::new(Keep(keep), false))
+        .with_writer(move || Keep(keep))
+        .fmt_fields(EscapedFields)
         .with_ansi(false)
         .without_time()
         .with_target(false)
