@@ -37,17 +37,18 @@ fn mistaken_for(name: &str) -> Option<&'static str> {
     SHIPPED.into_iter().find(|shipped| shape(shipped) == shape(name))
 }
 
-/// Reduces a name to a form in which names that look alike are equal: without case, hyphens and the like,
-/// and with letters for the digits that resemble them.
+/// Reduces a name to a form in which names that look alike are equal: without case, hyphens and the like, and
+/// with one letter for all digits, letters and pairs of letters that resemble it.
 fn shape(name: &str) -> String {
     let kept = name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase);
-    kept.map(|it| match it {
+    let folded = kept.map(|it| match it {
         '0' => 'o',
         '1' | 'l' => 'i',
         '5' => 's',
+        '9' | 'q' => 'g',
         other => other,
-    })
-    .collect()
+    });
+    folded.collect::<String>().replace("vv", "w").replace("rn", "m")
 }
 
 /// What the operator trusts a developer with.
@@ -259,6 +260,12 @@ mod tests {
             "learning_switch",
             "learning--switch-",
             "1ink-m0nitor",
+            "firevvall",
+            "fire-v-vall",
+            "learning-svvitch",
+            "learnin9-switch",
+            "link-rnonitor",
+            "LINK-RNONITOR",
         ] {
             let more = acme("").too_much(&named(name)).expect(name);
             assert!(more.what.contains("which ships with Rosemary"), "{more:?}");
