@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn end_that_refuses_descriptors_is_not_sent_any() {
         let (a, b) = Packets::pair().unwrap();
+        if !socket::can_refuse_descriptors(&b) {
+            return;
+        }
         b.refuse_descriptors();
         let sent = a.send_with(b"x", a.as_fd());
         a.send(b"y").unwrap();
         let mut room = [0; 8];
-        if sent.is_ok() {
-            return; // before Linux 6.16
-        }
         assert!(matches!(sent, Err(PacketError::System(_))), "{sent:?}");
         assert!(matches!(b.receive(&mut room), Ok((1, None))));
         b.send_with(b"z", b.as_fd()).unwrap();

@@ -29,6 +29,18 @@ pub(crate) fn refuse_descriptors(socket: &impl AsFd) {
     let _ = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size) };
 }
 
+/// Whether this system knows `SO_PASSRIGHTS`, for tests; where it does not, this says so on standard error.
+#[cfg(test)]
+pub(crate) fn can_refuse_descriptors(socket: &impl AsFd) -> bool {
+    match option(socket, SO_PASSRIGHTS, &mut [0]) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+            eprintln!("SKIPPED: this system lacks SO_PASSRIGHTS (Linux 6.16)");
+            false
+        }
+        _ => true,
+    }
+}
+
 /// Whether a quarter of what may be sent before the peer reads is sent and not read.
 pub(crate) fn is_crowded(socket: &impl AsFd) -> bool {
     let mut memory = [0; SK_MEMINFO_VARS];
