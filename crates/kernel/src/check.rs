@@ -17,7 +17,7 @@
 //! Which flows a switch touches for a flow-mod is the matter of `check/reach.rs`: those that it names must be in the
 //! app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete that is not strict could touch anybody's flow.
 
-use openflow::ethernet::{LLDP, carries};
+use openflow::ethernet::{LLDP, carries, may_carry};
 use openflow::{
     Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
     Kind, PacketOut, Version, v1_3,
@@ -299,13 +299,14 @@ impl Rights {
     #[inline]
     pub(crate) fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
         allow(self.packet_out, Refusal::Capability)?;
-        allow(self.may_forward(packet), Refusal::Capability)
+        allow(self.topology_probe || !carries(packet, LLDP), Refusal::Capability)
     }
 
-    /// Whether the app may send this packet on if it gets it: LLDP only with `topology.probe`.
+    /// Whether the app may use the buffer of a packet that begins with these bytes: of LLDP, and of what may be LLDP, only
+    /// with `topology.probe`.
     #[inline]
-    pub(crate) fn may_forward(&self, packet: &[u8]) -> bool {
-        self.topology_probe || !carries(packet, LLDP)
+    pub(crate) fn may_use_buffer_of(&self, beginning: &[u8]) -> bool {
+        self.topology_probe || !may_carry(beginning, LLDP)
     }
 
     fn group_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {

@@ -96,6 +96,30 @@ pub fn carries(frame: &[u8], ethertype: u16) -> bool {
     first.ethertype == ethertype || may_hide(first.ethertype) && hides(first, ethertype)
 }
 
+/// Whether a frame may be of this ethertype, as [`carries`] says, of which only the beginning is known: one of its type
+/// fields has this value, or its last type field is not known.
+///
+/// Of a packet that a switch keeps in a buffer, the packet-in contains only the beginning, or nothing
+/// (OpenFlow 1.3.5 §7.4.1).
+#[inline]
+pub fn may_carry(beginning: &[u8], ethertype: u16) -> bool {
+    let Some(first) = beginning.get(12..).and_then(Layer::read) else { return true };
+    first.ethertype == ethertype
+        || may_hide(first.ethertype) && (hides(first, ethertype) || is_cut_off(first))
+}
+
+/// Whether the bytes end before the last type field of this layer and those inside it.
+#[inline(never)]
+fn is_cut_off(first: Layer<'_>) -> bool {
+    let layers = core::iter::successors(Some(first), Layer::inner);
+    layers.last().is_some_and(|last| match last.ethertype {
+        length if length < LEAST_ETHERTYPE => {
+            last.payload.first_chunk().is_none_or(|header| SNAP.contains(header))
+        }
+        ethertype => may_hide(ethertype),
+    })
+}
+
 /// Whether a layer inside this one is of this ethertype.
 #[inline(never)]
 fn hides(first: Layer<'_>, ethertype: u16) -> bool {
@@ -146,6 +170,9 @@ mod tests {
             let spanning_tree = frame(&[&[0, 0x2a], &header], LLDP);
             assert_eq!(packet(&spanning_tree).unwrap().ethertype, 0x2a);
             assert!(!carries(&spanning_tree, LLDP));
+            for end in 0..spanning_tree.len() {
+                assert_eq!(may_carry(&spanning_tree[..end], LLDP), end < 20, "{end}");
+            }
         }
         assert!(!carries(&frame(&[&[0x06, 0, 0xaa, 0xaa, 3, 0, 0, 0]], LLDP), LLDP), "no length");
     }
@@ -159,6 +186,8 @@ mod tests {
             let expected = ends.iter().rfind(|(least, _)| end >= *least).map(|(_, it)| *it);
             assert_eq!(packet(cut).map(|it| it.ethertype), expected, "{end}");
             assert_eq!(carries(cut, LLDP), end >= 48, "{end}");
+            assert!(may_carry(cut, LLDP), "{end}");
+            assert_eq!(may_carry(cut, 0x0800), end < 48, "{end}");
         }
     }
 

@@ -54,16 +54,18 @@ impl Link {
         body: &[u8],
         ticket: Ticket,
     ) -> bool {
+        let taken = if owner(record.cookie) == self.app {
+            self.own_packet_in(switch, record, body, ticket)
+        } else {
+            let mut words = record.words();
+            words[COOKIE_WORD] = u64::MAX;
+            self.packet(switch, &words, record.data_offset, body, ticket)
+        };
         let frame = || body.get(record.data_offset.into()..).unwrap_or_default();
-        if record.buffer_id != u32::MAX && self.rights.may_forward(frame()) {
+        if taken && record.buffer_id != u32::MAX && self.rights.may_use_buffer_of(frame()) {
             switch.given.note(record.buffer_id, self.slot);
         }
-        if owner(record.cookie) == self.app {
-            return self.own_packet_in(switch, record, body, ticket);
-        }
-        let mut words = record.words();
-        words[COOKIE_WORD] = u64::MAX;
-        self.packet(switch, &words, record.data_offset, body, ticket)
+        taken
     }
 
     /// The same of one that a flow of the app's own has sent.
@@ -158,7 +160,7 @@ fn write_all_of(
         let Some(record) = written else { break };
         if record.buffer_id != u32::MAX {
             let frame = message.get(record.data_offset.into()..).unwrap_or_default();
-            let given = if rights.may_forward(frame) { links } else { Set::EMPTY };
+            let given = if rights.may_use_buffer_of(frame) { links } else { Set::EMPTY };
             switch.given.kept(record.buffer_id, given);
         }
         (count, size) = (count + 1, size + message.len());

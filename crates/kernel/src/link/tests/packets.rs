@@ -32,6 +32,14 @@ impl Shape {
     }
 }
 
+/// Makes the packet-in at `start` an unusual one.
+fn insert_in_phy_port(bytes: &mut Vec<u8>, start: usize) {
+    bytes.splice(start + 36..start + 36, [0x80, 0, 1 << 1, 4, 0, 0, 0, 9]);
+    bytes[start + 3] += 8;
+    bytes[start + 27] += 8;
+    assert!(PacketIn::usual(&bytes[start..]).is_none());
+}
+
 /// The bytes of a run of packet-ins, each with a cookie, a buffer and its number as its packet.
 fn run(shape: Shape, packets: &[(u64, Option<u32>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -41,11 +49,7 @@ fn run(shape: Shape, packets: &[(u64, Option<u32>)]) -> Vec<u8> {
         (packet_in.cookie, packet_in.buffer_id) = (*cookie, *buffer_id);
         append(&mut bytes, |out| packet_in.encode(shape.version(), number.into(), out)).unwrap();
         if shape == Shape::Unusual {
-            let in_phy_port = [0x80, 0, 1 << 1, 4, 0, 0, 0, 9];
-            bytes.splice(start + 36..start + 36, in_phy_port);
-            bytes[start + 3] += 8;
-            bytes[start + 27] += 8;
-            assert!(PacketIn::usual(&bytes[start..]).is_none());
+            insert_in_phy_port(&mut bytes, start);
         }
         let decoded = PacketIn::decode(&bytes[start..]).unwrap();
         assert_eq!((decoded.in_port, decoded.data), (PortNo(3), &frame[..]));
@@ -135,6 +139,67 @@ fn buffer_that_holds_lldp_is_given_to_apps_that_may_send_it() {
             }
         }
     }
+}
+
+/// A packet-in with buffer 5 that brings only the first `size` bytes of a frame.
+fn cut_packet_in(shape: Shape, frame: &[u8], size: usize) -> Vec<u8> {
+    let mut packet_in = PacketIn::new(PortNo(3), &frame[..size]);
+    packet_in.total_len = 60;
+    packet_in.buffer_id = Some(5);
+    let mut bytes = Vec::new();
+    append(&mut bytes, |out| packet_in.encode(shape.version(), 1, out)).unwrap();
+    if shape == Shape::Unusual {
+        insert_in_phy_port(&mut bytes, 0);
+    }
+    bytes
+}
+
+#[test]
+fn buffer_of_a_frame_cut_within_its_types_needs_the_probe() {
+    let frame = |types: &[u8]| [&[2; 12], types, &[9; 40]].concat();
+    // Frames, and how many bytes of each say that it is no LLDP.
+    let frames = [
+        (frame(&[0x08, 0]), 14),
+        (frame(&[0x81, 0, 0, 7, 0x08, 0]), 18),
+        (frame(&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 7, 0x08, 0]), 22),
+        (frame(&[0, 46, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0]), 22),
+        (frame(&[0, 46, 0x42, 0x42, 3, 0, 0, 0]), 20),
+    ];
+    let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
+    let prober = Policy { capabilities: prober, ..Policy::default() };
+    for (frame, enough) in &frames {
+        for shape in Shape::ALL {
+            for size in [0, 11, 12, 13, 14, 17, 18, 19, 20, 21, 22, 30] {
+                let bytes = cut_packet_in(shape, frame, size);
+                let given = |policy: &Policy| {
+                    both_ways_of(policy, shape, &bytes).map(|(_, seen, bench)| {
+                        assert_eq!(seen.len(), 1, "the app sees it");
+                        bench.switches[0].given.has(5, 0)
+                    })
+                };
+                let case = format!("{size} bytes of {frame:02x?}, {shape:?}");
+                assert_eq!(given(&Policy::default()), [size >= *enough; 2], "{case}");
+                assert_eq!(given(&prober), [true; 2], "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn buffer_of_a_packet_in_that_found_no_room_is_not_given() {
+    let mut bench = Bench::live(vec![Shape::V1_3.switch()]);
+    let mut delivered = 0;
+    for buffer in 0..200 {
+        bench.switches[0].given.kept(buffer, crate::plan::Set::EMPTY);
+        let bytes = run(Shape::V1_3, &[(PacketIn::NO_COOKIE, Some(buffer))]);
+        let view = PacketIn::decode(&bytes).unwrap();
+        let switch = &mut bench.switches[0];
+        let record = crate::record::packet_in_record(switch, &view, &bytes).unwrap();
+        let taken = bench.link.packet_in(switch, &record, &bytes, Ticket::NONE);
+        assert_eq!(bench.switches[0].given.has(buffer, 0), taken, "{buffer}");
+        delivered += u32::from(taken);
+    }
+    assert!(0 < delivered && delivered < 200, "{delivered}");
 }
 
 #[test]
