@@ -339,7 +339,10 @@ impl Rights {
             Action::Output { port, .. } | Action::Enqueue { port, .. } => {
                 allow(self.outputs.allow(context, *port), Refusal::Capability)
             }
-            Action::Group(group) => self.group(*group),
+            Action::Group(group) => {
+                allow(self.outputs.allow_group(context), Refusal::Capability)?;
+                self.group(*group)
+            }
             Action::Experimenter { experimenter, .. } => {
                 allow(self.experimenters.contains(experimenter), Refusal::Action)
             }

@@ -4,12 +4,13 @@
 //! | --- | --- | --- |
 //! | physical, `LOCAL`, `IN_PORT`, `FLOOD`, `ALL` | yes | yes |
 //! | `CONTROLLER` | yes | with `packet-out.reserved` |
-//! | `TABLE`, `NORMAL`, numbers without a meaning | with `packet-out.reserved` | with `packet-out.reserved` |
+//! | `TABLE`, `NORMAL`, numbers that are no port | with `packet-out.reserved` | with `packet-out.reserved` |
 //!
 //! A packet-out to `CONTROLLER` or `TABLE` comes back as a packet-in, with an in-port that the app chose: other apps take
 //! it for a packet of the network, and may answer it in a loop. A flow to `CONTROLLER` reports the real in-port, as no
 //! action may change that without the same capability. A bucket counts as a packet-out because a packet-out can name its
-//! group, also one that is made or modified later.
+//! group, also one that is made or modified later. A bucket that outputs to `IN_PORT` outputs to the in-port that the
+//! packet-out names, so a packet-out with a group needs `packet-out.reserved` unless its in-port is physical or `LOCAL`.
 //!
 //! The numbers are those of OpenFlow 1.3.5 §7.2.1; the codec widens the 16-bit ones of OpenFlow 1.0.
 
@@ -57,7 +58,15 @@ impl Outputs {
         port.is_usual_output() || self.allow_others(context, port)
     }
 
-    /// The same, of another port.
+    /// Whether an action of such a message may name a group. Its buckets may output to `IN_PORT`.
+    pub(super) fn allow_group(self, context: ActionContext) -> bool {
+        match context {
+            ActionContext::PacketOut { in_port } => in_port.is_host_port() || self.reserved,
+            ActionContext::Flow | ActionContext::Bucket => true,
+        }
+    }
+
+    /// The same as [`allow`](Self::allow), of another port.
     fn allow_others(self, context: ActionContext, port: PortNo) -> bool {
         let granted_to_all = match (port, context) {
             // It stands for the packet-out's in-port.
@@ -69,13 +78,17 @@ impl Outputs {
     }
 }
 
-/// Checks the in-port of a packet-out: a port of the switch, `CONTROLLER`, or in OpenFlow 1.0 `NONE`, which Open
-/// vSwitch accepts in 1.3 too (OpenFlow 1.3.5 §7.3.7).
+/// Checks the in-port of a packet-out: a port of the switch, `CONTROLLER`, in OpenFlow 1.0 `NONE`, which Open vSwitch
+/// accepts in 1.3 too (OpenFlow 1.3.5 §7.3.7), or 0.
+///
+/// 0 is no port, but Open vSwitch accepts it, and apps that leave the field at 0 exist. Nothing goes out by it: output to
+/// `IN_PORT`, groups and `TABLE` need `packet-out.reserved` with such an in-port.
 ///
 /// # Errors
 /// [`Refusal::Shape`] for others: a switch could take such a port for one to output to.
 #[inline]
 pub(crate) fn check_in_port(in_port: PortNo) -> Result<(), Refusal> {
-    let may_be_one = in_port.is_host_port() || [PortNo::CONTROLLER, PortNo::ANY].contains(&in_port);
+    let may_be_one =
+        in_port.is_host_port() || [PortNo::CONTROLLER, PortNo::ANY, PortNo(0)].contains(&in_port);
     allow(may_be_one, Refusal::Shape)
 }

@@ -126,6 +126,8 @@ fn in_port_of_a_packet_out_is_a_port_or_none() {
             assert!(packet_out(&usual(), version, in_port, &OUT).is_ok(), "{in_port} in {version}");
         }
         for in_port in [PortNo::TABLE, PortNo::NORMAL, PortNo::FLOOD, PortNo::IN_PORT, PortNo::ALL]
+            .into_iter()
+            .chain((version == Version::V1_3).then_some(PortNo(0xffff_ff01)))
         {
             for actions in [&OUT[..], &[Action::PopVlan, OUT[0].clone()]] {
                 let refused = packet_out(&all(), version, in_port, actions);
@@ -148,6 +150,44 @@ fn output_to_the_in_port_is_one_to_what_the_packet_out_names() {
             assert_eq!(packet_out(&usual(), version, in_port, &back), expected, "{in_port}");
         }
     }
+}
+
+#[test]
+fn in_port_0_leads_nowhere() {
+    let back = [Action::output(PortNo::IN_PORT)];
+    for version in VERSIONS {
+        for actions in [&OUT[..], &[Action::output(PortNo::FLOOD)], &[Action::PopVlan]] {
+            assert!(packet_out(&usual(), version, PortNo(0), actions).is_ok(), "{actions:?}");
+        }
+        let refused = packet_out(&usual(), version, PortNo(0), &back);
+        assert_eq!(refused, Err(Refusal::Capability), "in {version}");
+    }
+}
+
+#[test]
+fn group_of_a_packet_out_may_output_to_the_in_port_that_it_names() {
+    let (usual, granted) = (writer(&[]), writer(&[Capability::PacketOutReserved]));
+    let back = [Action::output(PortNo::IN_PORT)];
+    assert!(group_mod(&usual, GroupModCommand::Add, &back).is_ok(), "for a flow to use");
+    let own = Action::Group(7 << 16);
+    for actions in [&[own.clone()][..], &[OUT[0].clone(), Action::PopVlan, own.clone()]] {
+        for (in_port, is_free) in [
+            (PortNo(1), true),
+            (PortNo::LOCAL, true),
+            (PortNo(0), false),
+            (PortNo::CONTROLLER, false),
+            (PortNo::ANY, false),
+        ] {
+            let send = |rights| packet_out(rights, Version::V1_3, in_port, actions).map(drop);
+            let expected = if is_free { Ok(()) } else { Err(Refusal::Capability) };
+            assert_eq!(send(&usual), expected, "{actions:?} from {in_port}");
+            assert_eq!(send(&granted), Ok(()), "{actions:?} from {in_port}");
+        }
+    }
+    let foreign = [Action::Group(8 << 16)];
+    assert_eq!(packet_out(&granted, Version::V1_3, PortNo(1), &foreign), Err(Refusal::Id));
+    let flow = super::own().apply(std::slice::from_ref(&own));
+    assert!(flow_mod(&usual, Version::V1_3, &flow).is_ok(), "its in-port is the real one");
 }
 
 #[test]
