@@ -62,7 +62,7 @@ impl Ticket {
     /// For a record that nobody waits for.
     pub(crate) const NONE: Self = Self(0);
 
-    /// In the place of an entry: a probe has none.
+    /// In the place of an entry: a packet for a link that is skipped has none.
     const PROBE: u64 = 0xffff;
 }
 
@@ -191,15 +191,15 @@ impl Holds {
             self.patience.probe_answered(link, ticket, now);
             return None;
         }
-        let entry = self.find(ticket)?;
-        let late =
-            entry.with.has(link) && entry.until.is_some_and(|at| now + PATIENCE >= at + PROMPT);
+        let given =
+            self.find(ticket).filter(|entry| entry.guards.has(link) || entry.with.has(link));
+        let bound = match &given {
+            Some(entry) if entry.with.has(link) => PROMPT,
+            _ => Duration::MAX, // a guard that speaks at all is in time
+        };
+        let given = given.and_then(|entry| entry.until?.checked_sub(PATIENCE));
+        self.patience.answered(link, given, bound, now);
         let owner = self.decide(ticket, link, stop)?;
-        if late {
-            self.patience.late(link, PROMPT, now);
-        } else {
-            self.patience.answered(link, now);
-        }
         Some(owner)
     }
 
@@ -216,7 +216,7 @@ impl Holds {
         Some(entry.owner)
     }
 
-    /// The ticket of a packet for a link that is skipped: a probe now and then.
+    /// The ticket of a packet for a link that is skipped.
     pub(crate) fn pass_over(&mut self, link: usize, now: Instant) -> Ticket {
         self.next += 1;
         self.patience.pass_over(link, Ticket(self.next << 16 | Ticket::PROBE), now)
@@ -249,7 +249,7 @@ impl Holds {
                     (false, true) => PATIENCE,
                     (false, false) => Duration::MAX,
                 };
-                self.patience.late(link, bound, at);
+                self.patience.expired(link, bound, at);
             }
         }
     }

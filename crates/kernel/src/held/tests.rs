@@ -340,7 +340,7 @@ fn silent_control_app_is_skipped_until_it_answers() {
             bench.delivered.tickets.iter().filter(|(packet, to, _)| (*packet, *to) == (number, A));
         of.map(|(_, _, ticket)| *ticket != Ticket::NONE).collect::<Vec<_>>()
     };
-    assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![false]), "one probe");
+    assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![true]));
     let took = Duration::from_millis(49);
     bench.later(took);
     bench.say(1, A, true);
@@ -427,9 +427,81 @@ fn guard_that_fails_closed_is_waited_for_after_any_answer() {
         }
         assert_eq!(news(&mut bench), [News::Skipped { link: guard }]);
         let probe = bench.holds.pass_over(guard, bench.now);
-        assert_eq!(bench.holds.pass_over(guard, bench.now), Ticket::NONE);
+        let other = bench.holds.pass_over(guard, bench.now);
+        bench.say_ticket(other, guard, false);
+        assert!(bench.holds.patience.skips(guard), "one packet at a time is the probe");
         bench.later(PATIENCE * 5);
         bench.say_ticket(probe, guard, false);
         assert_eq!(!bench.holds.patience.skips(guard), is_waited_for);
     }
+}
+
+/// Sends A `per_ms` packets in each of `time` milliseconds. A answers `batch` at once, when `takes` milliseconds have gone by
+/// since it last did. Returns how often A began to be skipped.
+fn flood(bench: &mut Bench, time: u64, per_ms: u64, batch: usize, takes: u64) -> usize {
+    let (mut waiting, mut skipped, mut busy_until) = (VecDeque::new(), 0, takes);
+    for ms in 0..time {
+        for _ in 0..per_ms {
+            bench.packet(1, &[], &[A, B]);
+        }
+        let given = bench.delivered.tickets.drain(..);
+        waiting.extend(given.filter(|(_, to, _)| *to == A).map(|(_, _, ticket)| ticket));
+        bench.delivered();
+        if waiting.is_empty() {
+            busy_until = ms + takes;
+        } else if ms >= busy_until {
+            busy_until = ms + takes;
+            for _ in 0..batch.min(waiting.len()) {
+                let ticket = waiting.pop_front().expect("it is there");
+                bench.say_ticket(ticket, A, false);
+            }
+        }
+        bench.later(Duration::from_millis(1));
+        let begun = |news: &News| matches!(news, News::Skipped { .. });
+        skipped += bench.holds.patience.take_news().filter(begun).count();
+    }
+    skipped
+}
+
+#[test]
+fn busy_control_app_with_a_long_queue_is_never_skipped() {
+    // 2000 a second, 1000 a second in batches, 50 a second.
+    for (per_ms, batch, takes) in [(3, 2, 1), (2, 64, 64), (1, 1, 20)] {
+        let mut bench = Bench::new();
+        assert_eq!(flood(&mut bench, 2000, per_ms, batch, takes), 0, "{batch} in {takes} ms");
+        assert!(bench.holds.late[&A] > 100, "packets waited long in its queue");
+    }
+}
+
+#[test]
+fn control_app_that_takes_100_ms_for_each_packet_is_skipped_under_load() {
+    let mut bench = Bench::new();
+    assert_eq!(flood(&mut bench, 2000, 1, 1, 100), 1, "once and for all");
+    assert!(bench.holds.patience.skips(A));
+}
+
+#[test]
+fn control_app_that_was_stuck_is_waited_for_under_load_when_it_works_again() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 3);
+    news(&mut bench);
+    assert!(bench.holds.patience.skips(A));
+    flood(&mut bench, 3000, 3, 64, 60);
+    assert!(!bench.holds.patience.skips(A));
+}
+
+#[test]
+fn fail_open_guard_with_a_long_queue_is_not_skipped() {
+    let mut bench = Bench::new();
+    let mut waiting = VecDeque::new();
+    for ms in 0..2000 {
+        waiting.push_back(bench.packet(1, &[G2], &[A]));
+        if ms % 2 == 0 {
+            let ticket = waiting.pop_front().expect("it is there");
+            bench.say_ticket(ticket, G2, false);
+        }
+        bench.later(Duration::from_millis(1));
+    }
+    assert!(bench.holds.late[&G2] > 100, "packets waited long in its queue");
+    assert_eq!(news(&mut bench), []);
 }
