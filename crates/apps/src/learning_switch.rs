@@ -2,7 +2,8 @@
 //! hosts that talk, floods when it does not know.
 //!
 //! Hosts are learned behind physical ports and `LOCAL` only. A packet from a reserved port (`CONTROLLER`, for example, if
-//! an operator sent it through the flow tables) is forwarded, but installs no flow.
+//! an operator sent it through the flow tables) is forwarded, but installs no flow. LLDP and packets with an impossible
+//! in-port are ignored: the kernel refuses packet-outs of them, and any host or switch could send many.
 //!
 //! The rule that keeps it right: a flow matches the port that its source was learned on, so a host
 //! that moves misses its old flows and is learned anew; and what was learned goes with the port or
@@ -15,6 +16,7 @@ mod hosts;
 #[path = "learning_switch/switches.rs"]
 mod switches;
 
+use rosemary_sdk::openflow::ethernet::{LLDP, may_carry};
 use rosemary_sdk::{
     Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, Match, Network, PacketIn,
     Port, PortChange, PortNo, SendError, Switch, Template, export_app,
@@ -47,7 +49,7 @@ struct LearningSwitch {
 #[inline]
 fn flow<'p>(packet_in: &PacketIn<'p>, at: Switch, hosts: &Hosts) -> Option<FlowAndPacket<'p>> {
     let PacketIn { switch, in_port, buffer_id, data, .. } = *packet_in;
-    if switch != at {
+    if switch != at || may_carry(data, LLDP) {
         return None;
     }
     let [dst, src] = hosts.secret().hosts(data.first_chunk()?);
@@ -150,12 +152,13 @@ impl LearningSwitch {
         let Some(frame) = packet_in.data.first_chunk() else { return Ok(()) };
         let [dst, src] = self.secret.hosts(frame);
         let (eth_dst, eth_src) = (dst.address(), src.address());
-        if dst.stays_on_its_link() {
+        let (switch, in_port) = (packet_in.switch, packet_in.in_port);
+        let is_from_host = in_port.is_host_port();
+        let is_possible = is_from_host || matches!(in_port, PortNo::CONTROLLER | PortNo::ANY);
+        if !is_possible || dst.stays_on_its_link() || may_carry(packet_in.data, LLDP) {
             return Ok(());
         }
-        let (switch, in_port) = (packet_in.switch, packet_in.in_port);
         let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
-        let is_from_host = in_port.is_host_port();
         let moved = is_from_host && !src.is_group() && hosts.learn(src, in_port).is_some();
         self.has_large |= hosts.is_large();
         if moved {
@@ -330,12 +333,8 @@ mod tests {
 
     #[test]
     fn packet_from_a_reserved_port_is_forwarded_and_not_learned() {
-        // Not a port of OpenFlow 1.0, or not one at all: a hostile switch may send it.
-        let unknown = [PortNo(0), PortNo(0xffff_ff01)];
         for version in VERSIONS {
-            for in_port in
-                [PortNo::CONTROLLER, PortNo::ANY, PortNo::TABLE].into_iter().chain(unknown)
-            {
+            for in_port in [PortNo::CONTROLLER, PortNo::ANY] {
                 let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
                 let sent = packet(&mut bench, at, (ALICE, in_port.0), BOB);
                 assert!(flooded(&sent), "from {in_port}: {sent:?}");
@@ -350,6 +349,65 @@ mod tests {
             packet(&mut bench, at, (ALICE, PortNo::LOCAL.0), BOB);
             let sent = packet(&mut bench, at, (BOB, 2), ALICE);
             assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut], "the switch is a host too");
+        }
+    }
+
+    #[test]
+    fn packet_from_what_is_no_in_port_is_ignored() {
+        // A hostile switch may send any number. The kernel refuses packet-outs with these.
+        let ports = [PortNo(0), PortNo(0xffff_ff01), PortNo::TABLE, PortNo::FLOOD, PortNo::IN_PORT];
+        for version in VERSIONS {
+            for in_port in ports {
+                let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+                packet(&mut bench, at, (BOB, 2), ALICE);
+                assert_eq!(packet(&mut bench, at, (ALICE, in_port.0), BOB), [], "from {in_port}");
+                let sent = packet(&mut bench, at, (BOB, 2), ALICE);
+                assert!(flooded(&sent), "to a host behind {in_port}: {sent:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lldp_to_any_address_is_ignored() {
+        const TAG: [u8; 4] = [0x81, 0, 0, 7];
+        const SNAP: [u8; 8] = [0, 46, 0xaa, 0xaa, 3, 0, 0, 0];
+        const LLDP: [u8; 2] = [0x88, 0xcc];
+        // The last two are cut off before their last type field.
+        let lldp: [&[u8]; 6] = [
+            &LLDP,
+            &[&TAG[..], &LLDP].concat(),
+            &[&SNAP[..], &LLDP].concat(),
+            &[&TAG[..], &SNAP, &LLDP].concat(),
+            &TAG,
+            &SNAP[..7],
+        ];
+        let usual: [&[u8]; 3] =
+            [&[8, 0], &[&TAG[..], &[8, 0]].concat(), &[&SNAP[..], &[8, 0]].concat()];
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            let kept = |to: [u8; 6], types: &[u8], buffer| {
+                let frame = [&to[..], &BOB, types].concat();
+                AlignedRecord::packet_in(at, PortNo(2), &frame).with_buffer(buffer)
+            };
+            for types in lldp {
+                assert_eq!(bench.event(kept([0xff; 6], types, u32::MAX)), [], "{types:02x?}");
+            }
+            packet(&mut bench, at, (ALICE, 1), BOB);
+            packet(&mut bench, at, (BOB, 2), ALICE);
+            for (buffer, all_kinds) in
+                [(u32::MAX, vec![Kind::FlowMod, Kind::PacketOut]), (7, vec![Kind::FlowMod])]
+            {
+                for types in usual {
+                    let event = || kept(ALICE, types, buffer);
+                    let run = bench.batch(&[event(), event()]).unwrap().1;
+                    assert_eq!(kinds(&run), all_kinds.repeat(2), "{types:02x?}");
+                }
+                for types in lldp {
+                    let event = || kept(ALICE, types, buffer);
+                    let run = bench.batch(&[event(), event()]).unwrap();
+                    assert_eq!((run.0.handled, run.1), (2, vec![]), "{types:02x?}");
+                }
+            }
         }
     }
 
