@@ -1,7 +1,9 @@
 //! Operators that flood the admin socket, or say nothing on it: no program ends and no other operator waits.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -56,6 +58,19 @@ fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
     Ok(held)
 }
 
+/// Connects in a loop and keeps the last `kept` connections; how many were made.
+fn connect_in_a_loop(kept: usize, is_over: &AtomicBool) -> u64 {
+    let (mut last, mut made) = (VecDeque::new(), 0);
+    while !is_over.load(Ordering::Relaxed) {
+        if let Some(connection) = connect() {
+            last.push_back(connection);
+            last.drain(..last.len().saturating_sub(kept));
+            made += 1;
+        }
+    }
+    made
+}
+
 #[test]
 fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
     in_a_lab(|lab| {
@@ -74,6 +89,25 @@ fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
             }
         }
         drop(kernels);
+        let is_over = AtomicBool::new(false);
+        let (report, took) = std::thread::scope(|scope| {
+            let floods = [0, 64].map(|kept| {
+                scope.spawn({
+                    let is_over = &is_over;
+                    move || connect_in_a_loop(kept, is_over)
+                })
+            });
+            std::thread::sleep(Duration::from_millis(300));
+            let (asked, report) = (Instant::now(), rosemary.status());
+            let took = asked.elapsed();
+            is_over.store(true, Ordering::Relaxed);
+            println!("{:?} connected meanwhile, status took {took:?}", floods.map(|it| it.join()));
+            (report, took)
+        });
+        let report = report?.context("it answers beside a flood of connections")?;
+        assert_eq!(programs(&before), programs(&report));
+        ensure!(took < 2 * SOON, "{took:?}");
+        rosemary.wait_for_log(&["too many connect to the admin socket", "connections="], SOON)?;
         let _silent: Vec<Channel> = (0..200).filter_map(|_| connect()).collect();
         let asked = Instant::now();
         let after = rosemary.status()?.context("it answers")?;

@@ -92,7 +92,7 @@ impl Monitor {
     pub fn connect(place: &Place) -> Result<Self, AskError> {
         let sockets = sockets(place)?;
         for path in &sockets {
-            match connect(path) {
+            match sys::named::connect_patiently(path, PATIENCE) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     let (path, hint) = (path.clone(), hint(&source));
@@ -260,19 +260,6 @@ fn sockets(place: &Place) -> Result<Vec<PathBuf>, AskError> {
 /// The number of a DPID written as `00:00:00:00:00:00:00:01`.
 fn dpid(text: &str) -> Option<u64> {
     u64::from_str_radix(&text.replace(':', ""), 16).ok()
-}
-
-/// Connects, patiently if as many wait there as may.
-fn connect(path: &Path) -> io::Result<Channel> {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        match sys::named::connect_to(path) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < give_up => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return result,
-        }
-    }
 }
 
 fn hint(error: &io::Error) -> &'static str {

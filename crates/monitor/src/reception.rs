@@ -3,8 +3,11 @@
 //! Nothing here waits, and a silent connection never delays another. Each user has at most
 //! [`PER_USER`] connections and all users together have [`MOST`]; a connection beyond that takes the
 //! place of the one that has been silent longest. It is the same user's first; else it belongs to the
-//! user with the most connections, and to root last. A connection that says nothing for
-//! [`PATIENCE`], or does not read what it asked for, is dropped.
+//! user with the most connections, and to root only if no other user has any. A connection that says nothing
+//! for [`PATIENCE`], or does not read what it asked for, is dropped.
+//!
+//! After [`PER_PERIOD`] connections in one [`PERIOD`] no more are accepted until it ends, so a user who connects
+//! in a loop costs little. Who waits meanwhile is accepted in the order in which they came.
 //!
 //! A user without permission is refused when the first question arrives, and not before: closing a
 //! socket that holds unread data discards the answer.
@@ -15,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use sys::channel::{Channel, ChannelError};
 use sys::named::{Listener, Peer};
+use sys::rate::Rate;
 use tracing::{debug, warn};
 
 use crate::admin::{Ask, Tell};
@@ -28,6 +32,12 @@ pub(crate) const PER_USER: usize = 16;
 /// Connections that are accepted in one turn of the monitor's loop. It is less than [`PER_USER`]: in
 /// the next turn, what these have asked is heard before others take their places.
 const PER_TURN: usize = PER_USER / 4;
+
+/// Connections that are accepted in one [`PERIOD`].
+const PER_PERIOD: u32 = 64;
+
+/// How long the listener is left alone at most after a flood of connections.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// How long a connection may be silent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,6 +73,47 @@ pub(crate) struct Reception {
     operators: BTreeMap<OperatorId, Operator>,
     next: u64,
     closed_until: Option<Instant>,
+    connects: Connects,
+}
+
+/// Counts connections, to notice a flood of them.
+#[derive(Debug)]
+struct Connects {
+    period_ends: Instant,
+    in_period: u32,
+    /// Since the last log line.
+    unreported: u64,
+    log_lines: Rate,
+}
+
+impl Connects {
+    fn new(now: Instant) -> Self {
+        let log_lines = Rate::seldom(now);
+        Self { period_ends: now + PERIOD, in_period: 0, unreported: 0, log_lines }
+    }
+
+    /// Counts a connection; if it is the last that may be accepted in this period, returns when that ends.
+    fn count(&mut self, peer: &Peer, now: Instant) -> Option<Instant> {
+        if now >= self.period_ends {
+            (self.period_ends, self.in_period) = (now + PERIOD, 0);
+        }
+        self.in_period += 1;
+        self.unreported += 1;
+        if self.in_period < PER_PERIOD {
+            return None;
+        }
+        if self.log_lines.admit(now).is_some() {
+            let (pid, uid) = (peer.pid, peer.uid);
+            let connections = std::mem::take(&mut self.unreported);
+            warn!(
+                pid,
+                uid,
+                connections,
+                "too many connect to the admin socket: others wait; end that process"
+            );
+        }
+        Some(self.period_ends)
+    }
 }
 
 #[derive(Debug)]
@@ -75,10 +126,17 @@ struct Operator {
 impl Reception {
     /// Receives who connects to `listener`.
     pub(crate) fn new(listener: Listener, admitted: Admitted) -> Self {
-        Self { listener, admitted, operators: BTreeMap::new(), next: 0, closed_until: None }
+        Self {
+            listener,
+            admitted,
+            operators: BTreeMap::new(),
+            next: 0,
+            closed_until: None,
+            connects: Connects::new(Instant::now()),
+        }
     }
 
-    /// The listener, unless the system has just refused a connection.
+    /// The listener, unless the system has just refused a connection, or too many came.
     pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
         self.closed_until.is_none().then(|| self.listener.as_fd())
     }
@@ -92,7 +150,13 @@ impl Reception {
     pub(crate) fn admit(&mut self, now: Instant) {
         for _ in 0..PER_TURN {
             match self.listener.accept() {
-                Ok(Some((channel, peer))) => self.add(channel, peer, now),
+                Ok(Some((channel, peer))) => {
+                    self.closed_until = self.connects.count(&peer, now);
+                    self.add(channel, peer, now);
+                    if self.closed_until.is_some() {
+                        return;
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => {
                     // It stays readable: without a pause the loop would spin.
@@ -124,7 +188,7 @@ impl Reception {
             uid
         } else if self.operators.len() >= MOST {
             let users = self.operators.values().map(|it| it.peer.uid);
-            users.max_by_key(|uid| (count(*uid), *uid != 0))?
+            users.max_by_key(|uid| (*uid != 0, count(*uid)))?
         } else {
             return None;
         };
@@ -307,6 +371,32 @@ mod tests {
         assert_eq!(count(&door, 8), PER_USER - 1, "the user with the most");
         (1_000..2_000).for_each(|uid| connect(&mut door, uid));
         assert_eq!((count(&door, 0), door.reception.operators.len()), (1, MOST));
+        (0..PER_USER).for_each(|_| connect(&mut door, 0));
+        connect(&mut door, 10);
+        assert_eq!((count(&door, 0), count(&door, 10)), (PER_USER, 1), "root, which has the most");
+        assert_eq!(door.reception.operators.len(), MOST);
+    }
+
+    #[test]
+    fn flood_of_connections_is_accepted_a_few_in_each_period() {
+        let mut door = door(ours());
+        door.now = Instant::now();
+        let mut accepted = 0;
+        for _ in 0..PER_PERIOD {
+            assert!(door.reception.door().is_some(), "{accepted}");
+            drop(door.connect());
+            accepted += 1;
+        }
+        assert!(door.reception.door().is_none());
+        let due = door.reception.next_due().unwrap();
+        assert!(due <= door.now + PERIOD, "{:?}", due - door.now);
+        door.reception.drop_silent(due - Duration::from_millis(1));
+        assert!(door.reception.door().is_none());
+        door.now = due;
+        door.reception.drop_silent(due);
+        assert!(door.reception.door().is_some());
+        drop(door.connect());
+        assert!(door.reception.door().is_some(), "a new period has begun");
     }
 
     #[test]

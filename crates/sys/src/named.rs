@@ -7,8 +7,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
@@ -81,6 +83,29 @@ impl AsFd for Listener {
 pub fn connect_to(path: &Path) -> io::Result<Channel> {
     let fd = new_socket()?;
     connect(&fd, &SocketAddrUnix::new(path)?)?;
+    Ok(Channel::from_fd(fd))
+}
+
+/// As [`connect_to`], but waits up to `patience` if as many wait there as may; then the error is `WouldBlock`.
+///
+/// The system wakes those who wait in turn; who tries again and again may never be in time.
+///
+/// # Errors
+/// As [`connect_to`].
+pub fn connect_patiently(path: &Path, patience: Duration) -> io::Result<Channel> {
+    let give_up = Instant::now() + patience;
+    let fd = new_socket()?;
+    ioctl_fionbio(&fd, false)?;
+    loop {
+        // No wait at all would be one without end.
+        let rest = give_up.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        set_socket_timeout(&fd, Timeout::Send, Some(rest))?;
+        match connect(&fd, &SocketAddrUnix::new(path)?) {
+            Err(Errno::INTR) => {}
+            result => break result?,
+        }
+    }
+    ioctl_fionbio(&fd, true)?;
     Ok(Channel::from_fd(fd))
 }
 
@@ -176,7 +201,7 @@ mod tests {
     #[test]
     fn silent_connections_beyond_the_backlog_are_refused_not_waited_for() {
         let path = path("full");
-        let _listener = Listener::bind(&path, 1).unwrap();
+        let listener = Listener::bind(&path, 1).unwrap();
         let mut waiting = Vec::new();
         let error = (0..100).find_map(|_| match connect_to(&path) {
             Ok(channel) => {
@@ -185,9 +210,21 @@ mod tests {
             }
             Err(error) => Some(error),
         });
-        std::fs::remove_file(&path).unwrap();
         assert_eq!(error.unwrap().kind(), io::ErrorKind::WouldBlock);
+        let late = connect_patiently(&path, Duration::from_millis(20));
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let silent = waiting[0].receive::<u8>();
         assert!(matches!(silent, Err(ChannelError::WouldBlock)));
+        let patient = std::thread::spawn({
+            let path = path.clone();
+            move || connect_patiently(&path, Duration::from_secs(60))
+        });
+        let mut accepted = Vec::new();
+        while !patient.is_finished() {
+            accepted.extend(listener.accept().unwrap());
+        }
+        std::fs::remove_file(&path).unwrap();
+        let silent = patient.join().unwrap().unwrap().receive::<u8>();
+        assert!(matches!(silent, Err(ChannelError::WouldBlock | ChannelError::Closed)));
     }
 }
