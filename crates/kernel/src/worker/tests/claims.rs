@@ -9,6 +9,8 @@ fn port_that_comes_while_the_other_connection_is_asked_is_known_when_that_is_gon
     for workers in [1, 2] {
         let bench = Bench::new(workers);
         let stays_away = bench.connect([7]);
+        // Before the other one comes: on a busy machine it can have the datapath soon.
+        let before = bench.switches()[0].epoch;
         let mut status = Vec::new();
         let desc = PortDesc::new(PortNo(3), MacAddr([2, 0, 0, 0, 0, 3]), "eth3");
         let added = PortStatus { reason: PortReason::Add, desc };
@@ -20,7 +22,6 @@ fn port_that_comes_while_the_other_connection_is_asked_is_known_when_that_is_gon
             let message = stays_away[0].told.try_recv().ok()?;
             (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())
         });
-        let before = bench.switches()[0].epoch;
         drop(stays_away);
         let switch = wait_for("the other one has the datapath", || {
             bench.switches().into_iter().find(|switch| switch.epoch != before)

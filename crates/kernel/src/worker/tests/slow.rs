@@ -78,23 +78,24 @@ fn app_that_floods_a_slow_switch_delays_no_other_app() {
     // The switch reads: all of both come in order, the other's before most that waited of the flooder.
     fakes[0].is_deaf.store(false, Ordering::Relaxed);
     let (mut ours, mut last, mut behind) = (Vec::new(), None, 0);
+    let mut of_flooder = 0;
     wait_for("everything accepted came", || {
-        let mut idle = true;
         while let Ok(message) = fakes[0].told.try_recv() {
             let Ok(packet_out) = PacketOut::decode(&message) else { continue };
             let number = u32::from_be_bytes(*packet_out.data.last_chunk().unwrap());
-            idle = false;
             if packet_out.data.len() == 10 {
                 ours.push(number);
                 behind = 0;
             } else {
                 assert!(last < Some(number), "{last:?}, {number}");
                 last = Some(number);
+                of_flooder += 1;
                 behind += message.len();
             }
         }
-        let unsent: u64 = bench.all_counters().iter().map(|it| it.unsent).sum();
-        (idle && unsent == 0 && ours.len() == 10).then_some(())
+        let AppCounters { packet_outs, refused, .. } = bench.counters();
+        let is_checked = packet_outs + refused == u64::from(flood);
+        (is_checked && of_flooder == packet_outs && ours.len() == 10).then_some(())
     });
     assert_eq!(ours, (0..10).collect::<Vec<_>>());
     assert!(behind > 64 * 1024, "{behind} bytes of the flooder came after the other's");
