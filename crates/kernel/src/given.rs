@@ -15,7 +15,7 @@
 //! grow, the id at home is forgotten. So an id costs at most `1 + WINDOW` comparisons, whatever a switch chooses, and
 //! a switch with unfortunate ids harms itself alone.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::plan::Set;
 
@@ -38,6 +38,9 @@ const LOOK: u16 = 600;
 /// Places beyond [`ALWAYS`] that all connections of this process may have together: 96 MiB, for the ids of 64
 /// switches.
 static ALL: Budget = Budget(AtomicUsize::new(64 * MOST_IDS));
+
+/// Counts the tables that connections have had, wrapping.
+static NEXT: AtomicU16 = AtomicU16::new(0);
 
 /// Places that may still be had.
 #[derive(Debug)]
@@ -90,7 +93,7 @@ pub(crate) struct Given {
 
 impl Default for Given {
     fn default() -> Self {
-        Self::within(&ALL)
+        Self::numbered(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -101,6 +104,14 @@ impl Drop for Given {
 }
 
 impl Given {
+    /// A table that looks for unneeded memory in another tick than the tables with the next numbers: many switches may
+    /// connect together, and a large table takes milliseconds.
+    fn numbered(number: u16) -> Self {
+        let mut given = Self::within(&ALL);
+        given.ticks = number % LOOK;
+        given
+    }
+
     fn within(budget: &'static Budget) -> Self {
         Self { places: Vec::new(), ids: 0, displaced: 0, noted: 0, ticks: 0, budget }
     }
@@ -305,6 +316,17 @@ mod tests {
         let known = ids.into_iter().filter(|id| given.has(*id, 0)).count();
         assert_eq!(given.ids, given.places.iter().filter(|place| place[0] != 0).count());
         known
+    }
+
+    #[test]
+    fn tables_of_one_moment_look_for_memory_in_different_ticks() {
+        let mut tables: Vec<Given> = (u16::MAX - 100..u16::MAX).map(Given::numbered).collect();
+        for tick in 0..LOOK {
+            let before: Vec<u16> = tables.iter().map(|given| given.ticks).collect();
+            tables.iter_mut().for_each(Given::tick);
+            let looked = tables.iter().zip(before).filter(|(given, before)| given.ticks < *before);
+            assert!(looked.count() <= 1, "{tick}");
+        }
     }
 
     #[test]

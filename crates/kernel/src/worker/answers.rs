@@ -5,9 +5,10 @@
 
 use std::time::Instant;
 
-use openflow::{ErrorMessage, FlowRemoved, Kind};
+use openflow::{Dpid, ErrorMessage, FlowRemoved, Kind};
 use sdk::abi::RecordKind;
 use sys::rate::Rate;
+use tracing::field::{DisplayValue, display};
 use tracing::{debug, warn};
 
 use super::Worker;
@@ -194,8 +195,8 @@ impl Worker {
 }
 
 /// The datapath of a connection for the log; `None` before it is a switch.
-fn shown_dpid(connection: &Connection) -> Option<String> {
-    connection.switch.as_ref().map(|switch| switch.dpid.to_string())
+fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
+    connection.switch.as_ref().map(|switch| display(switch.dpid))
 }
 
 /// The link of the instance that sent something; `None` if that is gone.
