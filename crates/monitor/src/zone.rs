@@ -32,7 +32,7 @@ use crate::hosting::Hosting;
 use crate::object::Object;
 use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
-use crate::progress::silence::Silence;
+use crate::progress::silence::{Activity, Silence};
 use crate::progress::{Received, Watch};
 use crate::supervise::State;
 use crate::usage::Keeper;
@@ -208,8 +208,8 @@ impl Zone {
     /// Takes what the kernel counted for its app, and ends its process if that handles none of its events.
     pub(crate) fn counted(&mut self, now: Instant, counters: &AppCounters) {
         self.meter.counted(now, counters);
-        let thread = || main_thread(self.program.pid()?).ok();
-        if let Some(silent) = self.silence.look(counters, thread, self.hang) {
+        let Some(pid) = self.program.pid() else { return };
+        if let Some(silent) = self.silence.look(counters, || Activity::of(pid), self.hang) {
             self.program.kill_late(&format!("its app hung: {silent}"));
         }
     }

@@ -29,7 +29,9 @@ use rustix::thread::{Gid, Uid};
 
 pub use self::init::{can_set_apart, split_off_init};
 pub(crate) use self::init::{made_user_namespace, set_apart, try_first};
-pub use self::usage::{Memory, Thread, Usage, main_thread, named_thread};
+pub use self::usage::{
+    Memory, Thread, Usage, main_thread, named_thread, processor_time, read_other,
+};
 use crate::channel::Channel;
 
 /// Has the child killed when the thread that starts it ends, however that ends.

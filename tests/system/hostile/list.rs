@@ -131,7 +131,7 @@ fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
         // A kernel does not die of these, nor is a slow or talkative app anybody's matter. And there is
         // no grant for others' bands, numbers, buffers and connections.
-        ("deadly", "failure" | "forged-loaded")
+        ("deadly", "failure" | "forged-loaded" | "busy-siblings")
         | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
         | (
             "network",

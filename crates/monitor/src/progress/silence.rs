@@ -9,7 +9,11 @@
 //! | --- | --- |
 //! | is stopped, or has ended | after the time that a call may take |
 //! | receives processor time | when that comes to [`CALLS`] times what a call may take |
-//! | sleeps, or receives no processor time | when that comes to [`STILL`] times what a call may take |
+//! | sleeps, receives no processor time, or cannot be read | when that comes to [`STILL`] times what a call may take |
+//! | shares its processors with other threads of the app | when both come together: the process has used [`CALLS`] times what a call may take, and [`STILL`] times that has passed |
+//!
+//! The last row is for an app whose other threads leave the main thread little processor time. A debugger that holds
+//! the thread counts as sleep: an app cannot call ptrace(2), so only a developer does this.
 //!
 //! So an app that is throttled has as much processor time as any other. Time is counted in the kernel's answers, which
 //! are [`PERIOD`] apart: while the whole machine stands still, none passes.
@@ -17,7 +21,7 @@
 use std::time::Duration;
 
 use kernel::query::AppCounters;
-use sys::process::Thread;
+use sys::process::{Thread, main_thread, processor_time};
 
 use super::{PERIOD, STILL};
 
@@ -34,6 +38,8 @@ pub(crate) struct Silent {
     lasted: Duration,
     /// Processor time of its main thread meanwhile.
     used: Duration,
+    /// Processor time of all its threads meanwhile, if that decided.
+    of_process: Option<Duration>,
     /// Whether that thread is stopped.
     stopped: bool,
     /// The processor time that a call may take.
@@ -42,7 +48,7 @@ pub(crate) struct Silent {
 
 impl std::fmt::Display for Silent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { waiting, lasted, used, stopped, bound } = self;
+        let Self { waiting, lasted, used, of_process, stopped, bound } = self;
         let (lasted, used) = (lasted.as_secs_f64(), used.as_secs_f64());
         write!(f, "it handled none of {waiting} events in {lasted:.1} s, ")?;
         if *stopped {
@@ -50,7 +56,26 @@ impl std::fmt::Display for Silent {
         } else {
             write!(f, "with {used:.1} s of processor time")?;
         }
+        if let Some(all) = of_process {
+            write!(f, ", {:.1} s in all its threads", all.as_secs_f64())?;
+        }
         write!(f, "; hang-seconds allows {}", bound.as_secs_f64())
+    }
+}
+
+/// What the system says of a zone's process; `None` where `/proc` cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Activity {
+    /// Its main thread.
+    thread: Option<Thread>,
+    /// Processor time of all its threads since its start.
+    process: Option<Duration>,
+}
+
+impl Activity {
+    /// Reads it for process `pid`.
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { thread: main_thread(pid).ok(), process: processor_time(pid).ok() }
     }
 }
 
@@ -59,14 +84,47 @@ impl std::fmt::Display for Silent {
 pub(crate) struct Silence(Option<Seen>);
 
 /// A zone in which events wait and none is handled.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     handled: u64,
-    /// What its thread had used at first and at the last look, as far as the system said.
-    used: Option<(Duration, Duration)>,
+    /// Processor time of its main thread.
+    thread: Used,
+    /// Processor time of all its threads.
+    process: Used,
     lasted: Duration,
     stopped: Duration,
     idle: Duration,
+}
+
+/// Processor time at the first and at the last look, as far as the system said.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used(Option<(Duration, Duration)>);
+
+impl Used {
+    /// Takes the time of this look. Returns whether it is the same as at the last one.
+    fn take(&mut self, now: Duration) -> bool {
+        let (first, last) = self.0.unwrap_or((now, now));
+        self.0 = Some((first, now));
+        now == last
+    }
+
+    /// The time used between the first and the last look.
+    fn since_first(self) -> Duration {
+        self.0.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
+    }
+}
+
+impl Seen {
+    /// Takes the activity of one look. Returns whether the main thread has received no processor time since the last
+    /// look, as far as is known.
+    fn take(&mut self, activity: Activity) -> bool {
+        if let Some(used) = activity.process {
+            self.process.take(used);
+        }
+        let Some(thread) = activity.thread else { return true };
+        let is_still = self.thread.take(thread.used);
+        is_still || !thread.runs
+    }
 }
 
 impl Silence {
@@ -75,12 +133,12 @@ impl Silence {
         self.0 = None;
     }
 
-    /// Takes an answer of the kernel's. `thread` is the zone's main thread, asked for only if events wait and none was
-    /// handled; `bound` is what a call of the app may take.
+    /// Takes an answer of the kernel's. `activity` is that of the zone's process, asked for only if events wait and
+    /// none was handled; `bound` is what a call of the app may take.
     pub(crate) fn look(
         &mut self,
         counters: &AppCounters,
-        thread: impl FnOnce() -> Option<Thread>,
+        activity: impl FnOnce() -> Activity,
         bound: Duration,
     ) -> Option<Silent> {
         let AppCounters { handled, waiting, .. } = *counters;
@@ -89,24 +147,33 @@ impl Silence {
             return None;
         }
         let Some(mut seen) = seen.filter(|seen| seen.handled == handled) else {
-            let (used, zero) = (thread().map(|it| (it.used, it.used)), Duration::ZERO);
-            self.0 = Some(Seen { handled, used, lasted: zero, stopped: zero, idle: zero });
+            let mut seen = Seen { handled, ..Seen::default() };
+            seen.take(activity());
+            self.0 = Some(seen);
             return None;
         };
         seen.lasted += PERIOD;
-        if let Some(thread) = thread() {
-            seen.stopped = if thread.stopped { seen.stopped + PERIOD } else { Duration::ZERO };
-            let (first, last) = seen.used.unwrap_or((thread.used, thread.used));
-            if !thread.runs || thread.used == last {
-                seen.idle += PERIOD;
-            }
-            seen.used = Some((first, thread.used));
+        let activity = activity();
+        let is_stopped = activity.thread.is_some_and(|thread| thread.stopped);
+        seen.stopped = if is_stopped { seen.stopped + PERIOD } else { Duration::ZERO };
+        if seen.take(activity) {
+            seen.idle += PERIOD;
         }
-        let used = seen.used.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first));
+        let (used, of_process) = (seen.thread.since_first(), seen.process.since_first());
         let Seen { lasted, stopped, idle, .. } = seen;
         self.0 = Some(seen);
-        let hung = stopped >= bound || used >= bound * CALLS || idle >= bound * STILL;
-        hung.then_some(Silent { waiting, lasted, used, stopped: !stopped.is_zero(), bound })
+        let by_thread = stopped >= bound || used >= bound * CALLS || idle >= bound * STILL;
+        let by_process = lasted >= bound * STILL && of_process >= bound * CALLS;
+        let of_process = Some(of_process).filter(|_| by_process && !by_thread);
+        let stopped = !stopped.is_zero();
+        (by_thread || by_process).then_some(Silent {
+            waiting,
+            lasted,
+            used,
+            of_process,
+            stopped,
+            bound,
+        })
     }
 }
 
@@ -124,17 +191,33 @@ mod tests {
         most: Duration,
         mut at: impl FnMut(Duration) -> (AppCounters, Thread),
     ) -> Option<Silent> {
+        looks_at_all(most, |passed| {
+            let (counters, thread) = at(passed);
+            (counters, alone(thread))
+        })
+    }
+
+    /// As [`looks`], with what the system says of all threads.
+    fn looks_at_all(
+        most: Duration,
+        mut at: impl FnMut(Duration) -> (AppCounters, Activity),
+    ) -> Option<Silent> {
         let mut silence = Silence::default();
         let mut passed = Duration::ZERO;
         while passed <= most {
-            let (counters, thread) = at(passed);
-            let silent = silence.look(&counters, || Some(thread), BOUND);
+            let (counters, activity) = at(passed);
+            let silent = silence.look(&counters, || activity, BOUND);
             if silent.is_some() {
                 return silent;
             }
             passed += PERIOD;
         }
         None
+    }
+
+    /// The only thread of its process.
+    fn alone(thread: Thread) -> Activity {
+        Activity { thread: Some(thread), process: Some(thread.used) }
     }
 
     fn counters(handled: u64, waiting: u64) -> AppCounters {
@@ -198,14 +281,40 @@ mod tests {
     }
 
     #[test]
-    fn another_zone_begins_anew_and_an_unknown_thread_is_not_judged() {
-        let mut silence = Silence::default();
-        for _ in 0..3 {
-            assert_eq!(silence.look(&counters(7, 3), || Some(STOPPED), BOUND), None);
-            silence.begin();
+    fn busy_sibling_threads_do_not_delay_the_end() {
+        let busy = |passed: Duration| Activity {
+            thread: Some(Thread { used: passed / 33, ..RUNS }),
+            process: Some(passed),
+        };
+        let silent = looks_at_all(BOUND * 200, |passed| (counters(7, 3), busy(passed))).unwrap();
+        assert_eq!(silent.lasted, BOUND * STILL);
+        let text = "it handled none of 3 events in 40.0 s, with 1.2 s of processor time, 40.0 s in all its threads; \
+                    hang-seconds allows 2";
+        assert_eq!(silent.to_string(), text);
+        // A throttled app has not hung: it has not had the time for its calls.
+        let throttled = |passed: Duration| Activity {
+            thread: Some(Thread { used: passed / 33, ..RUNS }),
+            process: Some(passed / 33),
+        };
+        let most = BOUND * (CALLS - 1) * 33;
+        assert_eq!(looks_at_all(most, |passed| (counters(7, 3), throttled(passed))), None);
+    }
+
+    #[test]
+    fn thread_that_cannot_be_read_counts_as_idle() {
+        for process in [None, Some(Duration::ZERO)] {
+            let unknown = Activity { thread: None, process };
+            let silent = looks_at_all(BOUND * 100, |_| (counters(7, 3), unknown));
+            assert_eq!(silent.map(|it| it.lasted), Some(BOUND * STILL));
         }
+    }
+
+    #[test]
+    fn new_process_is_not_judged_by_the_old_one() {
+        let mut silence = Silence::default();
         for _ in 0..1_000 {
-            assert_eq!(silence.look(&counters(7, 3), || None, BOUND), None);
+            assert_eq!(silence.look(&counters(7, 3), || alone(STOPPED), BOUND), None);
+            silence.begin();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the kernel counts for the apps, asked for as an operator asks, over a connection of our own.
 //!
-//! It is asked every now and then and answers when it likes: nobody waits for it here. What it says is
-//! shown, and alerts come of it; nothing is ended for it.
+//! It is asked every now and then and answers when it likes: nobody waits for it here. The monitor shows its counts,
+//! alerts apps by them, and ends a zone that handles none of its events ([`silence`](crate::progress::silence)).
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -25,6 +25,8 @@ pub struct Memory {
     pub all: u64,
     /// Bytes of these that are in swap.
     pub swap: u64,
+    /// Bytes of these that are in memory and shared, such as rings and files in `/tmp`.
+    pub shared: u64,
 }
 
 impl Memory {
@@ -42,10 +44,15 @@ impl Memory {
     fn of_status(status: &str) -> Option<Self> {
         let bytes = |key| field(status, key).unwrap_or(0).checked_mul(1024);
         let swap = bytes("VmSwap")?;
-        let all = ["RssAnon", "RssShmem", "VmPTE"]
-            .into_iter()
-            .try_fold(swap, |sum: u64, key| sum.checked_add(bytes(key)?))?;
-        Some(Self { all, swap })
+        let shared = bytes("RssShmem")?;
+        let own = bytes("RssAnon")?.checked_add(bytes("VmPTE")?)?;
+        let all = own.checked_add(swap)?.checked_add(shared)?;
+        Some(Self { all, swap, shared })
+    }
+
+    /// Bytes of all but the rings, of which the process maps at most `rings` bytes.
+    pub fn without_rings(self, rings: u64) -> u64 {
+        self.all - self.shared.min(rings)
     }
 }
 
@@ -56,7 +63,7 @@ impl Usage {
     /// There is none, or `/proc` is not as the manual says.
     pub fn of(pid: u32) -> io::Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let cpu = time(&read("stat")?)?;
+        let cpu = processor_time(pid)?;
         let status = read("status")?;
         let memory = Memory::of_status(&status).ok_or_else(strange)?;
         let threads = field(&status, "Threads").ok_or_else(strange)?;
@@ -72,6 +79,23 @@ pub fn main_thread(pid: u32) -> io::Result<Thread> {
     Thread::of(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
 }
 
+/// The processor time that all threads of process `pid` have used since its start, also those that have ended.
+///
+/// # Errors
+/// There is none, or `/proc` is not as the manual says.
+pub fn processor_time(pid: u32) -> io::Result<Duration> {
+    time(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+}
+
+/// Tries to read of another process, the first one, what [`Usage::of`] reads.
+///
+/// # Errors
+/// The system hides it, as it does where `/proc` is mounted with `hidepid`. It then also hides a process of the own user
+/// that has given up being dumped.
+pub fn read_other() -> io::Result<()> {
+    fs::read("/proc/1/status").map(drop)
+}
+
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
@@ -79,7 +103,8 @@ pub struct Thread {
     pub used: Duration,
     /// Whether it runs, or could if it got a processor: one that waits for anything else does not.
     pub runs: bool,
-    /// Whether a signal or a debugger has stopped it, or it has ended and other threads of its process go on.
+    /// Whether a signal has stopped it, or it has ended and other threads of its process go on. A thread that a debugger
+    /// holds (`t`) is not stopped in this sense: it does not run.
     pub stopped: bool,
 }
 
@@ -87,7 +112,7 @@ impl Thread {
     fn of(stat: &str) -> io::Result<Self> {
         let (_, fields) = stat.rsplit_once(") ").ok_or_else(strange)?;
         let is = |states: &[char]| fields.starts_with(states);
-        Ok(Self { used: time(stat)?, runs: is(&['R']), stopped: is(&['T', 't', 'Z', 'X']) })
+        Ok(Self { used: time(stat)?, runs: is(&['R']), stopped: is(&['T', 'Z', 'X']) })
     }
 }
 
@@ -171,6 +196,7 @@ mod tests {
         }
         // The main thread waits for the tests and says what came of them, no more.
         assert!(main_thread(pid).unwrap().used.saturating_sub(main_before) < most);
+        assert!(processor_time(pid).unwrap() >= most);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.unwrap().join().unwrap();
         assert_eq!(of("no such name").unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -193,16 +219,19 @@ mod tests {
             (thread.runs, thread.stopped)
         };
         assert_eq!((state("(a) T) S"), state("(a) R")), ((false, false), (true, false)));
-        for stopped in ["(a) T", "(a) b) t", "(a) Z"] {
+        for stopped in ["(a) T", "(a) b) T", "(a) Z"] {
             assert_eq!(state(stopped), (false, true), "{stopped}");
         }
+        assert_eq!(state("(a) t"), (false, false), "held by a debugger");
         assert!(Thread::of("").is_err() && Thread::of("42 (a) T").is_err());
         for text in ["", "42 (a", "42 (a) S 1", ") a b c d e f g h i j k -1 5"] {
             assert_eq!(ticks(text), None, "{text}");
         }
         let status = "RssAnon:\t    8 kB\nRssFile:\t 9 kB\nRssShmem:\t 4 kB\nVmPTE:\t 2 kB\n\
                       VmSwap:\t 1 kB\nThreads:\t3\n";
-        assert_eq!(Memory::of_status(status), Some(Memory { all: 15 << 10, swap: 1 << 10 }));
+        let memory = Memory { all: 15 << 10, swap: 1 << 10, shared: 4 << 10 };
+        assert_eq!(Memory::of_status(status), Some(memory));
+        assert_eq!([0, 3 << 10, 9 << 10].map(|it| memory.without_rings(it) >> 10), [15, 12, 11]);
         assert_eq!((field(status, "Threads"), field(status, "RssAno")), (Some(3), None));
         assert_eq!(Memory::of_status("Threads:\t1\n"), Some(Memory::default()));
         assert_eq!(Memory::of_status("RssAnon:\t 18446744073709551615 kB\n"), None);
