@@ -32,15 +32,8 @@ pub struct Memory {
 impl Limits {
     /// Sets them, hard and soft, and those that no program of ours needs more of. `own_user`: no
     /// others have its user, so that its threads can be counted by it. `mapped`: bytes of address space that it has
-    /// and that its objects will take.
+    /// and that its objects will take. Sets all that can be set, and returns the first error.
     pub(super) fn set(self, own_user: bool, mapped: io::Result<u64>) -> io::Result<()> {
-        if own_user {
-            limit(Resource::Nproc, self.threads)?;
-        }
-        if let Some(memory) = self.memory {
-            limit(Resource::Data, memory.data)?;
-            limit(Resource::As, mapped?.saturating_add(memory.address_space))?;
-        }
         let limits = [
             (Resource::Core, 0),
             (Resource::Nofile, self.descriptors),
@@ -53,7 +46,19 @@ impl Limits {
             (Resource::Rttime, 0),
             (Resource::Sigpending, 64),
         ];
-        limits.into_iter().try_for_each(|(resource, most)| limit(resource, most))
+        let threads = own_user.then_some((Resource::Nproc, self.threads));
+        let data = self.memory.map(|memory| (Resource::Data, memory.data));
+        // Each is set whatever became of the others.
+        let mut result = Ok(());
+        for (resource, most) in limits.into_iter().chain(threads).chain(data) {
+            result = result.and(limit(resource, most));
+        }
+        // Last, as reading `mapped` may have failed.
+        if let Some(memory) = self.memory {
+            let address_space = mapped.map(|mapped| mapped.saturating_add(memory.address_space));
+            result = result.and(address_space.and_then(|most| limit(Resource::As, most)));
+        }
+        result
     }
 }
 
@@ -62,4 +67,39 @@ fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let held = rustix::process::getrlimit(resource);
     let most = Some(held.maximum.map_or(most, |maximum| most.min(maximum)));
     Ok(setrlimit(resource, Rlimit { current: most, maximum: most })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Set in a process that is started for the test, as they cannot be taken back.
+    const CHILD: &str = "ROSEMARY_TEST_LIMITS_CHILD";
+
+    #[test]
+    fn unknown_address_space_leaves_the_other_limits() {
+        const NAME: &str = "jail::limits::tests::unknown_address_space_leaves_the_other_limits";
+        if std::env::var_os(CHILD).is_none() {
+            let program = std::env::current_exe().unwrap();
+            let mut child = std::process::Command::new(program);
+            let output = child.args(["--exact", NAME]).env(CHILD, "1").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        let memory = Memory { data: 1 << 30, address_space: 1 << 30 };
+        let limits =
+            Limits { descriptors: 100, threads: 0, file_size: 1 << 20, memory: Some(memory) };
+        let error = limits.set(false, Err(io::Error::other("not readable"))).unwrap_err();
+        assert_eq!(error.to_string(), "not readable");
+        let set = |resource| rustix::process::getrlimit(resource).maximum;
+        let expected = [
+            (Resource::Core, 0),
+            (Resource::Nofile, 100),
+            (Resource::Fsize, 1 << 20),
+            (Resource::Data, 1 << 30),
+        ];
+        for (resource, most) in expected {
+            assert_eq!(set(resource), Some(most), "{resource:?}");
+        }
+    }
 }

@@ -206,8 +206,8 @@ impl<'a> Jail<'a> {
         report.on(Mechanism::NoNewPrivileges);
         report.on(Mechanism::NotDumpable);
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
-        let limits = first_to_end.and_then(|()| self.limits.set(own_user, mapped));
-        report.add(Mechanism::Limits, limits);
+        let limits = self.limits.set(own_user, mapped);
+        report.add(Mechanism::Limits, limits.and(first_to_end));
         landlock::restrict(self, &grants, report.is_on(Mechanism::Root), &mut report);
         Ok(Confined { report, objects, listener: None })
     }

@@ -90,8 +90,8 @@ pub enum Test {
     /// The argument is one of the first list, or, where there is no root directory of its own and an
     /// object is loaded by way of `/proc`, one of the second.
     OneOfOrWithProc(u8, &'static [u32], &'static [u32]),
-    /// The first argument named here is the process's own number, and the second no signal that stops it: who is
-    /// stopped answers nobody, and does not end.
+    /// The first argument named here is the process's own number, and the second is not a signal that stops a process.
+    /// A stopped process handles no events and does not end.
     OwnSignal(u8, u8),
     /// As of sendmsg(2): the first argument is the control socket's number, and the third has no
     /// `MSG_FASTOPEN`, as another socket may be given that number, and would be connected.
