@@ -11,7 +11,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use monitor::admin::ProgramUsage;
 use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::net::{APP, INTERVAL, SOON};
+use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use sys::cgroup::{Controller, Tree};
 use sys::process::Memory;
@@ -110,7 +110,7 @@ fn without_groups_memory_ends_at_the_limit_and_what_no_limit_counts_is_refused()
 }
 
 #[test]
-fn without_groups_memory_of_all_kinds_stays_below_twice_the_limit() {
+fn without_groups_memory_of_all_kinds_is_seen_in_time() {
     for glutton in ["tables", "frozen"] {
         in_a_lab(move |lab| {
             let rosemary = with(lab, glutton, "memory = \"64 MiB\"", &["--no-cgroups"])?;
@@ -138,6 +138,29 @@ fn without_groups_memory_of_all_kinds_stays_below_twice_the_limit() {
             Ok(())
         });
     }
+}
+
+/// The rings take 128 MiB of address space, and those of the next kernel again.
+#[test]
+fn without_groups_app_with_least_memory_attaches_to_the_largest_rings() {
+    in_a_lab(|lab| {
+        let controller = "[controller]\nworkers = 16\nring-bytes = \"4 MiB\"\n";
+        let app = format!("[[app]]\nname = \"{APP}\"\nlimits = {{ memory = \"8 MiB\" }}\n");
+        configure(&[controller, &app])?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--no-cgroups"])?;
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        let kernel = net.status()?.programs.kernel.pid.context("it runs")?;
+        rosemary_tests::kill(kernel)?;
+        net.rosemary.wait_for("another kernel runs", SOON, |status| {
+            let kernel = &status.programs.kernel;
+            (kernel.restarts == 1 && kernel.state == State::Running).then_some(())
+        })?;
+        net.switch_status()?;
+        ensure!(net.h1.ping(&net.h3, 5, INTERVAL)?.received > 0);
+        let status = net.status()?;
+        ensure!(status.app(APP).is_some_and(|app| app.restarts == 0), "{status:?}");
+        Ok(())
+    });
 }
 
 /// Each thread has a stack of 8 MiB and an allocator of its own, and uses little of both.

@@ -47,14 +47,18 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let gaps = report.gaps().len();
     let keeper = Keeper::find();
     let kept = Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
+    let hidden = sys::process::read_other().err().map(|error| error.to_string());
     if args.json {
         #[derive(Serialize)]
         struct Doctor<'a> {
             full: bool,
             zones: Vec<Told<'a>>,
             limits: &'a [KeptLimit],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            processes_hidden: &'a Option<String>,
         }
-        let doctor = Doctor { full: gaps == 0, zones: told, limits: &kept };
+        let doctor =
+            Doctor { full: gaps == 0, zones: told, limits: &kept, processes_hidden: &hidden };
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
     } else {
         let mut text = String::from("The wall around an app, if you started Rosemary now:\n");
@@ -78,6 +82,13 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             gaps => writeln!(text, "It has {gaps} gaps."),
         };
         text.push_str(&limits_told(&kept, sys::process::is_root()));
+        if let Some(why) = hidden.filter(|_| kept.iter().any(KeptLimit::is_looked_at)) {
+            let _ = writeln!(
+                text,
+                "  Rosemary CANNOT LOOK at apps ({why}), so it does not end those above a limit\n              \
+                 -> mount /proc without hidepid, or run Rosemary as root"
+            );
+        }
         say::data(text)?;
     }
     Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -89,6 +100,13 @@ struct KeptLimit {
     limit: &'static str,
     #[serde(flatten)]
     kept: Kept,
+}
+
+impl KeptLimit {
+    /// Whether the monitor has to look at processes for it.
+    fn is_looked_at(&self) -> bool {
+        matches!(self.kept, Kept::Looking { .. } | Kept::GroupWithoutSwap { .. })
+    }
 }
 
 /// How the limits are kept, and what an app has of each where nothing is said; for root or another user.
@@ -111,8 +129,9 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
                 }
                 match of {
                     Limit::Memory => {
-                        "by LOOKING, 50 times a second: who is above is ended; setrlimit keeps it below twice \
-                         that meanwhile; names of files that are not there are NOT counted"
+                        "by LOOKING, up to 50 times a second: who is above is ended; setrlimit bounds address \
+                         space by twice that meanwhile, but NOT page tables, which may be four times that; names \
+                         of files that are not there are NOT counted"
                     }
                     _ => "by LOOKING twice a second: who is above is ended",
                 }

@@ -131,8 +131,8 @@ impl House {
         services: &Services,
     ) -> Result<Self, StartError> {
         let users = Users::find()?;
-        let looks = Looks::new(&keeper, Instant::now());
-        let keeper = Arc::new(keeper);
+        let looks = Looks::new(Instant::now());
+        let keeper = Arc::new(keeper.with_rings(entrance.ring_bytes()));
         let apps: Vec<(AppId, App)> = apps.collect();
         let (rights, idle) = rights::of(&apps);
         Self::tell_of_idle_rights(&idle);
@@ -384,7 +384,8 @@ impl House {
             .chain(self.services.iter().filter_map(|service| service.refusals.next_due()))
             .chain(self.kernel_refusals.next_due())
             .chain(self.reception.next_due())
-            .chain(self.looks.next_due())
+            .chain([self.looks.next_due()])
+            .chain(self.zones.iter().filter_map(Zone::memory_look))
             .chain(self.zones.iter().filter_map(|zone| zone.watch.as_ref().map(Watch::next_due)))
             .chain(self.watch.as_ref().filter(|_| self.hung.is_none()).map(Watch::next_due))
             .chain(self.journal.next_due())

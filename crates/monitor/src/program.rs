@@ -212,13 +212,15 @@ impl Program {
         let Process { child, output, group, .. } = self.process.as_ref()?;
         let own = Usage::of(child.pid()).ok()?;
         let all = group.used().unwrap_or_default(); // as if it were in none
+        let own_memory = own.memory.without_rings(self.keeper.rings());
         Some(Sample {
             cpu: all.cpu.unwrap_or(own.cpu),
             memory: match all.memory {
                 Some(memory) if self.keeper.tree().counts_swap() => memory,
                 Some(memory) => memory.saturating_add(own.memory.swap),
-                None => own.memory.all,
+                None => own_memory,
             },
+            own_memory,
             threads: own.threads,
             descriptors: own.descriptors,
             log: output.written(),
@@ -227,11 +229,16 @@ impl Program {
         })
     }
 
-    /// Bytes of its memory, if no group counts them; `None` also if it does not run, or was killed.
-    pub(crate) fn uncounted_memory(&self) -> Option<u64> {
+    /// Whether it has a process whose memory no group counts.
+    pub(crate) fn is_memory_uncounted(&self) -> bool {
+        self.process.is_some() && !self.keeper.tree().has(Controller::Memory)
+    }
+
+    /// Bytes of its memory without rings, as `/proc` says; `None` if it does not run, or was killed.
+    pub(crate) fn own_memory(&self) -> Option<io::Result<u64>> {
         let process = self.process.as_ref().filter(|process| process.killed.is_none())?;
-        let counted = self.keeper.tree().has(Controller::Memory);
-        (!counted).then(|| Memory::of(process.child.pid()).ok())?.map(|memory| memory.all)
+        let memory = Memory::of(process.child.pid());
+        Some(memory.map(|memory| memory.without_rings(self.keeper.rings())))
     }
 
     /// Sends it `request`; a process that does not listen is killed.

@@ -5,6 +5,7 @@
 //! and then nothing more. So a zone that floods its socket ends with its second message.
 
 mod hold;
+mod memory;
 
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +24,7 @@ use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
 use self::hold::{Files, Unfit};
+use self::memory::MemoryLooks;
 use crate::admin::{AppStatus, KernelStatus};
 use crate::attachment::{Answered, Attachment};
 use crate::choice::{App, Origin};
@@ -76,6 +78,7 @@ pub(crate) struct Zone {
     pub(crate) watch: Option<Watch>,
     /// Whether its process handles its events.
     silence: Silence,
+    memory_looks: MemoryLooks,
     /// What a call of its app may last.
     pub(crate) hang: Duration,
     failed: bool,
@@ -138,6 +141,7 @@ impl Zone {
             attachment: Attachment::default(),
             watch: None,
             silence: Silence::default(),
+            memory_looks: MemoryLooks::default(),
             hang: of.hang,
             failed: false,
             version: None,
@@ -162,6 +166,7 @@ impl Zone {
         self.meter.begin();
         self.silence.begin();
         self.program.start(now);
+        self.memory_looks.begin(self.program.is_memory_uncounted().then_some(now));
         let wall = self.wall.map(|require| Wall {
             run_as: self.run_as,
             full: require == Require::Full,
@@ -429,6 +434,7 @@ impl Zone {
             self.program.hold(now, &unfit.why);
         }
         self.watch = None;
+        self.memory_looks.begin(None);
         self.attachment.zone_ended()
     }
 

@@ -394,6 +394,9 @@ impl Zone {
     /// Starts to use the rings of a new kernel; the snapshot that it begins with tells the
     /// application that all it knew is void.
     fn take_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+        // Unmaps the old kernel's rings first: the bound on address space has room for one kernel's.
+        self.rings.clear();
+        self.app.host().messages.clear();
         let mut fds = fds.into_iter();
         self.up_bell = fds.next().map(Doorbell::from_fd);
         let (mut rings, mut writers) = (Vec::new(), Vec::new());

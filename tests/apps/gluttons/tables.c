@@ -1,4 +1,5 @@
-/* Takes page tables: reads memory that it never writes, one page in each piece that has a table of its own. */
+/* Takes page tables: reads memory that it never writes, one page in each piece that has a table of its own. Slowly: the
+ * fast one is among the hostile apps. */
 #define STEP_MS 1
 #include "glutton.h"
 
@@ -7,8 +8,9 @@
 #define PIECE (1ul << 30)
 
 static int take(void) {
-    char *next;
-    for (next = (char *)PIECE; next < (char *)(1ul << 46); next += PIECE) {
+    static char *next = (char *)PIECE;
+    char *end = next + 16 * PIECE;
+    for (; next < end; next += PIECE) {
         char *page = mmap(next, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (page == MAP_FAILED)
             return errno;

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use kernel::control::{self, Plain, Request, Tuning};
+use kernel::crew::MAX_WORKERS;
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
@@ -20,6 +21,13 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
+    /// Most bytes of rings that a kernel makes for one app: two rings for each worker. Where the number of workers is
+    /// not set, a later kernel may find more CPUs, so this counts with as many workers as there can be.
+    pub(super) fn ring_bytes(&self) -> u64 {
+        let workers = u64::from(self.workers.unwrap_or(MAX_WORKERS));
+        2 * workers * sys::ring::memory_size(self.tuning.ring) as u64
+    }
+
     /// What tells a kernel, and the descriptors that go with it.
     pub(super) fn start(
         &self,

@@ -1,8 +1,7 @@
 //! Looking at how much each program uses, and what comes of it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sys::cgroup::Controller;
 use sys::process::Usage;
 use tracing::{error, warn};
 use zone::Limit;
@@ -11,29 +10,23 @@ use zone::control::Request;
 use super::House;
 use crate::admin::{Amount, ProgramUsage};
 use crate::supervise::State;
+use crate::usage::PERIOD;
 use crate::usage::meter::{Grade, Meter, News, Sample};
-use crate::usage::{Keeper, PERIOD};
 use crate::zone::Zone;
-
-/// From one look at the memory of apps that no group counts to the next. An app takes a gigabyte in a second; what it
-/// can take before the next look is also bounded by setrlimit(2).
-const MEMORY_PERIOD: Duration = Duration::from_millis(20);
 
 /// When programs are to be looked at again.
 #[derive(Debug)]
 pub(super) struct Looks {
     all: Instant,
-    /// At the memory of apps; `None` where groups count it.
-    memory: Option<Instant>,
 }
 
 impl Looks {
-    pub(super) fn new(keeper: &Keeper, now: Instant) -> Self {
-        Self { all: now, memory: (!keeper.tree().has(Controller::Memory)).then_some(now) }
+    pub(super) fn new(now: Instant) -> Self {
+        Self { all: now }
     }
 
-    pub(super) fn next_due(&self) -> impl Iterator<Item = Instant> {
-        [self.all].into_iter().chain(self.memory)
+    pub(super) fn next_due(&self) -> Instant {
+        self.all
     }
 }
 
@@ -44,13 +37,11 @@ impl House {
             self.looks.all = now + PERIOD;
             self.look_at_all(now);
         }
-        if let Some(at) = self.looks.memory.as_mut().filter(|at| **at <= now) {
-            *at = now + MEMORY_PERIOD;
-            for zone in &mut self.zones {
-                let memory = zone.program.uncounted_memory();
-                if let Some(end) = memory.and_then(|memory| zone.meter.look_at_memory(memory)) {
-                    act(zone, end, now);
-                }
+        for zone in &mut self.zones {
+            if zone.memory_look().is_some_and(|at| at <= now)
+                && let Some(end) = zone.look_at_memory(now)
+            {
+                act(zone, end, now);
             }
         }
     }
@@ -68,6 +59,7 @@ impl House {
         let own = Usage::of(std::process::id()).ok().map(|own| Sample {
             cpu: own.cpu,
             memory: own.memory.all,
+            own_memory: own.memory.all,
             threads: own.threads,
             descriptors: own.descriptors,
             ..Sample::default()

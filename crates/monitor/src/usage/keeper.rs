@@ -26,9 +26,9 @@ pub enum Kept {
         /// Of which version of cgroups.
         version: u8,
     },
-    /// As by a group, for what is in memory; the system does not count what is in swap. There setrlimit(2)
-    /// keeps private memory and address space, and what is shared and of no file is refused. Swap is looked at twice a
-    /// second, and who is above is ended; of that what was in `/tmp` is not seen.
+    /// By a group, for memory that is not in swap. For swap, setrlimit(2) bounds private memory and address space, and
+    /// shared memory without a file is refused. Twice a second the monitor adds up the app's memory and swap, and ends an
+    /// app that is above its limit. It does not see the parts of `/tmp` that are in swap.
     GroupWithoutSwap {
         /// Of which version of cgroups.
         version: u8,
@@ -37,8 +37,10 @@ pub enum Kept {
     Process,
     /// By Rosemary itself: what is above it is refused or left out.
     Rosemary,
-    /// By looking: who is above is ended. Processor time twice a second; memory 50 times, and setrlimit(2) keeps it
-    /// below twice the limit meanwhile.
+    /// By looking: the monitor ends an app that is above its limit. It looks at processor time twice a second, and at
+    /// memory 5 to 50 times, more often near the limit. Between two looks setrlimit(2) bounds the address space by twice
+    /// the limit, beyond the program, its objects and its rings. Page tables are not part of it: a page that lies far
+    /// from others costs 8 KiB of these, so they come to four times the limit at most.
     Looking {
         /// Why there is no better.
         why: String,
@@ -49,17 +51,29 @@ pub enum Kept {
 #[derive(Debug)]
 pub struct Keeper {
     tree: Tree,
+    /// Bytes of the rings that an app maps.
+    rings: u64,
 }
 
 impl Keeper {
     /// Finds out, and removes groups that a killed monitor left.
     pub fn find() -> Self {
-        Self { tree: Tree::find() }
+        Self { tree: Tree::find(), rings: 0 }
     }
 
     /// Without groups, for the reason `why`.
     pub fn without_groups(why: &str) -> Self {
-        Self { tree: Tree::none(why) }
+        Self { tree: Tree::none(why), rings: 0 }
+    }
+
+    /// The same, for a kernel that makes at most `rings` bytes of rings for an app.
+    pub(crate) fn with_rings(self, rings: u64) -> Self {
+        Self { rings, ..self }
+    }
+
+    /// Most bytes of rings that an app maps. They are not the app's memory.
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings
     }
 
     /// How the limit on `what` is kept.
@@ -135,18 +149,18 @@ impl Keeper {
                 threads
             },
             // With this, what is shared and of no file is refused; what of /tmp is mapped is seen by looking.
-            memory: (!self.tree.counts_swap()).then(|| process_memory(limits)),
+            memory: (!self.tree.counts_swap()).then(|| self.process_memory(limits)),
             ..zone::wall::LIMITS
         }
     }
-}
 
-/// What bounds an app's memory that no group counts. So much address space that libraries, rings, stacks of threads and
-/// what the allocator sets aside fit beside the memory, and so little that not even memory which
-/// [`data`](jail::Memory::data) does not count comes to more than twice the limit before it is looked at.
-fn process_memory(limits: &Limits) -> jail::Memory {
-    let data = limits.of(Limit::Memory).hard;
-    jail::Memory { data, address_space: data.saturating_mul(2) }
+    /// Bounds the memory of an app where no group counts it. The address space has room for libraries, stacks of
+    /// threads and the allocator's reserve beside the memory, and for the rings, which are not the app's memory.
+    fn process_memory(&self, limits: &Limits) -> jail::Memory {
+        let data = limits.of(Limit::Memory).hard;
+        let address_space = data.saturating_mul(2).saturating_add(self.rings);
+        jail::Memory { data, address_space }
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +179,17 @@ mod tests {
         assert_eq!((set.threads, set.descriptors), (64, 512));
         let memory = jail::Memory { data: 512 << 20, address_space: 1 << 30 };
         assert_eq!(set.memory, Some(memory));
+    }
+
+    #[test]
+    fn address_space_has_room_for_the_rings_beside_the_memory() {
+        let text = "[[app]]\nname = \"a\"\nlimits = { memory = \"8 MiB\" }";
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let least = config.app("a").unwrap().limits.clone();
+        let largest = 2 * 16 * ((4 << 20) + 4096);
+        let keeper = Keeper::without_groups("not here").with_rings(largest);
+        let memory = jail::Memory { data: 8 << 20, address_space: (16 << 20) + largest };
+        assert_eq!(keeper.process_limits(&least).memory, Some(memory));
     }
 
     #[test]

@@ -23,6 +23,14 @@ const QUIET: Duration = Duration::from_secs(10);
 /// it is ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Bytes that an app takes in a nanosecond at most, where the monitor looks at its memory: zeroing pages is not faster
+/// by much.
+const FASTEST: u64 = 2;
+
+/// The shortest and the longest time from one look at the memory of an app to the next.
+const MEMORY_PERIODS: (Duration, Duration) =
+    (Duration::from_millis(20), Duration::from_millis(200));
+
 /// How long a program that was ended for what it used is not started again, at least and at most.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
@@ -34,6 +42,9 @@ pub(crate) struct Sample {
     pub(crate) cpu: Duration,
     /// Bytes of memory, now.
     pub(crate) memory: u64,
+    /// Of these, the bytes that are judged where the monitor ends who has more than the limit: not pages of files, which
+    /// the system takes back.
+    pub(crate) own_memory: u64,
     /// Threads, now.
     pub(crate) threads: u64,
     /// Descriptors open, now, if the system says.
@@ -216,17 +227,26 @@ impl Meter {
         std::mem::replace(&mut self.hits[index(limit)], hits) < hits
     }
 
-    /// Whether it has to be ended, having `memory` bytes.
+    /// Returns the end of a program that has `memory` bytes of its own, if that is above a limit that only the monitor
+    /// keeps.
     pub(crate) fn look_at_memory(&self, memory: u64) -> Option<News> {
         let (limit, value) = (Limit::Memory, memory);
         let is_above = self.to_keep.contains(&limit) && value > self.limits.of(limit).hard;
         is_above.then_some(News::End { limit, value, pause: LEAST_PAUSE })
     }
 
+    /// Returns the time from one look at `memory` bytes to the next: what the program needs at [`FASTEST`] to come to
+    /// its limit, within [`MEMORY_PERIODS`].
+    pub(crate) fn next_memory_look(&self, memory: u64) -> Duration {
+        let left = self.limits.of(Limit::Memory).hard.saturating_sub(memory);
+        let (least, most) = MEMORY_PERIODS;
+        Duration::from_nanos(left / FASTEST).clamp(least, most)
+    }
+
     /// Whether it has to be ended.
     fn end(&mut self, now: Instant) -> Option<News> {
         let sample = *self.sample()?;
-        if let Some(end) = self.look_at_memory(sample.memory) {
+        if let Some(end) = self.look_at_memory(sample.own_memory) {
             return Some(end);
         }
         let (since, before) = *self.cpu_since.get_or_insert((now, sample.cpu));

@@ -133,9 +133,26 @@ fn log_that_is_cut_and_packets_that_are_dropped_are_at_the_limit() {
 }
 
 #[test]
+fn memory_is_looked_at_more_often_near_the_limit() {
+    let story = Story::of("memory = \"512 MiB\"", &[Limit::Memory]);
+    let next = |mib: u64| story.meter.next_memory_look(mib << 20).as_millis();
+    assert_eq!([0, 100, 400, 470, 512, 600].map(next), [200, 200, 58, 22, 20, 20]);
+}
+
+#[test]
+fn page_cache_of_a_group_ends_no_app() {
+    let mut story = Story::of("memory = \"64 MiB\"", &[Limit::Memory]);
+    let news = story.next_times(5, |it, _| (it.memory, it.own_memory) = (80 << 20, 20 << 20));
+    assert_eq!(news, [hard(Limit::Memory, 80 << 20)], "the operator sees it");
+    let is_end = |news: &News| matches!(news, News::End { .. });
+    let news = story.next(|it, _| (it.memory, it.own_memory) = (80 << 20, 65 << 20));
+    assert!(news.iter().any(is_end), "{news:?}");
+}
+
+#[test]
 fn who_passes_what_nothing_else_keeps_is_ended() {
     let mut story = Story::of("memory = \"64 MiB\"", &[Limit::Memory, Limit::Cpu]);
-    let news = story.next(|it, _| it.memory = 65 << 20);
+    let news = story.next(|it, _| it.own_memory = 65 << 20);
     let (limit, value, pause) = (Limit::Memory, 65 << 20, LEAST_PAUSE);
     assert_eq!(news[0], News::End { limit, value, pause });
     let mut story = Story::of("cpu = 0.5", &[Limit::Memory, Limit::Cpu]);
