@@ -263,7 +263,7 @@ impl Program {
 
     /// Sends it `request` for an operator: only while most of its control socket is free, so that what
     /// operators cause never keeps out what the monitor has to say.
-    pub(crate) fn try_tell_for_operator<T: Serialize>(
+    pub(crate) fn send_for_operator<T: Serialize>(
         &self,
         request: &T,
         fds: &[BorrowedFd<'_>],

@@ -206,7 +206,7 @@ impl Service {
         client: Client,
         socket: &OwnedFd,
     ) -> Result<(), ChannelError> {
-        self.program.try_tell_for_operator(&Request::Client(client), &[socket.as_fd()])
+        self.program.send_for_operator(&Request::Client(client), &[socket.as_fd()])
     }
 
     /// For the operator.

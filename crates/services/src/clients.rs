@@ -188,9 +188,14 @@ impl Clients {
         })
     }
 
-    /// Takes requests of the clients that are `ready`, until `most` are `asked`: of those who add to the log
-    /// first, and of the others in turn.
-    pub fn hear_all(&mut self, mut ready: Vec<ClientId>, most: usize, asked: &mut Vec<Asked>) {
+    /// Receives requests of the clients that are `ready`, until `asked` has `most`: first of those who add to the
+    /// log, then of those who come after the client of the last request that was received.
+    pub fn receive_requests(
+        &mut self,
+        mut ready: Vec<ClientId>,
+        most: usize,
+        asked: &mut Vec<Asked>,
+    ) {
         for id in &ready {
             self.flush(*id);
         }
@@ -308,7 +313,7 @@ mod tests {
 
     fn heard(clients: &mut Clients, id: ClientId) -> Vec<Asked> {
         let mut asked = Vec::new();
-        clients.hear_all(vec![id], usize::MAX, &mut asked);
+        clients.receive_requests(vec![id], usize::MAX, &mut asked);
         asked
     }
 
@@ -336,7 +341,7 @@ mod tests {
                 while app.send(&[1; 8]).is_ok() {}
             }
             let mut asked = Vec::new();
-            clients.hear_all(ids.clone(), 1, &mut asked);
+            clients.receive_requests(ids.clone(), 1, &mut asked);
             assert_eq!(asked.len(), 1);
             heard.push(asked[0].client);
         }

@@ -183,7 +183,7 @@ fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceErr
 /// Serves the clients that are `ready`.
 fn turn<S: Service>(service: &mut S, clients: &mut Clients, ready: Vec<ClientId>) {
     let mut asked = Vec::new();
-    clients.hear_all(ready, S::PER_TURN, &mut asked);
+    clients.receive_requests(ready, S::PER_TURN, &mut asked);
     service.serve(asked, clients);
     clients.tell_left_out(Instant::now());
     for client in clients.take_gone() {

@@ -50,7 +50,7 @@ impl House {
         }
         let (operators_end, kernels_end) = Channel::pair().map_err(|error| error.to_string())?;
         kernels_end.refuse_descriptors();
-        match self.kernel.try_tell_for_operator(&Request::Operator, &[kernels_end.as_fd()]) {
+        match self.kernel.send_for_operator(&Request::Operator, &[kernels_end.as_fd()]) {
             Ok(()) => Ok(operators_end),
             Err(ChannelError::WouldBlock) => Err("the kernel has too many questions".into()),
             Err(error) => Err(error.to_string()),

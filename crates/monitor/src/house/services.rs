@@ -127,7 +127,9 @@ impl House {
         let client = log_client(format!("operator {user}"), LogRight::Read);
         match log.admit_operator(client, &theirs.into_fd()) {
             Ok(()) => Ok(ours.into_fd()),
-            Err(ChannelError::WouldBlock) => Err("too many ask for the log; try again".into()),
+            Err(ChannelError::WouldBlock) => {
+                Err("too many operators connect to the log; try again in a second".into())
+            }
             Err(error) => Err(error.to_string()),
         }
     }
