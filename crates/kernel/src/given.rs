@@ -2,7 +2,8 @@
 //!
 //! An app may use a buffer if it was given the packet-in that named it, on this connection. The first flow-mod or
 //! packet-out with the buffer that goes out uses it up, for every app: it frees the buffer in the switch, which may
-//! keep another packet there next (OpenFlow 1.3.5 §7.4.1).
+//! keep another packet there next (OpenFlow 1.3.5 §7.4.1). A delete does not: its buffer has no meaning for the switch
+//! (OpenFlow 1.3.5 §7.3.4.1).
 //!
 //! ```text
 //! home:    id mod places
@@ -157,8 +158,8 @@ impl Given {
         true
     }
 
-    /// Lets a tick pass. From time to time it returns memory that is not needed any more; if no id has come for a
-    /// minute or two, it forgets all ids for that.
+    /// Called once per tick. Every minute it returns memory that is no longer needed. If no id came for a whole minute, it
+    /// forgets all ids.
     pub(crate) fn tick(&mut self) {
         self.ticks += 1;
         if self.ticks < LOOK {
@@ -275,12 +276,13 @@ fn beyond_always(places: usize) -> usize {
 pub(crate) struct Buffers<'g> {
     given: &'g mut Given,
     app: usize,
+    are_used: bool,
 }
 
 impl<'g> Buffers<'g> {
-    /// Those of the app in this slot.
-    pub(crate) fn of(given: &'g mut Given, app: usize) -> Self {
-        Self { given, app }
+    /// Those of the app in this slot. `are_used` says whether its messages use buffers up: deletes do not.
+    pub(crate) fn of(given: &'g mut Given, app: usize, are_used: bool) -> Self {
+        Self { given, app, are_used }
     }
 
     /// As [`Given::has`].
@@ -289,10 +291,10 @@ impl<'g> Buffers<'g> {
         self.given.has(buffer, self.app)
     }
 
-    /// As [`Given::take`].
+    /// As [`Given::take`], or [`Given::has`] if the messages use no buffers up.
     #[inline]
     pub(crate) fn take(&mut self, buffer: u32) -> bool {
-        self.given.take(buffer, self.app)
+        if self.are_used { self.given.take(buffer, self.app) } else { self.has(buffer) }
     }
 }
 
@@ -348,6 +350,16 @@ mod tests {
         assert!(!given.has(5, 1) && !given.take(5, 2));
         given.note(5, 1);
         assert!(!given.has(5, 1), "the next app is too late");
+    }
+
+    #[test]
+    fn buffers_that_deletes_name_stay_usable() {
+        let mut given = Given::default();
+        given.kept(5, Set::of(1));
+        let mut named = Buffers::of(&mut given, 1, false);
+        assert!(named.take(5) && named.take(5) && !named.take(6));
+        let mut used = Buffers::of(&mut given, 1, true);
+        assert!(used.take(5) && !used.take(5));
     }
 
     #[test]

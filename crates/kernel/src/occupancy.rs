@@ -37,6 +37,9 @@ const TABLE_1_3: usize = 24;
 const COMMAND_1_3: usize = 25;
 const COMMAND_1_0: usize = 57;
 
+/// `OFPFC_DELETE`; `OFPFC_DELETE_STRICT` is the next command, and the last (OpenFlow 1.3.5 §7.3.4.1).
+const DELETE: u8 = 3;
+
 /// What is known of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancy {
@@ -92,6 +95,12 @@ pub(crate) fn adds(version: Version, message: &[u8]) -> Option<u8> {
     }
     let is_add = message.get(COMMAND_1_3) == Some(&0);
     message.get(TABLE_1_3).copied().filter(|_| is_add)
+}
+
+/// Whether a flow-mod deletes flows.
+pub(crate) fn deletes(version: Version, message: &[u8]) -> bool {
+    let command = message.get(if version == Version::V1_0 { COMMAND_1_0 } else { COMMAND_1_3 });
+    command.is_some_and(|command| *command >= DELETE)
 }
 
 impl Occupancy {

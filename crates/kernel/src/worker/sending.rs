@@ -206,7 +206,11 @@ impl<'r> Sending<'r> {
             rewrite::own_words(version, message); // as the app wrote it
             return Err(why_not);
         }
-        if let Some(buffer) = used.get() {
+        let is_delete =
+            || matches!(allowed, Allowed::FlowMod { .. }) && occupancy::deletes(version, message);
+        if let Some(buffer) = used.get()
+            && !is_delete()
+        {
             switch.given.take(buffer, index);
         }
         // Transaction ids are the kernel's: two apps may choose the same.
@@ -252,13 +256,15 @@ impl<'r> Sending<'r> {
         // Each has a transaction id, also if it does not go out.
         let first = session.xids(count);
         let [flow_mods, packet_outs] = link.spent.accounts(link.policy.quota);
+        let uses_buffers = !occupancy::deletes(switch.version, series.template().message());
+        let buffers = Buffers::of(&mut switch.given, *index, uses_buffers);
         let mut gate = Gate {
             refused: checked.err(),
             flow_mods,
             packet_outs,
             limit: *limit,
             has_flows,
-            buffers: Buffers::of(&mut switch.given, *index),
+            buffers,
             outputs: link.rights.outputs,
             packet: |packet: &[u8]| {
                 if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }

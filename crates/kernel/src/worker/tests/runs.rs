@@ -1,7 +1,8 @@
 //! Messages that an app sends together, some of which must not go out.
 
 use openflow::{
-    Action, Blanks, FlowMod, FlowModTemplate, GroupKind, GroupMod, GroupModCommand, MacAddr, Match,
+    Action, Blanks, FlowMod, FlowModCommand, FlowModTemplate, GroupKind, GroupMod, GroupModCommand,
+    MacAddr, Match,
 };
 use sdk::Refusal;
 use sdk::abi::series::{BLANKS_SIZE, MAX_SERIES};
@@ -447,5 +448,38 @@ fn series_for_a_switch_of_another_worker_goes_there() {
     assert_eq!(shape, (Refusal::Shape as u8, beginning(&whole)));
     let buffer = wait_for("it was not given", || refused(&mut zone, 1));
     assert_eq!(buffer, (Refusal::Buffer as u8, beginning(&alone(&add, &all[1], 51))));
+    bench.stop();
+}
+
+/// Has the switch send a packet-in with buffer 77, and waits until the zone sees it behind the one in hand.
+fn keeps_a_packet(fake: &mut Fake, zone: &mut Zone) {
+    let mut packet_in = PacketIn::new(PortNo(1), &[8; 60]);
+    packet_in.buffer_id = Some(77);
+    let mut message = Vec::new();
+    append(&mut message, |out| packet_in.encode(OF, 0, out)).unwrap();
+    fake.socket.write_all(&message).unwrap();
+    wait_for("the packet came", || (zone.peek(0).len() == 2).then_some(()));
+}
+
+#[test]
+fn delete_that_names_a_buffer_uses_none_up() {
+    let flow = |command| FlowMod::new(command, Match::new()).priority(1).cookie(7);
+    let (bench, mut fakes, mut zone, at) = asked();
+    keeps_a_packet(&mut fakes[0], &mut zone);
+    let [add, delete] = [FlowModCommand::Add, FlowModCommand::Delete];
+    for (command, number) in [(delete, 1), (FlowModCommand::DeleteStrict, 2), (add, 3), (add, 4)] {
+        let said = alone(&flow(command), &blanks(number, Some(77)), number.into());
+        say(&mut zone, (1, at.epoch), &said, 0);
+    }
+    handled(&mut zone);
+    let told = |_| {
+        wait_for("a flow-mod came", || {
+            let message = fakes[0].told.try_recv().ok()?;
+            FlowMod::decode(&message).ok().map(|it| it.command)
+        })
+    };
+    assert_eq!([0; 3].map(told), [delete, FlowModCommand::DeleteStrict, add]);
+    let refused = refusals(&mut zone, 1);
+    assert_eq!((refused[0].0, refused[0].1[7]), (Refusal::Buffer as u8, 4), "the add used it up");
     bench.stop();
 }
