@@ -100,7 +100,8 @@ impl FairQueue {
         of_all.max(queue.start + OWN)
     }
 
-    /// Takes the queue of the app back, longer by what was appended, in exchange for the `out` that it was lent for.
+    /// Ends what [`lend`](Self::lend) began: swaps the app's queue in `out` with the connection's output. `appended` is the
+    /// number of bytes that the app added to its queue.
     pub(crate) fn give_back(&mut self, slot: usize, out: &mut Vec<u8>, appended: usize) {
         let Some(place) = self.queues.iter().position(|queue| queue.slot == slot) else { return };
         std::mem::swap(out, &mut self.queues[place].bytes);

@@ -106,8 +106,8 @@ pub struct AppCounters {
     pub dropped: u64,
     /// Messages of it that were refused.
     pub refused: u64,
-    /// Replies, errors, removed flows and refusals that it did not get: because it did not read them, a switch did not answer, or too
-    /// many of its messages without consecutive transaction ids were sent to remember whose an error was.
+    /// Replies, errors, removed flows and refusals that the app did not get. It did not read them, a switch did not
+    /// answer, or too many of its messages without consecutive transaction ids were sent to remember whose an error was.
     #[serde(default)]
     pub lost: u64,
     /// Flow-mods, group-mods, meter-mods, port-mods and table-mods of it that went to switches.

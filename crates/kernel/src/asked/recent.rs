@@ -80,7 +80,7 @@ impl Share {
         self.runs.push_back(run);
     }
 
-    /// Forgets what is too old to be told from the message with this transaction id.
+    /// Removes the runs and the `forgotten` id that are at least [`OLDEST`] transaction ids behind `newest`.
     fn forget_before(&mut self, newest: u32) {
         let is_over = |xid: u32| newest.wrapping_sub(xid) >= OLDEST;
         while self.runs.front().is_some_and(|oldest| is_over(oldest.xid)) {

@@ -127,7 +127,7 @@ impl Dpids {
     /// Those of `certificate`, which has been verified.
     ///
     /// # Errors
-    /// [`NamesError`]: the switch is not to be let in.
+    /// [`NamesError`]: the caller must close the connection.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Result<Self, NamesError> {
         let der: &[u8] = certificate;
         let certificate =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// How long a switch has just gone: longer than messages to it are on their way.
 const JUST: Duration = Duration::from_secs(10);
 
-/// Of how many that is known.
+/// Most switches that are remembered as just gone.
 const MOST_GONE: usize = 1024;
 
 /// A switch's place among the connections.
