@@ -78,7 +78,8 @@ fn late_control_app_delays_few_packets_and_is_named() {
 #[test]
 fn control_app_that_was_stopped_is_waited_for_again() {
     in_a_lab(|lab| {
-        let mut scene = Scene::set(lab, &in_rust("guard", "stage = \"control\""))?;
+        let keys = "stage = \"control\"\nhang-seconds = 60"; // it is stopped, but shall not be ended
+        let mut scene = Scene::set(lab, &in_rust("guard", keys))?;
         let before = scene.first_packets()?;
         let pid = scene.rosemary.wait_for("the app runs", SOON, |status| {
             status.app("guard").filter(|app| app.state == State::Running)?.pid
@@ -88,8 +89,7 @@ fn control_app_that_was_stopped_is_waited_for_again() {
         let stopped = scene.first_packets()?;
         println!("first packets: {before:?}, and {stopped:?} behind an app that was stopped");
         ensure!(stopped < AT_ONCE, "{stopped:?}");
-        // It may have been found hanging and be another process by now.
-        let _ = kill_process(pid, Signal::CONT);
+        kill_process(pid, Signal::CONT)?;
         let words = ["app answers again and is waited for", "guard", "packets="];
         lab.wait_for("the app is waited for again", SOON, |_| {
             scene.forget()?;
