@@ -71,7 +71,7 @@ pub struct MatchField {
     mask: u128,
 }
 
-/// What a message did.
+/// The effect of a message on the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// A flow is new.
@@ -441,7 +441,7 @@ fn in_order(fields: Vec<(u32, u128, u128)>) -> Vec<MatchField> {
     fields
 }
 
-/// What an app may do to a switch, for the model of ownership.
+/// Rights of an app at a switch, for the model of ownership.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner {
     /// Its number.

@@ -242,7 +242,7 @@ impl Session {
     /// Closes the connection; returns the judge.
     ///
     /// # Errors
-    /// What was wrong.
+    /// The rules that were broken.
     pub fn end(self) -> anyhow::Result<Judge> {
         let _ = self.stream.shutdown(Shutdown::Both); // it may be closed already
         self.thread.join().ok().context("the judge panicked")?

@@ -7,8 +7,8 @@
 //!
 //! A kernel may also hang in its own code; that is the matter of [`turns`].
 //!
-//! What is read here is written by the process itself ([`sys::flight`]), and an app can forge it. [`silence`] judges a
-//! zone by what the kernel and the system see of it.
+//! The process itself writes the page that is read here ([`sys::flight`]), so an app can forge it. [`silence`] judges a
+//! zone by the observations of the kernel and the system.
 
 pub(crate) mod silence;
 mod turns;

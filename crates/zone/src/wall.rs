@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
 
-/// What a zone's `/tmp` has room for, at most.
+/// Largest size of a zone's `/tmp`.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
 /// What setrlimit(2) is told for a zone where nobody says more.

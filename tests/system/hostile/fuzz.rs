@@ -34,7 +34,7 @@ const ADDRESS: &str = "127.0.0.1:6633";
 const BAND: (u16, u16) = (20_000, 20_099);
 const OTHER: u16 = 3;
 
-/// What it is granted: all that does not give it others' flows, the switch's settings, LLDP or experimenters.
+/// Capabilities of the app: all that do not give it others' flows, the switch's settings, LLDP or experimenters.
 const GRANTED: &str = "stage = \"observe\"\nband = [20000, 20099]\n\
     capabilities = [\"packet-out\", \"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
 
@@ -81,7 +81,7 @@ fn start<'lab>(
     Ok((rosemary, number))
 }
 
-/// What the app says when it is done.
+/// The app's last log line.
 fn last_words(log: &str) -> Option<Vec<String>> {
     let said = log.lines().filter(|line| line.contains(" app: fuzz: "));
     let said: Vec<String> = said.map(ToOwned::to_owned).collect();

@@ -140,7 +140,7 @@ fn flow_mod_of_1_0_without_wildcards_needs_priority_65535() {
     let (mut top, any) = (usual(), rights(&[Capability::FlowWriteAny]));
     top.band.highest = u16::MAX;
     for command in [Add, Modify, ModifyStrict, Delete, DeleteStrict] {
-        // What has no meaning does not make it less exact: bits above `OFPFW_ALL`.
+        // Bits above `OFPFW_ALL` have no meaning, so a match with them is exact too.
         for (wildcards, exact) in [(0, true), (0xffc0_0000, true), (1 << 8, false), (1, false)] {
             let flow_mod = FlowMod { command, ..own() };
             let mut message = bytes(|out| flow_mod.encode(Version::V1_0, 0, out));

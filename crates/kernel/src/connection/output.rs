@@ -122,8 +122,8 @@ impl Connection {
         self.blocked.is_some()
     }
 
-    /// Whether the socket has been full, and has taken nothing, for so long that the switch is to
-    /// be dropped: it may go on sending, but it does not do what it is told.
+    /// Whether the switch has read nothing for [`STUCK`] while the socket was full, so that it is to be dropped,
+    /// even if it goes on sending.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
     }

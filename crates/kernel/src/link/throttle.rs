@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn refusals_above_the_rate_of_packet_ins_are_offences() {
         let (mut throttle, now) = throttle();
-        // What it was given long ago does not pay for any number of them.
+        // Packet-ins of long ago pay for a bounded number of them only.
         throttle.heard(0, u64::MAX, now);
         (0..MOST_FREE).for_each(|_| throttle.refused());
         assert_eq!(throttle.heard(9, u64::MAX, now), None);

@@ -57,7 +57,7 @@ impl Visit for FieldVisitor<'_> {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let name = field.name();
-        // What comes by the crate `log` has its level and target in fields of these names, too.
+        // Records of the crate `log` have their level and target in fields of these names, too.
         if self.result.is_ok() && !name.starts_with("log.") {
             self.result = self.write(name.strip_prefix("r#").unwrap_or(name), value);
         }
