@@ -88,9 +88,9 @@ pub(crate) struct Silence(Option<Seen>);
 struct Seen {
     handled: u64,
     /// Processor time of its main thread.
-    thread: Used,
+    thread: CpuSpan,
     /// Processor time of all its threads.
-    process: Used,
+    process: CpuSpan,
     lasted: Duration,
     stopped: Duration,
     idle: Duration,
@@ -98,9 +98,9 @@ struct Seen {
 
 /// Processor time at the first and at the last look, as far as the system said.
 #[derive(Debug, Clone, Copy, Default)]
-struct Used(Option<(Duration, Duration)>);
+struct CpuSpan(Option<(Duration, Duration)>);
 
-impl Used {
+impl CpuSpan {
     /// Takes the time of this look. Returns whether it is the same as at the last one.
     fn take(&mut self, now: Duration) -> bool {
         let (first, last) = self.0.unwrap_or((now, now));
