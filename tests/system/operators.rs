@@ -101,7 +101,8 @@ fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
             let (asked, report) = (Instant::now(), rosemary.status());
             let took = asked.elapsed();
             is_over.store(true, Ordering::Relaxed);
-            println!("{:?} connected meanwhile, status took {took:?}", floods.map(|it| it.join()));
+            let made = floods.map(std::thread::ScopedJoinHandle::join);
+            println!("{made:?} connected meanwhile, status took {took:?}");
             (report, took)
         });
         let report = report?.context("it answers beside a flood of connections")?;
