@@ -276,13 +276,12 @@ fn beyond_always(places: usize) -> usize {
 pub(crate) struct Buffers<'g> {
     given: &'g mut Given,
     app: usize,
-    are_used: bool,
 }
 
 impl<'g> Buffers<'g> {
-    /// Those of the app in this slot. `are_used` says whether its messages use buffers up: deletes do not.
-    pub(crate) fn of(given: &'g mut Given, app: usize, are_used: bool) -> Self {
-        Self { given, app, are_used }
+    /// Those of the app in this slot.
+    pub(crate) fn of(given: &'g mut Given, app: usize) -> Self {
+        Self { given, app }
     }
 
     /// As [`Given::has`].
@@ -291,10 +290,10 @@ impl<'g> Buffers<'g> {
         self.given.has(buffer, self.app)
     }
 
-    /// As [`Given::take`], or [`Given::has`] if the messages use no buffers up.
+    /// As [`Given::take`].
     #[inline]
     pub(crate) fn take(&mut self, buffer: u32) -> bool {
-        if self.are_used { self.given.take(buffer, self.app) } else { self.has(buffer) }
+        self.given.take(buffer, self.app)
     }
 }
 
@@ -350,16 +349,6 @@ mod tests {
         assert!(!given.has(5, 1) && !given.take(5, 2));
         given.note(5, 1);
         assert!(!given.has(5, 1), "the next app is too late");
-    }
-
-    #[test]
-    fn buffers_that_deletes_name_stay_usable() {
-        let mut given = Given::default();
-        given.kept(5, Set::of(1));
-        let mut named = Buffers::of(&mut given, 1, false);
-        assert!(named.take(5) && named.take(5) && !named.take(6));
-        let mut used = Buffers::of(&mut given, 1, true);
-        assert!(used.take(5) && !used.take(5));
     }
 
     #[test]

@@ -363,7 +363,7 @@ mod tests {
             let [flow_mods, packet_outs] = spent.accounts(quota);
             let mut given = Given::default();
             given.kept(OWN, Set::of(3));
-            let buffers = Buffers::of(&mut given, 3, true);
+            let buffers = Buffers::of(&mut given, 3);
             let packet = |packet: &[u8]| match packet[0] {
                 SECRET => Err(Refusal::Capability),
                 _ => Ok(()),

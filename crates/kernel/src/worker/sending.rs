@@ -256,15 +256,13 @@ impl<'r> Sending<'r> {
         // Each has a transaction id, also if it does not go out.
         let first = session.xids(count);
         let [flow_mods, packet_outs] = link.spent.accounts(link.policy.quota);
-        let uses_buffers = !occupancy::deletes(switch.version, series.template().message());
-        let buffers = Buffers::of(&mut switch.given, *index, uses_buffers);
         let mut gate = Gate {
             refused: checked.err(),
             flow_mods,
             packet_outs,
             limit: *limit,
             has_flows,
-            buffers,
+            buffers: Buffers::of(&mut switch.given, *index),
             outputs: link.rights.outputs,
             packet: |packet: &[u8]| {
                 if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }
