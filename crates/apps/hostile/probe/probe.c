@@ -69,6 +69,7 @@ static void try_suited(unsigned char *made) {
     long process = getpid();
     void *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     made[SYS_mmap] = page != MAP_FAILED;
+    made[SYS_madvise] = (unsigned char)is_made(SYS_madvise, (long)page, 4096, MADV_NORMAL);
     made[SYS_clone] = pthread_create(&thread, 0, nothing, 0) == 0 && pthread_join(thread, 0) == 0;
     made[SYS_fcntl] = (unsigned char)is_made(SYS_fcntl, 0, F_GETFD, 0);
     made[SYS_kill] = (unsigned char)is_made(SYS_kill, process, 0, 0);
@@ -79,6 +80,7 @@ static void try_suited(unsigned char *made) {
     made[SYS_sendto] = syscall(SYS_sendto, -1, 0, 0, 0, 0, 0) < 0 && errno == EBADF;
     made[SYS_openat] = (unsigned char)is_made(SYS_openat, AT_FDCWD, (long)"/", O_RDONLY | O_CLOEXEC);
 #if defined(__x86_64__)
+    made[SYS_arch_prctl] = (unsigned char)is_made(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)space, 0);
     made[SYS_open] = (unsigned char)is_made(SYS_open, (long)"/", O_RDONLY | O_CLOEXEC, 0);
 #endif
 }
