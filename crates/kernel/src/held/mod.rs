@@ -199,8 +199,7 @@ impl Holds {
         };
         let given = given.and_then(|entry| entry.until?.checked_sub(PATIENCE));
         self.patience.answered(link, given, bound, now);
-        let owner = self.decide(ticket, link, stop)?;
-        Some(owner)
+        self.decide(ticket, link, stop)
     }
 
     /// As [`verdict`](Self::verdict), where the link itself has said nothing.
@@ -218,8 +217,7 @@ impl Holds {
 
     /// The ticket of a packet for a link that is skipped.
     pub(crate) fn pass_over(&mut self, link: usize, now: Instant) -> Ticket {
-        self.next += 1;
-        self.patience.pass_over(link, Ticket(self.next << 16 | Ticket::PROBE), now)
+        self.patience.pass_over(link, Ticket::probe(&mut self.next), now)
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -280,9 +278,7 @@ impl Holds {
                 let ticket = if awaited {
                     entry.ticket
                 } else if skipped {
-                    self.next += 1;
-                    let probe = Ticket(self.next << 16 | Ticket::PROBE);
-                    self.patience.pass_over(next, probe, now)
+                    self.patience.pass_over(next, Ticket::probe(&mut self.next), now)
                 } else {
                     Ticket::NONE
                 };
@@ -330,6 +326,12 @@ impl Holds {
 }
 
 impl Ticket {
+    /// A ticket of no entry, with the number behind `last`.
+    fn probe(last: &mut u64) -> Self {
+        *last += 1;
+        Self(*last << 16 | Self::PROBE)
+    }
+
     /// Whether it is no entry's, but tells whether an app that is skipped answers again.
     fn is_probe(self) -> bool {
         self.0 & Self::PROBE == Self::PROBE
