@@ -28,13 +28,13 @@ use crate::control::AppId;
 use crate::policy::{Band, Capability, Policy};
 use reach::Reach;
 
-mod asks;
 mod lldp;
 mod outputs;
 mod reach;
+mod requests;
 
-pub(crate) use asks::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
 pub(crate) use outputs::{ActionContext, Outputs, check_in_port};
+pub(crate) use requests::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
 
 /// Where the app's number begins in a cookie, in bits.
 pub(crate) const APP_SHIFT: u32 = 48;

@@ -18,14 +18,14 @@ use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
 use openflow::{Dpid, PortStatus};
 use thiserror::Error;
 
-use crate::asked::Asked;
-use crate::crew::{Home, Seat};
-use crate::door::{Progress, Ticket};
-use crate::fair::FairQueue;
+use crate::admission::{AdmissionTicket, Progress};
+use crate::back_pressure::BackPressure;
+use crate::fair_queue::FairQueue;
 use crate::memory::{Memory, Share};
-use crate::pause::Pause;
+use crate::pool::{DatapathClaim, LoadGuard};
 use crate::switch::Switch;
-use crate::tls::{self, CLIENT_HELLO, Entrance, TLS_MAJOR, Taken};
+use crate::tls::{self, CLIENT_HELLO, TLS_MAJOR, Taken, TransportPolicy};
+use crate::transactions::TransactionTable;
 
 pub(crate) use self::output::DOES_NOT_READ;
 #[cfg(test)]
@@ -103,18 +103,18 @@ pub(crate) struct Connection {
     /// Set when the handshake is complete.
     pub(crate) switch: Option<Switch>,
     /// Who waits for its answers.
-    pub(crate) asked: Asked,
-    pub(crate) pause: Pause,
+    pub(crate) transactions: TransactionTable,
+    pub(crate) pause: BackPressure,
     pub(crate) reading: Reading,
     /// What was read of it in its turn, in bytes, if that was not over when there was no more room.
     pub(crate) turn: usize,
     pub(crate) peer: Peer,
     /// Its place among those that are not switches yet.
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) ticket: Option<AdmissionTicket>,
     /// Its place with the worker that has it.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) load_guard: Option<LoadGuard>,
     /// Where the datapath lives that it claims to be; set with its claim.
-    pub(crate) home: Option<Home>,
+    pub(crate) home: Option<DatapathClaim>,
     wire: Wire,
     /// Whether anything was ever received.
     spoke: bool,
@@ -163,25 +163,25 @@ impl Connection {
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,
-        entrance: &Entrance,
+        transport: &TransportPolicy,
         memory: &Memory,
         now: Instant,
     ) -> Self {
-        let plain = entrance.plain.allows(address.ip());
+        let plain = transport.plain.allows(address.ip());
         Self {
             socket,
             address,
             session: Session::new(now, Timing::default()),
             switch: None,
-            asked: Asked::default(),
-            pause: Pause::default(),
+            transactions: TransactionTable::default(),
+            pause: BackPressure::default(),
             reading: Reading::default(),
             turn: 0,
             peer: Peer::default(),
             ticket: None,
-            seat: None,
+            load_guard: None,
             home: None,
-            wire: Wire::Undecided { tls: entrance.tls.clone(), plain },
+            wire: Wire::Undecided { tls: transport.tls.clone(), plain },
             spoke: false,
             partial: Vec::new(),
             partial_since: None,

@@ -191,7 +191,7 @@ pub enum Request {
         /// Whether there are keys, so that switches may speak TLS.
         tls: bool,
         /// How many threads serve switches, at most
-        /// [`MAX_WORKERS`](crate::crew::MAX_WORKERS); `None` for one per CPU.
+        /// [`MAX_WORKERS`](crate::pool::MAX_WORKERS); `None` for one per CPU.
         workers: Option<u16>,
         /// How they work.
         tuning: Tuning,
@@ -245,7 +245,7 @@ pub enum Answer {
         /// Why.
         why: String,
     },
-    /// The zone lied about its ring (design §5): its links are cut, its process must be ended.
+    /// The zone lied about its ring (design §5): its app ports are cut, its process must be ended.
     Fault {
         /// Which app.
         app: AppId,

@@ -1,7 +1,7 @@
 //! From a switch to its apps: which app gets what, and when.
 //!
 //! The plan says who wants a packet and in which stage; what must wait for what an app says is
-//! held; links write the records. This file puts the three together.
+//! held; app ports write the records. This file puts the three together.
 
 use std::time::Instant;
 
@@ -9,9 +9,9 @@ use dal::drivers::openflow::MAX_PORTS;
 use openflow::{PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
-use crate::held::{Deliver, Held, Holds, News, Ticket};
-use crate::link::{Fill, Link, Verdict};
-use crate::pause::{Full, PATIENCE};
+use crate::app_port::{AppPort, Fill, Verdict};
+use crate::back_pressure::{Full, PATIENCE};
+use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
 use crate::switch::Switch;
@@ -19,7 +19,7 @@ use crate::switch::Switch;
 /// Everything that a packet passes between its switch and the apps.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
-    pub(crate) links: Vec<Link>,
+    pub(crate) app_ports: Vec<AppPort>,
     plan: Plan,
     holds: Holds,
     /// Switches whose queues may move on.
@@ -52,21 +52,21 @@ const HARDLY_ANY: usize = 8 * 1024;
 
 /// A switch, for what is delivered about it.
 struct To<'d> {
-    links: &'d mut [Link],
+    app_ports: &'d mut [AppPort],
     switch: &'d mut Switch,
 }
 
 impl Deliver for To<'_> {
-    fn deliver(&mut self, link: usize, held: &Held, ticket: Ticket) -> bool {
-        let (link, switch) = (&mut self.links[link], &mut *self.switch);
+    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool {
+        let (app_port, switch) = (&mut self.app_ports[app_port], &mut *self.switch);
         match held {
             Held::Packet(record, message) => {
-                let taken = link.packet_in(switch, record, message, ticket);
+                let taken = app_port.packet_in(switch, record, message, ticket);
                 switch.counters.dropped += u64::from(!taken);
                 taken
             }
             Held::Port(reason, port) => {
-                link.port(switch, *reason, port);
+                app_port.port(switch, *reason, port);
                 true
             }
         }
@@ -76,10 +76,11 @@ impl Deliver for To<'_> {
 impl Dispatch {
     /// Makes the plan anew: an app was added, or its policy changed.
     pub(crate) fn replan(&mut self) {
-        self.plan = Plan::of(self.links.iter().map(|link| &link.policy));
-        let writers = self.links.iter().filter(|link| link.rights.writes_flows()).count();
-        for link in &mut self.links {
-            link.rights.alone = writers <= usize::from(link.rights.writes_flows());
+        self.plan = Plan::of(self.app_ports.iter().map(|app_port| &app_port.policy));
+        let writers =
+            self.app_ports.iter().filter(|app_port| app_port.rights.writes_flows()).count();
+        for app_port in &mut self.app_ports {
+            app_port.rights.alone = writers <= usize::from(app_port.rights.writes_flows());
         }
     }
 
@@ -106,7 +107,7 @@ impl Dispatch {
         for place in feeds.iter() {
             let fill = self.fill(place, now);
             let is_pacing = pacing.has(place);
-            busy |= is_pacing && self.links[place].is_busy(now);
+            busy |= is_pacing && self.app_ports[place].is_busy(now);
             match fill {
                 Fill::Behind(bytes) if is_pacing => {
                     (behind, room) = (true, room.min(bytes / 2));
@@ -121,7 +122,7 @@ impl Dispatch {
                 }
             }
             if is_pacing && !matches!(fill, Fill::Full(_)) {
-                pace = pace.min(self.links[place].pace());
+                pace = pace.min(self.app_ports[place].pace());
             }
         }
         let turn = (pace / (3 * active.max(FEW_SWITCHES))).max(LEAST_TURN).min(most);
@@ -145,23 +146,23 @@ impl Dispatch {
     /// Notes that a switch has sent more than one turn allows.
     pub(crate) fn hold_back(&mut self, dpid: u64) {
         for place in self.plan.feeds(dpid).iter() {
-            self.links[place].hold_back();
+            self.app_ports[place].hold_back();
         }
     }
 
     /// How full an app is now.
     fn fill(&mut self, place: usize, now: Instant) -> Fill {
-        let link = &mut self.links[place];
-        let was_waited_for = link.is_waited_for();
-        let fill = link.fill(now);
-        self.room_came |= was_waited_for && !link.is_waited_for();
+        let app_port = &mut self.app_ports[place];
+        let was_waited_for = app_port.is_waited_for();
+        let fill = app_port.fill(now);
+        self.room_came |= was_waited_for && !app_port.is_waited_for();
         fill
     }
 
     /// Whether an app that was full has got room since this was last asked, or so many packets have
     /// gone on that more can be held.
     pub(crate) fn room_came(&mut self, now: Instant) -> bool {
-        for place in 0..self.links.len() {
+        for place in 0..self.app_ports.len() {
             self.fill(place, now);
         }
         let crowded = self.holds.room(usize::MAX) < HARDLY_ANY;
@@ -173,14 +174,14 @@ impl Dispatch {
     /// Whether some app in this process is to be called before more is written for it.
     #[inline]
     pub(crate) fn batch_waits(&self) -> bool {
-        self.links.iter().any(Link::batch_waits)
+        self.app_ports.iter().any(AppPort::batch_waits)
     }
 
     /// Takes the packet-ins that `bytes` begins with, as far as one app alone gets them and nothing is to be
     /// decided for any of them; returns how many bytes they are.
     pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
         match self.plan.only() {
-            Some(only) if switch.queue.is_empty() => self.links[only].packet_ins(switch, bytes),
+            Some(only) if switch.queue.is_empty() => self.app_ports[only].packet_ins(switch, bytes),
             _ => 0,
         }
     }
@@ -202,18 +203,19 @@ impl Dispatch {
             return;
         };
         if let Some(buffer) = packet_in.buffer_id {
-            switch.given.kept(buffer, Set::EMPTY);
+            switch.buffer_table.kept(buffer, Set::EMPTY);
         }
         let wanted = self.plan.wanted(switch.dpid.0, packet_in.data);
         for observer in wanted.observers.iter() {
-            let taken = self.links[observer].packet_in(switch, &record, message, Ticket::NONE);
+            let taken = self.app_ports[observer].packet_in(switch, &record, message, Ticket::NONE);
             switch.counters.dropped += u64::from(!taken);
         }
         let alone = wanted.guards.is_empty() && wanted.controls.is_at_most_one();
         if alone && switch.queue.is_empty() {
             // Nothing is held, and nothing copied but into the ring.
             for control in wanted.controls.iter() {
-                let taken = self.links[control].packet_in(switch, &record, message, Ticket::NONE);
+                let taken =
+                    self.app_ports[control].packet_in(switch, &record, message, Ticket::NONE);
                 switch.counters.dropped += u64::from(!taken);
             }
             return;
@@ -235,21 +237,21 @@ impl Dispatch {
         let held = Held::Packet(record, self.holds.copy(message));
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;
-            for link in wanted.guards.with(wanted.controls).iter() {
-                self.links[link].counts.packet_in(false);
+            for app_port in wanted.guards.with(wanted.controls).iter() {
+                self.app_ports[app_port].counts.packet_in(false);
             }
             return;
         };
         for guard in wanted.guards.iter() {
-            let link = &mut self.links[guard];
+            let app_port = &mut self.app_ports[guard];
             let skipped = self.holds.patience.skips(guard);
-            let asked = link.is_attached() && !skipped;
+            let asked = app_port.is_attached() && !skipped;
             let answers_to = match (asked, skipped) {
                 (true, _) => ticket,
                 (false, true) => self.holds.pass_over(guard, now),
                 (false, false) => Ticket::NONE,
             };
-            let taken = link.packet_in(switch, &record, message, answers_to);
+            let taken = app_port.packet_in(switch, &record, message, answers_to);
             if !(asked && taken) {
                 let stop = !self.plan.goes_on_without(guard);
                 switch.counters.guarded += u64::from(stop);
@@ -294,9 +296,9 @@ impl Dispatch {
                 later = controls;
             }
         }
-        for (place, link) in self.links.iter_mut().enumerate() {
+        for (place, app_port) in self.app_ports.iter_mut().enumerate() {
             if !later.has(place) {
-                link.port(switch, reason, &desc);
+                app_port.port(switch, reason, &desc);
             }
         }
         if !switch.queue.is_empty() {
@@ -314,32 +316,33 @@ impl Dispatch {
 
     /// A switch is there: the apps are told.
     pub(crate) fn switch_up(&mut self, switch: &mut Switch) {
-        for link in &mut self.links {
-            link.announce(switch);
+        for app_port in &mut self.app_ports {
+            app_port.announce(switch);
         }
     }
 
     /// A switch is gone: what waits of it is void, and the apps are told.
     pub(crate) fn switch_down(&mut self, switch: &mut Switch) {
         self.holds.forget(&mut switch.queue);
-        for link in &mut self.links {
-            link.switch_down(switch);
+        for app_port in &mut self.app_ports {
+            app_port.switch_down(switch);
         }
     }
 
     /// Takes in what an app said about records.
-    pub(crate) fn verdicts(&mut self, link: usize, verdicts: &mut Vec<Verdict>, now: Instant) {
+    pub(crate) fn verdicts(&mut self, app_port: usize, verdicts: &mut Vec<Verdict>, now: Instant) {
         for (ticket, stop) in verdicts.drain(..) {
-            self.moved.extend(self.holds.verdict(ticket, link, stop, now));
+            self.moved.extend(self.holds.verdict(ticket, app_port, stop, now));
         }
     }
 
     /// Names each app that began or ceased to be skipped to `tell`, and whether packets go on without it.
-    pub(crate) fn skipped(&mut self, mut tell: impl FnMut(&Link, News, bool)) {
+    pub(crate) fn skipped(&mut self, mut tell: impl FnMut(&AppPort, News, bool)) {
         for news in self.holds.patience.take_news() {
-            let (News::Skipped { link: place } | News::WaitedFor { link: place, .. }) = news;
-            if let Some(link) = self.links.get(place) {
-                tell(link, news, self.plan.goes_on_without(place));
+            let (News::Skipped { app_port: place } | News::WaitedFor { app_port: place, .. }) =
+                news;
+            if let Some(app_port) = self.app_ports.get(place) {
+                tell(app_port, news, self.plan.goes_on_without(place));
             }
         }
     }
@@ -363,11 +366,11 @@ impl Dispatch {
 
     /// Names each app without which packets were decided, how many, and whether they went on, to `tell`, until
     /// that says that it was told.
-    pub(crate) fn late(&mut self, mut tell: impl FnMut(&Link, u64, bool) -> bool) {
-        let (links, plan) = (&self.links, &self.plan);
+    pub(crate) fn late(&mut self, mut tell: impl FnMut(&AppPort, u64, bool) -> bool) {
+        let (app_ports, plan) = (&self.app_ports, &self.plan);
         self.holds.late.retain(|place, packets| {
-            let link = links.get(*place);
-            link.is_some_and(|link| !tell(link, *packets, plan.goes_on_without(*place)))
+            let app_port = app_ports.get(*place);
+            app_port.is_some_and(|app_port| !tell(app_port, *packets, plan.goes_on_without(*place)))
         });
     }
 
@@ -383,7 +386,7 @@ impl Dispatch {
             return;
         }
         let mut queue = std::mem::take(&mut switch.queue);
-        let mut to = To { links: &mut self.links, switch };
+        let mut to = To { app_ports: &mut self.app_ports, switch };
         self.holds.advance(&mut queue, &self.plan, now, &mut to);
         to.switch.queue = queue;
     }

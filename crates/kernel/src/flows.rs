@@ -51,7 +51,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Nothing yet, of a question that so many workers were asked.
+    /// Nothing yet, of a question that so many workers were transactions.
     pub(crate) fn new(question: u64, workers: usize) -> Self {
         Self {
             question,
@@ -62,7 +62,7 @@ impl Flows {
         }
     }
 
-    /// Whether this is what was asked.
+    /// Whether this is what was transactions.
     pub(crate) fn is_about(&self, question: u64) -> bool {
         self.question == question
     }

@@ -8,17 +8,17 @@
 //! | [`query`] | what an operator asks and is told |
 //! | [`server`] | the main thread: serves the two |
 //! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
-//! | [`crew`] | what the workers share |
+//! | [`pool`] | what the workers share |
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
-//! | `door` | who may be in its handshake, and who gives way |
+//! | `admission` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
-//! | `plan`, `held`, `dispatch` | which app gets what and when, and what waits for whom |
-//! | `given` | which apps were given the packets that a switch keeps |
+//! | `plan`, `hold_queue`, `dispatch` | which app gets what and when, and what waits for whom |
+//! | `buffer_table` | which apps were given the packets that a switch keeps |
 //! | `record`, `frame` | the records that apps get; what must be known of packets |
-//! | [`link`] | an app's rings: snapshot, replay after a death, live |
+//! | [`app_port`] | an app's rings: snapshot, replay after a death, live |
 //! | `check` | what an app may send, and whose it is then |
-//! | `asked`, `rewrite` | whose message an answer is about; what it says to that app |
+//! | `transactions`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
 //! | `occupancy` | how full a switch's tables are, and with whose flows |
 //! | `wall` | how it confines itself |
@@ -33,24 +33,23 @@
 
 #![forbid(unsafe_code)]
 
-mod asked;
+mod admission;
+pub mod app_port;
+mod back_pressure;
+mod buffer_table;
 mod check;
 mod connection;
 pub mod control;
-pub mod crew;
 mod dispatch;
-mod door;
-mod fair;
+mod fair_queue;
 mod flows;
 mod frame;
-mod given;
-mod held;
-pub mod link;
+mod hold_queue;
 mod memory;
 mod occupancy;
-mod pause;
 mod plan;
 pub mod policy;
+pub mod pool;
 pub mod query;
 mod record;
 mod rewrite;
@@ -59,6 +58,7 @@ pub mod server;
 pub mod stages;
 mod switch;
 pub mod tls;
+mod transactions;
 
 mod wall;
 pub mod worker;

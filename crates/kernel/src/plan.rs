@@ -1,7 +1,7 @@
 //! Who sees a packet-in, in which order (design §7): made from the apps' policies whenever an app
 //! is added.
 //!
-//! Links are named by their place in the worker's list; a set of links is a bit each in a `u64`.
+//! App ports are named by their place in the worker's list; a set of app ports is a bit each in a `u64`.
 
 use openflow::ethernet;
 
@@ -10,19 +10,19 @@ use crate::policy::{Fail, Filter, Policy, Stage};
 /// Most apps: a bit each in a [`Set`].
 pub(crate) const MAX_LINKS: usize = 64;
 
-/// A set of links.
+/// A set of app ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Set(pub(crate) u64);
 
 impl Set {
     pub(crate) const EMPTY: Self = Self(0);
 
-    pub(crate) fn of(link: usize) -> Self {
-        Self(1 << link)
+    pub(crate) fn of(app_port: usize) -> Self {
+        Self(1 << app_port)
     }
 
-    pub(crate) fn has(self, link: usize) -> bool {
-        self.0 & 1 << link != 0
+    pub(crate) fn has(self, app_port: usize) -> bool {
+        self.0 & 1 << app_port != 0
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -41,7 +41,7 @@ impl Set {
         Self(self.0 & !other.0)
     }
 
-    /// The links, in the order of their places.
+    /// The app ports, in the order of their places.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         let mut left = self.0;
         std::iter::from_fn(move || {

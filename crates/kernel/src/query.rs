@@ -16,7 +16,7 @@ pub enum Query {
         /// [`PAGE`] switches, so that any number of them can be asked for.
         after: Option<u64>,
     },
-    /// Which flows has a switch? It is asked. Answered by [`Reply::Flows`], [`Reply::NoSwitch`] or
+    /// Which flows has a switch? It is transactions. Answered by [`Reply::Flows`], [`Reply::NoSwitch`] or
     /// [`Reply::Failed`], at the latest after [`FLOWS_PATIENCE`].
     Flows {
         /// Its datapath identifier.
@@ -212,7 +212,7 @@ pub struct Fullest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::{LONGEST_ANSWER, OPERATORS_PATIENCE};
+    use crate::transactions::{LONGEST_ANSWER, OPERATORS_PATIENCE};
 
     #[test]
     fn kernel_gives_up_before_who_asked_does() {

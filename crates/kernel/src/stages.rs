@@ -11,12 +11,12 @@ use dal::drivers::openflow::SwitchInfo;
 use openflow::{Dpid, PacketIn, Version};
 use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
 
+use crate::app_port::{AppPort, Verdict, part};
 use crate::control::AppId;
-use crate::crew::idle;
 use crate::dispatch::Dispatch;
 use crate::frame::whole_packet_in;
-use crate::link::{Link, Verdict, part};
 use crate::policy::Stage;
+use crate::pool::idle;
 use crate::switch::Switch;
 
 /// See the module's description.
@@ -39,7 +39,7 @@ impl Stages {
     /// # Panics
     /// Never; a part is made for each worker.
     pub fn new(version: Version, stages: &[Stage]) -> io::Result<Self> {
-        let crew = idle(1);
+        let pool = idle(1);
         let info =
             SwitchInfo { version, dpid: Dpid(1), n_tables: 1, n_buffers: 256, ports: Vec::new() };
         let mut made = Self {
@@ -52,14 +52,15 @@ impl Stages {
         };
         for (slot, stage) in stages.iter().enumerate() {
             let app = AppId(u16::try_from(slot + 1).unwrap_or(u16::MAX - 1));
-            let mut link = Link::new(app, "app".into(), slot, crew.tuning(), crew.purse(app));
-            link.policy.stage = *stage;
-            let (mut parts, fds) = part::make(&crew, DEFAULT_CAPACITY)?;
+            let mut app_port =
+                AppPort::new(app, "app".into(), slot, pool.tuning(), pool.shared_quota(app));
+            app_port.policy.stage = *stage;
+            let (mut parts, fds) = part::make(&pool, DEFAULT_CAPACITY)?;
             let [_, up, down, _] = <[_; 4]>::try_from(fds).expect("one worker's, and a bell");
-            link.attach(parts.pop().expect("one worker's"));
+            app_port.attach(parts.pop().expect("one worker's"));
             let zone = ZoneEnd::map(&RingFds { up, down }, DEFAULT_CAPACITY);
             made.zones.push((*stage, zone.map_err(io::Error::other)?));
-            made.dispatch.links.push(link);
+            made.dispatch.app_ports.push(app_port);
         }
         made.dispatch.replan();
         for _ in 0..4 {
@@ -97,9 +98,9 @@ impl Stages {
     /// If an answer is refused: then it is not what it is to be measured by.
     pub fn turn(&mut self, answer: &[u8]) -> usize {
         let mut sent = 0;
-        for (link, (stage, zone)) in self.dispatch.links.iter_mut().zip(&mut self.zones) {
-            link.pump([&mut self.switch].into_iter(), |_, _| true);
-            link.publish();
+        for (app_port, (stage, zone)) in self.dispatch.app_ports.iter_mut().zip(&mut self.zones) {
+            app_port.pump([&mut self.switch].into_iter(), |_, _| true);
+            app_port.publish();
             let records = zone.records.batch(MAX_BATCH).expect("an honest kernel").len();
             if *stage == Stage::Control && !answer.is_empty() {
                 for _ in 0..records {
@@ -110,21 +111,21 @@ impl Stages {
             }
             zone.messages.done(&mut zone.records, records);
         }
-        for index in 0..self.dispatch.links.len() {
-            let link = &mut self.dispatch.links[index];
+        for index in 0..self.dispatch.app_ports.len() {
+            let app_port = &mut self.dispatch.app_ports[index];
             self.copy.clear();
             while let Some(down) =
-                link.take(&mut self.copy, &mut self.verdicts).expect("an honest zone")
+                app_port.take(&mut self.copy, &mut self.verdicts).expect("an honest zone")
             {
                 if let Down::Send { .. } = down {
                     let version = self.switch.version;
-                    let allowed = link.rights.check(version, &mut self.copy, |_| true);
+                    let allowed = app_port.rights.check(version, &mut self.copy, |_| true);
                     allowed.expect("an app may send this");
                     sent += 1;
                     self.copy.clear();
                 }
             }
-            link.release();
+            app_port.release();
             self.dispatch.verdicts(index, &mut self.verdicts, self.now);
         }
         while self.dispatch.next_moved().is_some() {

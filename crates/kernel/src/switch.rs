@@ -7,9 +7,9 @@ use std::time::Instant;
 use dal::drivers::openflow::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
-use crate::given::Given;
+use crate::back_pressure::PATIENCE;
+use crate::buffer_table::BufferTable;
 use crate::occupancy::{Change, Occupancy};
-use crate::pause::PATIENCE;
 use crate::query::{Fullest, SwitchStatus};
 
 /// A switch that can be used.
@@ -24,14 +24,14 @@ pub(crate) struct Switch {
     pub(crate) n_tables: u8,
     /// What it said about them when it was connected, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
-    /// What each link's app was told, by the link's slot.
+    /// What each app port's app was told, by the app port's slot.
     pub(crate) told: Vec<Told>,
     pub(crate) counters: Counters,
-    /// What of it waits for what apps say, oldest first; see [`Holds`](crate::held::Holds).
+    /// What of it waits for what apps say, oldest first; see [`Holds`](crate::hold_queue::Holds).
     pub(crate) queue: VecDeque<usize>,
     pub(crate) vital: Vital,
     /// Whom the packets were given that it keeps.
-    pub(crate) given: Given,
+    pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
 }
 
@@ -102,7 +102,7 @@ impl Switch {
     /// One that has completed the handshake.
     pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
         Self {
-            given: Given::default(),
+            buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             dpid: info.dpid,
             version: info.version,

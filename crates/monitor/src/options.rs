@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use kernel::control::{Host, Plain};
-use kernel::crew::MAX_WORKERS;
+use kernel::pool::MAX_WORKERS;
 
 use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;

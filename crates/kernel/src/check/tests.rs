@@ -7,10 +7,10 @@ use openflow::{
 use super::*;
 use crate::policy::Stage;
 
-mod asks;
 mod lldp;
 mod outputs;
 mod ownership;
+mod requests;
 
 const APP: AppId = AppId(7);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];

@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::{Connection, Wire};
-use crate::fair::FairQueue;
+use crate::fair_queue::FairQueue;
 
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;

@@ -12,12 +12,12 @@ use crate::memory::Memory;
 
 /// A worker's buffer, for plain TCP, may be as small as a test likes.
 pub(super) fn pair() -> (Connection, TcpStream) {
-    let entrance = Entrance { plain: Plain::Loopback, tls: None };
+    let transport = TransportPolicy { plain: Plain::Loopback, tls: None };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, address) = listener.accept().unwrap();
     socket.set_nonblocking(true).unwrap();
-    (Connection::new(socket, address, &entrance, &Memory::new(0), Instant::now()), peer)
+    (Connection::new(socket, address, &transport, &Memory::new(0), Instant::now()), peer)
 }
 
 fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {

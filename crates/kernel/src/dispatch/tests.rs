@@ -5,10 +5,10 @@ use openflow::{Dpid, PortNo, Version, append};
 use sys::ring::{DEFAULT_CAPACITY, Room};
 
 use super::*;
+use crate::app_port::{LARGER, part};
 use crate::control::{AppId, Tuning};
-use crate::crew::idle;
-use crate::link::{LARGER, part};
 use crate::policy::{Policy, Stage};
+use crate::pool::idle;
 
 /// The longest turn.
 const READ: usize = 256 << 10;
@@ -17,10 +17,11 @@ const READ: usize = 256 << 10;
 fn dispatch(policies: Vec<Policy>) -> Dispatch {
     let mut dispatch = Dispatch::default();
     for (slot, policy) in policies.into_iter().enumerate() {
-        let purse = idle(1).purse(AppId(1));
-        let mut link = Link::new(AppId(1), "app".into(), slot, Tuning::default(), purse);
-        link.policy = policy;
-        dispatch.links.push(link);
+        let shared_quota = idle(1).shared_quota(AppId(1));
+        let mut app_port =
+            AppPort::new(AppId(1), "app".into(), slot, Tuning::default(), shared_quota);
+        app_port.policy = policy;
+        dispatch.app_ports.push(app_port);
     }
     dispatch.replan();
     dispatch
@@ -71,7 +72,7 @@ fn only_switches_whose_apps_are_full_wait_and_for_some_only_while_that_is_new() 
     assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
     assert_eq!(pressure(&mut dispatch, &two, now).full, Full::None);
 
-    dispatch.links[1].policy = observer(vec![1]);
+    dispatch.app_ports[1].policy = observer(vec![1]);
     dispatch.replan();
     let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
     assert_eq!(pressure(&mut dispatch, &one, now), Pressure { full: Full::Some, room, turn: READ });
@@ -104,13 +105,13 @@ fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone
     assert_eq!(dispatch.next_moved(), Some(0));
     assert_eq!(dispatch.next_moved(), None, "once, however many packets came");
     dispatch.advance(&mut one, now); // to the first
-    let later = now + crate::held::PATIENCE;
+    let later = now + crate::hold_queue::PATIENCE;
     dispatch.expire(later);
     assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(0), None));
     dispatch.advance(&mut one, later);
     assert!(dispatch.room_came(later));
     assert_eq!((one.queue.len(), one.counters.dropped), (0, 0));
-    assert!(dispatch.links.iter().all(|link| link.counts.delivered == sent as u64));
+    assert!(dispatch.app_ports.iter().all(|app_port| app_port.counts.delivered == sent as u64));
 }
 
 #[test]
@@ -119,10 +120,15 @@ fn observer_with_room_does_not_fill_up_a_slow_control_app() {
     let mut dispatch = dispatch(vec![Policy::default()]);
     fill(&mut dispatch, &mut one, now);
     assert_eq!(pressure(&mut dispatch, &one, now).full, Full::All);
-    let mut link =
-        Link::new(AppId(2), "observer".into(), 1, Tuning::default(), idle(1).purse(AppId(2)));
-    link.policy = observer(vec![]);
-    dispatch.links.push(link);
+    let mut app_port = AppPort::new(
+        AppId(2),
+        "observer".into(),
+        1,
+        Tuning::default(),
+        idle(1).shared_quota(AppId(2)),
+    );
+    app_port.policy = observer(vec![]);
+    dispatch.app_ports.push(app_port);
     dispatch.replan();
     assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
 }
@@ -134,10 +140,10 @@ fn switch_is_never_read_for_nothing() {
     let mut dispatch = dispatch(policies);
     // The first app is live and handles nothing.
     let (parts, _fds) = part::make(&idle(1), Tuning::default().ring).unwrap();
-    let link = &mut dispatch.links[0];
-    link.attach(parts.into_iter().next().unwrap());
-    while link.has_work() {
-        link.pump([&mut one].into_iter(), |_, _| true);
+    let app_port = &mut dispatch.app_ports[0];
+    app_port.attach(parts.into_iter().next().unwrap());
+    while app_port.has_work() {
+        app_port.pump([&mut one].into_iter(), |_, _| true);
     }
     let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
@@ -149,7 +155,7 @@ fn switch_is_never_read_for_nothing() {
         }
     }
     let pressure = pressure(&mut dispatch, &one, now);
-    assert!(dispatch.links[0].is_waited_for() && !dispatch.links[0].is_full());
+    assert!(dispatch.app_ports[0].is_waited_for() && !dispatch.app_ports[0].is_full());
     assert!(matches!(pressure.full, Full::All | Full::Busy));
     assert_eq!(pressure.room, LEAST_TURN);
 }

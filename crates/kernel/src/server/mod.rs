@@ -29,11 +29,11 @@ use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request, Tuning};
 use crate::flows::{Names, Part};
 use crate::tls::{
-    self, Entrance,
+    self, TransportPolicy,
     keys::{Keys, KeysError},
 };
 use crate::wall::{self, Wall};
-use crate::worker::{Command, Known, Loaded, Notice, note};
+use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
@@ -103,7 +103,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let sockets: Vec<TcpListener> =
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
     let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
-    let entrance = Entrance { plain, tls };
+    let transport = TransportPolicy { plain, tls };
     let configs = match fds.by_ref().take(usize::from(hosting > 0)).next() {
         Some(fd) => sys::shm::read_sealed(fd, hosting * MAX_CONFIG),
         None => Ok(Vec::new()),
@@ -118,7 +118,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // it is the monitor's alone
-    let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &entrance);
+    let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &transport);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
@@ -184,8 +184,8 @@ impl Server {
     fn serve(mut self) -> Result<(), ServerError> {
         loop {
             self.wait();
-            self.workers.notices_bell.silence();
-            while let Ok(notice) = self.workers.notices.try_recv() {
+            self.workers.events_bell.silence();
+            while let Ok(notice) = self.workers.events.try_recv() {
                 self.tell(notice)?;
             }
             loop {
@@ -201,7 +201,7 @@ impl Server {
             self.answer_attempts()?;
             let Self { operators, workers, names, questions, .. } = &mut self;
             operators.retain_mut(|operator| operator.hear(workers, names, questions));
-            self.workers.crew.memory().trim();
+            self.workers.pool.memory().trim();
         }
     }
 
@@ -209,7 +209,7 @@ impl Server {
     fn wait(&self) {
         let mut fds = vec![
             PollFd::new(&self.monitor, PollFlags::IN),
-            PollFd::new(&self.workers.notices_bell, PollFlags::IN),
+            PollFd::new(&self.workers.events_bell, PollFlags::IN),
         ];
         fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
         let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
@@ -233,32 +233,32 @@ impl Server {
         }
     }
 
-    fn tell(&mut self, notice: Notice) -> Result<(), ServerError> {
+    fn tell(&mut self, notice: WorkerEvent) -> Result<(), ServerError> {
         match notice {
-            Notice::Attached { attempt, result } => {
+            WorkerEvent::Attached { attempt, result } => {
                 self.attempts.heard(attempt, result);
                 self.answer_attempts()?;
             }
-            Notice::Hosted { app, version } => {
+            WorkerEvent::Hosted { app, version } => {
                 let count = self.hosted.entry(app).or_default();
                 *count = count.saturating_add(1);
                 if *count == self.workers.count() {
                     tell(&self.monitor, &Answer::Hosted { app, version }, &[])?;
                 }
             }
-            Notice::Demoted { app, why } => {
+            WorkerEvent::Demoted { app, why } => {
                 // Of several workers the first counts: later a zone may have taken over.
                 if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
                     self.workers.command(|| Command::Disable { app });
                     tell(&self.monitor, &Answer::Demoted { app, why }, &[])?;
                 }
             }
-            Notice::Flows { question, part } => self.flows(question, part),
-            Notice::Ended => return Err(ServerError::Worker),
-            Notice::Fault { app, fault } => {
+            WorkerEvent::Flows { question, part } => self.flows(question, part),
+            WorkerEvent::Ended => return Err(ServerError::Worker),
+            WorkerEvent::Fault { app, fault } => {
                 tell(&self.monitor, &Answer::Fault { app, why: fault }, &[])?;
             }
-            Notice::SetAside { app, record } => {
+            WorkerEvent::SetAside { app, record } => {
                 let record = hex(&record);
                 match tell(&self.monitor, &Answer::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
@@ -285,7 +285,7 @@ impl Server {
             match rings {
                 Ok(fds) => {
                     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                    let Tuning { ring: capacity, batch, .. } = self.workers.crew.tuning();
+                    let Tuning { ring: capacity, batch, .. } = self.workers.pool.tuning();
                     tell(&self.monitor, &Answer::Attached { app, capacity, batch }, &fds)?;
                 }
                 Err(why) => {

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use super::workers::Workers;
+use crate::app_port::part;
 use crate::control::AppId;
-use crate::link::part;
 use crate::policy::Policy;
 use crate::worker::Command;
 
@@ -45,12 +45,12 @@ impl Attempts {
     /// Makes rings for an app and gives each worker its part.
     pub(super) fn begin(&mut self, workers: &Workers, app: AppId, name: &str, policy: &Policy) {
         let attempt = self.answered + self.open.len() as u64;
-        let (rings, silent) = match part::make(&workers.crew, workers.crew.tuning().ring) {
+        let (rings, silent) = match part::make(&workers.pool, workers.pool.tuning().ring) {
             Ok((parts, fds)) => {
                 for (worker, part) in parts.into_iter().enumerate() {
                     let (name, policy, part) = (name.to_owned(), policy.clone(), Box::new(part));
                     let attach = Command::Attach { attempt, app, name, policy, part };
-                    workers.crew.command(worker, attach);
+                    workers.pool.command(worker, attach);
                 }
                 (Ok(fds), workers.count())
             }

@@ -13,16 +13,16 @@ use sys::flight::Recorder;
 use tracing::{error, warn};
 
 use crate::control::{self, Tuning};
-use crate::crew::{Crew, MAX_WORKERS};
-use crate::tls::Entrance;
-use crate::worker::{Apps, Command, Known, Notice, Office, Worker, connect};
+use crate::pool::{MAX_WORKERS, WorkerPool};
+use crate::tls::TransportPolicy;
+use crate::worker::{Apps, Command, Known, ServerChannels, Worker, WorkerEvent, connect};
 
 /// The workers, as the server sees them.
 #[derive(Debug)]
 pub(super) struct Workers {
-    pub(super) crew: Arc<Crew>,
-    pub(super) notices: Receiver<Notice>,
-    pub(super) notices_bell: Doorbell,
+    pub(super) pool: Arc<WorkerPool>,
+    pub(super) events: Receiver<WorkerEvent>,
+    pub(super) events_bell: Doorbell,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -34,53 +34,54 @@ impl Workers {
         listeners: Vec<TcpListener>,
         apps: &[Known],
         recorder: &Recorder,
-        entrance: &Entrance,
+        transport: &TransportPolicy,
     ) -> io::Result<Self> {
         let cpus = cpus();
         let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS.into());
-        let (wires, Office { crew, notices, notices_bell }) = connect(count, tuning)?;
+        let (channels, ServerChannels { pool, events, events_bell }) = connect(count, tuning)?;
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
-        for wires in wires {
-            let number = wires.me;
+        for channels in channels {
+            let number = channels.me;
             // One alone has no other to keep away from: the system knows better.
             let cpu = cpus
                 .get(number)
                 .copied()
                 .filter(|_| tuning.pin && count > 1 && cpus.len() >= count);
-            let ended = (wires.notices.clone(), wires.notices_bell.try_clone()?);
+            let ended = (channels.events.clone(), channels.events_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
             let seat = Some(recorder.seat(number));
-            let (apps, entrance) = (Apps { apps: apps.to_vec(), seat }, entrance.clone());
+            let (apps, transport) = (Apps { apps: apps.to_vec(), seat }, transport.clone());
             let thread = std::thread::Builder::new().name(control::worker_name(number));
             threads.push(thread.spawn(move || {
                 if let Some(cpu) = cpu {
                     pin(cpu);
                 }
                 // Made in its own thread: instances of apps never leave the thread that made them.
-                let work = || Worker::new(listeners, apps, entrance, wires).and_then(Worker::run);
+                let work =
+                    || Worker::new(listeners, apps, transport, channels).and_then(Worker::run);
                 // A panic is one of ours; the server ends the process over it.
                 let result = catch_unwind(AssertUnwindSafe(work));
                 if let Ok(Err(error)) = &result {
                     error!(%error, "a worker ended");
                 }
-                let (notices, bell) = ended;
-                let _ = notices.send(Notice::Ended);
+                let (events, bell) = ended;
+                let _ = events.send(WorkerEvent::Ended);
                 bell.ring();
                 result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
             })?);
         }
-        Ok(Self { crew, notices, notices_bell, threads })
+        Ok(Self { pool, events, events_bell, threads })
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.crew.workers()
+        self.pool.workers()
     }
 
     /// Asks the same of each.
     pub(super) fn command(&self, command: impl Fn() -> Command) {
-        (0..self.count()).for_each(|worker| self.crew.command(worker, command()));
+        (0..self.count()).for_each(|worker| self.pool.command(worker, command()));
     }
 
     /// Has all of them end.

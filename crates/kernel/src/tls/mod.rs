@@ -89,7 +89,7 @@ impl Server {
 
 /// How connections may come in.
 #[derive(Debug, Clone)]
-pub struct Entrance {
+pub struct TransportPolicy {
     /// Who may speak plain TCP.
     pub plain: Plain,
     /// What is needed for TLS, if there are keys.

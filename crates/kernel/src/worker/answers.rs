@@ -12,11 +12,11 @@ use tracing::field::{DisplayValue, display};
 use tracing::{debug, warn};
 
 use super::Worker;
-use crate::asked::{By, Sender};
+use crate::app_port::AppPort;
 use crate::check::Expects;
 use crate::connection::Connection;
-use crate::link::Link;
 use crate::rewrite;
+use crate::transactions::{By, Sender};
 
 impl Worker {
     /// A switch answered something.
@@ -24,7 +24,7 @@ impl Worker {
         let connection = &mut self.connections[key];
         let Some(switch) = &mut connection.switch else { return };
         let xid = rewrite::xid(message);
-        let Some(answers) = connection.asked.reply(xid, kind, message, now) else {
+        let Some(answers) = connection.transactions.reply(xid, kind, message, now) else {
             debug!(dpid = %switch.dpid, %kind, xid, "left out a reply that nobody asked for");
             return;
         };
@@ -36,27 +36,28 @@ impl Worker {
             By::Operator(question) => return self.part(question, &answers, message),
             By::Kernel(app) => return self.counted(key, app, message),
         };
-        let Some(link) = living(&mut self.dispatch.links, sender) else { return };
+        let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
             return; // counted when it broke
         }
         let mut copy = std::mem::take(&mut self.scratch);
         copy.clear();
         copy.extend_from_slice(message);
-        let told = match rewrite::reply(&link.rights, switch.version, kind, &mut copy, sender.xid) {
-            Ok(()) => link.answer(RecordKind::Reply, switch, &copy),
-            Err(error) => {
-                link.lose();
-                if let Some(suppressed) = self.rates.malformed.admit(now) {
-                    let address = connection.address;
-                    warn!(%address, %error, suppressed, "left out a malformed message");
+        let told =
+            match rewrite::reply(&app_port.rights, switch.version, kind, &mut copy, sender.xid) {
+                Ok(()) => app_port.answer(RecordKind::Reply, switch, &copy),
+                Err(error) => {
+                    app_port.lose();
+                    if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                        let address = connection.address;
+                        warn!(%address, %error, suppressed, "left out a malformed message");
+                    }
+                    false
                 }
-                false
-            }
-        };
+            };
         self.scratch = copy;
         if !told {
-            connection.asked.breaks(xid);
+            connection.transactions.breaks(xid);
         }
     }
 
@@ -70,10 +71,10 @@ impl Worker {
     ) {
         let app = match by {
             By::App(sender) => {
-                let link = living(&mut self.dispatch.links, sender);
-                link.map(|link| {
-                    link.lose();
-                    link.name.clone()
+                let app_port = living(&mut self.dispatch.app_ports, sender);
+                app_port.map(|app_port| {
+                    app_port.lose();
+                    app_port.name.clone()
                 })
             }
             By::Operator(question) => {
@@ -85,7 +86,7 @@ impl Worker {
             }
             By::Kernel(_) => None, // asked again when it matters
         };
-        if let Some(suppressed) = self.rates.malformed.admit(now) {
+        if let Some(suppressed) = self.log_limits.malformed.admit(now) {
             let connection = &self.connections[key];
             let (dpid, address) = (shown_dpid(connection), connection.address);
             warn!(
@@ -105,27 +106,27 @@ impl Worker {
     ) {
         let connection = &mut self.connections[key];
         let xid = rewrite::xid(message);
-        let by = connection.asked.error(xid);
+        let by = connection.transactions.error(xid);
         let mut app = None;
         if by.is_none() {
             self.lose_error(key, xid, now);
         }
         let connection = &mut self.connections[key];
         if let Some(By::App(sender)) = by {
-            let link = &mut self.dispatch.links[usize::from(sender.link)];
-            app = Some(link.name.clone());
-            if link.life == sender.life
+            let app_port = &mut self.dispatch.app_ports[usize::from(sender.app_port)];
+            app = Some(app_port.name.clone());
+            if app_port.life == sender.life
                 && let Some(switch) = &mut connection.switch
             {
                 let mut copy = std::mem::take(&mut self.scratch);
                 copy.clear();
                 copy.extend_from_slice(message);
                 rewrite::error(switch.version, &mut copy, xid, sender.xid);
-                link.answer(RecordKind::Error, switch, &copy);
+                app_port.answer(RecordKind::Error, switch, &copy);
                 self.scratch = copy;
             }
         }
-        if let Some(suppressed) = self.rates.errors.admit(now) {
+        if let Some(suppressed) = self.log_limits.errors.admit(now) {
             let address = connection.address;
             let dpid = shown_dpid(connection);
             warn!(dpid, %address, app, %error, xid, suppressed, "switch sent an error");
@@ -139,15 +140,16 @@ impl Worker {
     fn lose_error(&mut self, key: usize, xid: u32, now: Instant) {
         let connection = &self.connections[key];
         let dpid = shown_dpid(connection);
-        for slot in connection.asked.may_have_sent(xid) {
-            let link = &mut self.dispatch.links[slot];
-            if link.is_attached() {
-                link.lose();
+        for slot in connection.transactions.may_have_sent(xid) {
+            let app_port = &mut self.dispatch.app_ports[slot];
+            if app_port.is_attached() {
+                app_port.lose();
             }
-            let rate = self.rates.lost.entry(link.app).or_insert_with(|| Rate::seldom(now));
+            let rate =
+                self.log_limits.lost.entry(app_port.app).or_insert_with(|| Rate::seldom(now));
             if let Some(suppressed) = rate.admit(now) {
                 warn!(
-                    app = link.name,
+                    app = app_port.name,
                     dpid,
                     suppressed,
                     "lost an error of a switch: the app has sent too many messages without consecutive transaction ids \
@@ -161,7 +163,9 @@ impl Worker {
     pub(super) fn flow_removed(&mut self, key: usize, removed: &FlowRemoved, message: &[u8]) {
         let Some(switch) = &mut self.connections[key].switch else { return };
         let owner = rewrite::owner(removed.cookie);
-        let Some(link) = self.dispatch.links.iter_mut().find(|link| link.app == owner) else {
+        let Some(app_port) =
+            self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
+        else {
             debug!(dpid = %switch.dpid, removed.cookie, "a flow of nobody here is gone");
             return;
         };
@@ -169,7 +173,7 @@ impl Worker {
         copy.clear();
         copy.extend_from_slice(message);
         rewrite::flow_removed(switch.version, &mut copy);
-        link.flow_removed(switch, removed, &copy);
+        app_port.flow_removed(switch, removed, &copy);
         self.scratch = copy;
     }
 
@@ -177,11 +181,11 @@ impl Worker {
     pub(super) fn give_up(&mut self, now: Instant) {
         let mut questions = Vec::new();
         for (_, connection) in &mut self.connections {
-            let links = &mut self.dispatch.links;
-            connection.asked.give_up(now, |by| match by {
+            let app_ports = &mut self.dispatch.app_ports;
+            connection.transactions.give_up(now, |by| match by {
                 By::App(sender) => {
-                    if let Some(link) = living(links, sender) {
-                        link.lose();
+                    if let Some(app_port) = living(app_ports, sender) {
+                        app_port.lose();
                     }
                 }
                 By::Operator(question) => questions.push(question),
@@ -199,8 +203,8 @@ fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
     connection.switch.as_ref().map(|switch| display(switch.dpid))
 }
 
-/// The link of the instance that sent something; `None` if that is gone.
-fn living(links: &mut [Link], sender: Sender) -> Option<&mut Link> {
-    let link = links.get_mut(usize::from(sender.link))?;
-    (link.life == sender.life && link.is_attached()).then_some(link)
+/// The app port of the instance that sent something; `None` if that is gone.
+fn living(app_ports: &mut [AppPort], sender: Sender) -> Option<&mut AppPort> {
+    let app_port = app_ports.get_mut(usize::from(sender.app_port))?;
+    (app_port.life == sender.life && app_port.is_attached()).then_some(app_port)
 }

@@ -9,12 +9,12 @@ use sys::rate::Rate;
 use sys::ring::PeerFault;
 use tracing::{debug, warn};
 
-use super::{LINK, Notice, Worker};
+use super::{APP_PORT, Worker, WorkerEvent};
+use crate::app_port::part::Part;
+use crate::app_port::{AppPort, Slowed};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
 use crate::control::AppId;
-use crate::link::part::Part;
-use crate::link::{Link, Slowed};
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
@@ -25,10 +25,10 @@ const TAKES: usize = 4096;
 impl Worker {
     /// Takes what apps said, checks it, and gathers it per switch.
     pub(super) fn hear_apps(&mut self, now: Instant) {
-        for index in 0..self.dispatch.links.len() {
-            let link = &mut self.dispatch.links[index];
-            let Some(most) = link.throttle.hears(TAKES, now) else { continue };
-            if link.throttle.is_deaf {
+        for index in 0..self.dispatch.app_ports.len() {
+            let app_port = &mut self.dispatch.app_ports[index];
+            let Some(most) = app_port.throttle.hears(TAKES, now) else { continue };
+            if app_port.throttle.is_deaf {
                 self.listen(index, true);
             }
             if let Err(fault) = self.hear(index, most, now) {
@@ -39,26 +39,27 @@ impl Worker {
 
     /// An app's doorbell has rung.
     pub(super) fn rang(&mut self, index: usize) {
-        let link = &mut self.dispatch.links[index];
-        if link.throttle.until().is_some() {
+        let app_port = &mut self.dispatch.app_ports[index];
+        if app_port.throttle.until().is_some() {
             self.listen(index, false);
-        } else if let Some(bell) = link.down_bell() {
+        } else if let Some(bell) = app_port.down_bell() {
             bell.silence();
-            link.throttle.ring();
+            app_port.throttle.ring();
         }
     }
 
     /// Listens to an app's doorbell from now on, or does not: the app is slowed down.
     fn listen(&mut self, index: usize, listen: bool) {
-        let link = &mut self.dispatch.links[index];
-        link.throttle.is_deaf = !listen;
-        let Some(bell) = link.down_bell() else { return };
+        let app_port = &mut self.dispatch.app_ports[index];
+        app_port.throttle.is_deaf = !listen;
+        let Some(bell) = app_port.down_bell() else { return };
         let flags = if listen { EventFlags::IN } else { EventFlags::empty() };
         if listen {
             bell.silence();
         }
         // Fails only for a doorbell that is not in the set; this one is.
-        let _ = epoll::modify(&self.epoll, bell, EventData::new_u64(LINK | index as u64), flags);
+        let _ =
+            epoll::modify(&self.epoll, bell, EventData::new_u64(APP_PORT | index as u64), flags);
     }
 
     fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
@@ -66,7 +67,7 @@ impl Worker {
         let mut verdicts = std::mem::take(&mut self.verdicts);
         let (mut left, mut result) = (most, Ok(()));
         while left > 0 {
-            let gathered = self.dispatch.links[index].gather(&mut heard, &mut verdicts);
+            let gathered = self.dispatch.app_ports[index].gather(&mut heard, &mut verdicts);
             // What it said before it lied is taken all the same.
             self.send_all(index, &mut heard, now);
             match gathered {
@@ -78,15 +79,15 @@ impl Worker {
                 }
             }
         }
-        let link = &mut self.dispatch.links[index];
-        link.release();
-        if link.is_in_zone()
+        let app_port = &mut self.dispatch.app_ports[index];
+        app_port.release();
+        if app_port.is_in_zone()
             && let Some(Slowed { offences, rings }) =
-                link.throttle.heard(most - left, link.counts.delivered, now)
+                app_port.throttle.heard(most - left, app_port.counts.delivered, now)
         {
-            link.counts.slowed += 1;
+            app_port.counts.slowed += 1;
             warn!(
-                app = link.name,
+                app = app_port.name,
                 offences,
                 rings,
                 "slowed an app down for the rest of this second: too many of its messages were refused, or it rang for \
@@ -112,25 +113,25 @@ impl Worker {
         if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
             switch.counters.refused += 1;
         }
-        let link = &mut self.dispatch.links[index];
-        link.counts.refused += 1;
-        link.refused(dpid, epoch, why, message);
-        link.spent.charge(message, link.policy.quota, now);
-        link.throttle.refused();
+        let app_port = &mut self.dispatch.app_ports[index];
+        app_port.counts.refused += 1;
+        app_port.refused(dpid, epoch, why, message);
+        app_port.spent.charge(message, app_port.policy.quota, now);
+        app_port.throttle.refused();
         // Apps answer packet-ins of a switch that has just gone: these refusals are counted, and not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.roster.has_just_gone(dpid, epoch, now) {
             return;
         }
-        let app = link.app;
-        let rate = self.rates.refused.entry(app).or_insert_with(|| Rate::new(now));
+        let app = app_port.app;
+        let rate = self.log_limits.refused.entry(app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
             let most =
                 place.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
             let (most_queued_by, bytes) = most.unzip();
-            let link = &self.dispatch.links[index];
-            let (app, dpid) = (&link.name, openflow::Dpid(dpid));
-            let missing = (why == Refusal::Capability).then(|| link.rights.missing(message));
+            let app_port = &self.dispatch.app_ports[index];
+            let (app, dpid) = (&app_port.name, openflow::Dpid(dpid));
+            let missing = (why == Refusal::Capability).then(|| app_port.rights.missing(message));
             let capability = missing.flatten().map(tracing::field::display);
             warn!(
                 app, %dpid, epoch, %why, capability, most_queued_by, bytes, suppressed,
@@ -142,7 +143,7 @@ impl Worker {
     /// The app with the most bytes in the output of a switch that does not take all at once, and how many these are.
     pub(super) fn most_queued(&self, key: usize) -> Option<(&str, usize)> {
         let (slot, bytes) = self.connections.get(key)?.queued()?.largest()?;
-        Some((self.dispatch.links.get(slot)?.name.as_str(), bytes))
+        Some((self.dispatch.app_ports.get(slot)?.name.as_str(), bytes))
     }
 
     /// Why a switch is dropped that does not read, with the app that has queued most for it.
@@ -157,22 +158,22 @@ impl Worker {
 
     /// An app's zone lied: nothing more is taken from it, and the monitor ends it.
     pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
-        let link = &self.dispatch.links[index];
-        warn!(app = link.name, %fault, "the app's zone broke the ring's contract");
-        self.notify(Notice::Fault { app: link.app, fault: fault.to_string() });
+        let app_port = &self.dispatch.app_ports[index];
+        warn!(app = app_port.name, %fault, "the app's zone broke the ring's contract");
+        self.notify(WorkerEvent::Fault { app: app_port.app, fault: fault.to_string() });
         self.cut_off(index);
     }
 
     /// Forgets an app's rings; what it had not done waits for its next zone.
     fn cut_off(&mut self, index: usize) {
-        let link = &mut self.dispatch.links[index];
-        if let Some(bell) = link.down_bell() {
+        let app_port = &mut self.dispatch.app_ports[index];
+        if let Some(bell) = app_port.down_bell() {
             // Fails only for a doorbell that is not in the set; this one is.
             let _ = epoll::delete(&self.epoll, bell);
         }
-        let app = link.app;
-        if let Some(record) = link.detach() {
-            self.notify(Notice::SetAside { app, record });
+        let app = app_port.app;
+        if let Some(record) = app_port.detach() {
+            self.notify(WorkerEvent::SetAside { app, record });
         }
     }
 
@@ -190,17 +191,17 @@ impl Worker {
     /// Goes on with snapshots and replays, and shows the zones and the other workers what was
     /// written.
     pub(super) fn pump(&mut self) {
-        for index in 0..self.dispatch.links.len() {
-            let link = &mut self.dispatch.links[index];
-            if link.has_work() {
+        for index in 0..self.dispatch.app_ports.len() {
+            let app_port = &mut self.dispatch.app_ports[index];
+            if app_port.has_work() {
                 let roster = &self.roster;
                 let switches = self.connections.iter_mut();
-                link.pump(
+                app_port.pump(
                     switches.filter_map(|(_, connection)| connection.switch.as_mut()),
                     |dpid, epoch| roster.get(dpid).is_some_and(|entry| entry.epoch == epoch),
                 );
             }
-            link.publish();
+            app_port.publish();
         }
         self.ring_posted();
     }
@@ -216,75 +217,81 @@ impl Worker {
     ) -> io::Result<()> {
         self.detach(app, now);
         let index = self.know(app, name, policy)?;
-        let link = &mut self.dispatch.links[index];
-        let data = EventData::new_u64(LINK | index as u64);
+        let app_port = &mut self.dispatch.app_ports[index];
+        let data = EventData::new_u64(APP_PORT | index as u64);
         epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
-        link.attach(part);
+        app_port.attach(part);
         Ok(())
     }
 
     /// Makes sure that an app has a place, connected or not; returns which.
     pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
         let known = self.place_of(app);
-        let links = &mut self.dispatch.links;
-        let index = known.unwrap_or(links.len());
+        let app_ports = &mut self.dispatch.app_ports;
+        let index = known.unwrap_or(app_ports.len());
         if index == MAX_LINKS {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
         }
         if known.is_none() {
-            let purse = self.wires.crew.purse(app);
-            links.push(Link::new(app, name, index, self.wires.crew.tuning(), purse));
+            let shared_quota = self.channels.pool.shared_quota(app);
+            app_ports.push(AppPort::new(
+                app,
+                name,
+                index,
+                self.channels.pool.tuning(),
+                shared_quota,
+            ));
         }
-        links[index].rights = Rights::of(app, &policy);
-        links[index].policy = policy;
+        app_ports[index].rights = Rights::of(app, &policy);
+        app_ports[index].policy = policy;
         self.dispatch.replan();
         Ok(index)
     }
 
     /// How the apps fare, in the order in which they came to be known.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
-        let mut unsent = vec![0; self.dispatch.links.len()];
+        let mut unsent = vec![0; self.dispatch.app_ports.len()];
         for queued in self.connections.iter().filter_map(|(_, connection)| connection.queued()) {
             queued.sizes().for_each(|(slot, size)| unsent[slot] += size as u64);
         }
-        let counters = |((place, link), unsent): ((usize, &Link), u64)| {
+        let counters = |((place, app_port), unsent): ((usize, &AppPort), u64)| {
             let (skipped, passed_over) = self.dispatch.skips(place);
-            let [flow_mods, packet_outs, requests] = link.spent.sent();
+            let [flow_mods, packet_outs, requests] = app_port.spent.sent();
             AppCounters {
-                name: link.name.clone(),
-                delivered: link.counts.delivered,
-                dropped: link.counts.dropped,
-                refused: link.counts.refused,
-                lost: link.counts.lost,
+                name: app_port.name.clone(),
+                delivered: app_port.counts.delivered,
+                dropped: app_port.counts.dropped,
+                refused: app_port.counts.refused,
+                lost: app_port.counts.lost,
                 flow_mods,
                 packet_outs,
                 requests,
-                queued: link.queued() as u64,
+                queued: app_port.queued() as u64,
                 skipped,
                 passed_over,
-                handled: link.counts.handled,
-                waiting: link.waiting().into(),
-                slowed: link.counts.slowed,
+                handled: app_port.counts.handled,
+                waiting: app_port.waiting().into(),
+                slowed: app_port.counts.slowed,
                 unsent,
             }
         };
-        self.dispatch.links.iter().enumerate().zip(unsent).map(counters).collect()
+        self.dispatch.app_ports.iter().enumerate().zip(unsent).map(counters).collect()
     }
 
-    /// Where an app's link is.
+    /// Where an app's app port is.
     pub(super) fn place_of(&self, app: AppId) -> Option<usize> {
-        self.dispatch.links.iter().position(|link| link.app == app)
+        self.dispatch.app_ports.iter().position(|app_port| app_port.app == app)
     }
 
     /// The app's zone is dead.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
         let Some(index) = self.place_of(app) else { return };
-        if !self.dispatch.links[index].is_attached() {
+        if !self.dispatch.app_ports[index].is_attached() {
             return;
         }
         // All that it published before it died has happened: as many messages as a ring can hold, as a
         // process that the zone left behind may go on writing.
-        let ring_full = self.wires.crew.tuning().ring as usize / 16;
+        let ring_full = self.channels.pool.tuning().ring as usize / 16;
         if let Err(fault) = self.hear(index, ring_full, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }

@@ -7,13 +7,13 @@ use std::time::Instant;
 use openflow::{FlowStatsRequest, Match, MultipartRequest};
 
 use super::roster::Entry;
-use super::{Notice, Worker};
-use crate::asked::Answers;
+use super::{Worker, WorkerEvent};
 use crate::check::Expects;
 use crate::flows::Part;
+use crate::transactions::Answers;
 
 impl Worker {
-    /// Asks a switch for all its flows; what comes of it is told by [`Notice::Flows`].
+    /// Asks a switch for all its flows; what comes of it is told by [`WorkerEvent::Flows`].
     pub(super) fn ask_flows(&mut self, dpid: u64, question: u64, now: Instant) {
         let Some(Entry { key, .. }) = self.roster.get(dpid) else {
             return self.tell_part(question, Part::NoSwitch);
@@ -32,7 +32,7 @@ impl Worker {
         if full {
             return self.failed(question, "the switch does not read what is sent to it".into());
         }
-        if !connection.asked.operator_asks(xid, question, expects, now) {
+        if !connection.transactions.operator_asks(xid, question, expects, now) {
             let why = "others are asking the same switch; try again in a moment".into();
             return self.failed(question, why);
         }
@@ -56,6 +56,6 @@ impl Worker {
     }
 
     fn tell_part(&self, question: u64, part: Part) {
-        self.notify(Notice::Flows { question, part });
+        self.notify(WorkerEvent::Flows { question, part });
     }
 }

@@ -7,9 +7,9 @@ use openflow::{Blanks, FlowModTemplate};
 use sdk::abi::series::Series;
 use sdk::{FlowAndPacket, Refusal};
 
+use crate::app_port::Account;
+use crate::buffer_table::Buffers;
 use crate::check::{ActionContext, Outputs, check_in_port};
-use crate::given::Buffers;
-use crate::link::Account;
 
 /// What decides it.
 pub(super) struct Gate<'s, P> {
@@ -198,12 +198,12 @@ mod tests {
     use sdk::abi::series::MAX_SERIES;
 
     use super::*;
+    use crate::app_port::Spent;
+    use crate::buffer_table::BufferTable;
     use crate::connection::FULL;
-    use crate::crew::Purse;
-    use crate::given::Given;
-    use crate::link::Spent;
     use crate::plan::Set;
     use crate::policy::{Capability, Policy, Quota};
+    use crate::pool::SharedQuota;
 
     /// A buffer that the app was given, and one that it was not.
     const OWN: u32 = 7;
@@ -359,9 +359,9 @@ mod tests {
             let mut expected = vec![0; waits];
             let not_sent = one_by_one(&template, &flows, first, &mut limits, &mut expected);
             // With the quota in one portion, and in several.
-            let mut spent = Spent::new(Arc::new(Purse::new(1 + round % 3)));
+            let mut spent = Spent::new(Arc::new(SharedQuota::new(1 + round % 3)));
             let [flow_mods, packet_outs] = spent.accounts(quota);
-            let mut given = Given::default();
+            let mut given = BufferTable::default();
             given.kept(OWN, Set::of(3));
             let buffers = Buffers::of(&mut given, 3);
             let packet = |packet: &[u8]| match packet[0] {

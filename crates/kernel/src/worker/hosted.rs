@@ -13,7 +13,7 @@ use sys::flight::{Call, Seat};
 use sys::object::Object;
 use tracing::error;
 
-use super::{Notice, Worker};
+use super::{Worker, WorkerEvent};
 use crate::control::AppId;
 
 /// An app's object, and what its instances are to know.
@@ -29,16 +29,16 @@ impl Worker {
     /// Makes this worker's instance of an app.
     pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
         let Some(index) = self.place_of(app) else { return };
-        let link = &mut self.dispatch.links[index];
+        let app_port = &mut self.dispatch.app_ports[index];
         let noted = note(&mut self.seat, app);
-        let hosted = link.host(&loaded.object, &loaded.config);
+        let hosted = app_port.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(index, why.to_string());
             return;
         }
-        let version = link.version().unwrap_or_default().to_owned();
-        self.notify(Notice::Hosted { app, version });
+        let version = app_port.version().unwrap_or_default().to_owned();
+        self.notify(WorkerEvent::Hosted { app, version });
     }
 
     /// Calls the apps for which a batch waits, in the middle of a turn.
@@ -46,8 +46,8 @@ impl Worker {
         if !self.dispatch.batch_waits() {
             return;
         }
-        for index in 0..self.dispatch.links.len() {
-            if self.dispatch.links[index].batch_waits() {
+        for index in 0..self.dispatch.app_ports.len() {
+            if self.dispatch.app_ports[index].batch_waits() {
                 self.call_once(index, now);
             }
         }
@@ -55,11 +55,11 @@ impl Worker {
 
     /// Calls the apps for which records wait, or for which it is time.
     pub(super) fn call_apps(&mut self, now: Instant) {
-        for index in 0..self.dispatch.links.len() {
-            let link = &self.dispatch.links[index];
+        for index in 0..self.dispatch.app_ports.len() {
+            let app_port = &self.dispatch.app_ports[index];
             // What they cause themselves is for the next turn.
-            let mut left = link.waiting_here();
-            if left == 0 && link.wake_at_ns().is_none_or(|at| at > now_ns()) {
+            let mut left = app_port.waiting_here();
+            if left == 0 && app_port.wake_at_ns().is_none_or(|at| at > now_ns()) {
                 continue;
             }
             while let Some(handled) = self.call_once(index, now) {
@@ -86,9 +86,9 @@ impl Worker {
     fn call(&mut self, index: usize, now: Instant) -> Option<Result<usize, String>> {
         let mut messages = std::mem::take(&mut self.messages);
         let mut verdicts = std::mem::take(&mut self.verdicts);
-        let link = &mut self.dispatch.links[index];
-        let noted = note(&mut self.seat, link.app);
-        let called = link.call(now_ns(), &mut messages, &mut verdicts);
+        let app_port = &mut self.dispatch.app_ports[index];
+        let noted = note(&mut self.seat, app_port.app);
+        let called = app_port.call(now_ns(), &mut messages, &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
             self.send_all(index, &mut messages, now);
@@ -100,23 +100,28 @@ impl Worker {
 
     /// When the next app here wants to be called.
     pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
-        let at_ns = self.dispatch.links.iter().filter_map(crate::link::Link::wake_at_ns).min()?;
+        let at_ns = self
+            .dispatch
+            .app_ports
+            .iter()
+            .filter_map(crate::app_port::AppPort::wake_at_ns)
+            .min()?;
         Some(now + Duration::from_nanos(at_ns.saturating_sub(now_ns())))
     }
 
     /// An app here cannot go on: nobody calls it any more, and a zone takes over what it left.
     fn demote(&mut self, index: usize, why: String) {
-        let link = &mut self.dispatch.links[index];
-        link.disable();
-        let app = link.app;
-        error!(app = link.name, why, "an app in the kernel failed; it goes on as a user app");
-        self.notify(Notice::Demoted { app, why });
+        let app_port = &mut self.dispatch.app_ports[index];
+        app_port.disable();
+        let app = app_port.app;
+        error!(app = app_port.name, why, "an app in the kernel failed; it goes on as a user app");
+        self.notify(WorkerEvent::Demoted { app, why });
     }
 
     /// Another worker's instance of an app has failed: this one's is not called any more either.
     pub(super) fn disable(&mut self, app: AppId) {
         if let Some(index) = self.place_of(app) {
-            self.dispatch.links[index].disable();
+            self.dispatch.app_ports[index].disable();
         }
     }
 }

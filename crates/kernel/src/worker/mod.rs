@@ -6,24 +6,24 @@
 //! and nothing is allocated for a message once the buffers have grown.
 //!
 //! Another thread, [`server`](crate::server), tells it what the monitor wants and is told what
-//! the monitor must know ([`Wires`]). There may be several workers, each with switches of its own
-//! (`adopt`); what they share is in [`crew`](crate::crew).
+//! the monitor must know ([`WorkerChannels`]). There may be several workers, each with switches of its own
+//! (`migration`); what they share is in [`pool`](crate::pool).
 
-mod adopt;
 mod answers;
 mod apps;
 mod buffers;
-mod filling;
+mod channels;
 mod flows;
 mod gate;
 mod hosted;
+mod log_limits;
+mod migration;
 mod pace;
-mod rates;
 mod reading;
 mod roster;
 mod sending;
 mod switches;
-mod wires;
+mod table_usage;
 mod writing;
 
 use std::io;
@@ -39,26 +39,28 @@ use slab::Slab;
 use sys::flight::Seat;
 use tracing::{info, warn};
 
+use crate::admission::Admission;
+use crate::app_port::{AppPort, Messages, Verdict};
 use crate::connection::{Connection, Input, Peer};
 use crate::control::{App, Tuning};
-use crate::crew::Mail;
 use crate::dispatch::Dispatch;
-use crate::door::Door;
-use crate::link::{Link, Messages, Verdict};
-use crate::tls::{self, Entrance};
+use crate::pool::ForwardQueue;
+use crate::tls::{self, TransportPolicy};
 
-use self::adopt::most_connections;
+use self::log_limits::LogLimits;
+use self::migration::most_connections;
 use self::pace::Pace;
-use self::rates::Rates;
 use self::reading::{Crowd, Ready, Served};
 use self::roster::Roster;
 use self::sending::Refused;
 use self::writing::Spare;
 
 pub use crate::flows::Part;
+pub use channels::{
+    Command, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
+};
 pub use hosted::Loaded;
 pub(crate) use hosted::note;
-pub use wires::{Command, Moved, Notice, Office, Wires, connect};
 
 /// What the shared input buffer holds beyond what is read at once, in bytes: of TLS one half of all is read
 /// into, and the other holds what comes of it, behind the beginning of a message that was cut before. A turn of TLS
@@ -79,13 +81,13 @@ const EVENTS: usize = 256;
 /// handshakes delay no switch that is connected.
 const HANDSHAKES: u32 = 4;
 
-/// Connections accepted per turn and listener, so that a crowd at the door delays nobody inside.
+/// Connections accepted per turn and listener, so that a crowd at admission delays nobody inside.
 const ACCEPTS: usize = 64;
 
 // Epoll's user data: what it is in the upper half, which one in the lower.
 const COMMANDS: u64 = 0;
 const LISTENER: u64 = 1 << 32;
-const LINK: u64 = 2 << 32;
+const APP_PORT: u64 = 2 << 32;
 const CONNECTION: u64 = 3 << 32;
 const WHICH: u64 = 0xffff_ffff;
 
@@ -111,14 +113,14 @@ pub struct Apps {
 #[derive(Debug)]
 pub struct Worker {
     epoll: OwnedFd,
-    wires: Wires,
+    channels: WorkerChannels,
     listeners: Vec<TcpListener>,
-    entrance: Entrance,
+    transport: TransportPolicy,
     /// Whether listeners are left alone until the next tick, after accepting failed.
     listeners_paused: bool,
     connections: Slab<Connection>,
     /// Those of them that are not switches yet.
-    door: Door,
+    admission: Admission,
     /// How many more handshakes may be gone on with in this turn.
     handshakes: u32,
     roster: Roster,
@@ -129,7 +131,7 @@ pub struct Worker {
     most_connections: usize,
     /// A bit for each worker for whom something was posted.
     posted: u32,
-    mail: Mail,
+    forward_queue: ForwardQueue,
     ready: Ready,
     dirty: Vec<usize>,
     spare: Spare,
@@ -148,12 +150,12 @@ pub struct Worker {
     next_tick: Instant,
     pace: Pace,
     crowd: Crowd,
-    rates: Rates,
+    log_limits: LogLimits,
 }
 
 impl Worker {
     /// A worker that accepts connections on `listeners`, for itself and for the others of its
-    /// crew, and serves its switches for these apps; those with an object run in this process, and
+    /// pool, and serves its switches for these apps; those with an object run in this process, and
     /// in the thread that calls this.
     ///
     /// # Errors
@@ -161,11 +163,11 @@ impl Worker {
     pub fn new(
         listeners: Vec<TcpListener>,
         apps: Apps,
-        entrance: Entrance,
-        wires: Wires,
+        transport: TransportPolicy,
+        channels: WorkerChannels,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &wires.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
+        epoll::add(&epoll, &channels.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         for (number, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking(true)?;
             let data = EventData::new_u64(LISTENER | number as u64);
@@ -175,17 +177,17 @@ impl Worker {
         let mut worker = Self {
             epoll,
             listeners,
-            entrance,
+            transport,
             listeners_paused: false,
             connections: Slab::new(),
-            door: Door::new(wires.crew.workers()),
+            admission: Admission::new(channels.pool.workers()),
             handshakes: HANDSHAKES,
             roster: Roster::default(),
-            epoch: wires.crew.first_epoch(wires.me),
+            epoch: channels.pool.first_epoch(channels.me),
             dispatch: Dispatch::default(),
-            most_connections: most_connections(wires.crew.workers()),
+            most_connections: most_connections(channels.pool.workers()),
             posted: 0,
-            mail: Mail::default(),
+            forward_queue: ForwardQueue::default(),
             ready: Ready::default(),
             dirty: Vec::new(),
             spare: Spare::default(),
@@ -195,12 +197,12 @@ impl Worker {
             heard: Messages::default(),
             refused: Vec::new(),
             seat: apps.seat,
-            read: wires.crew.tuning().read as usize,
+            read: channels.pool.tuning().read as usize,
             next_tick: now + TICK,
             pace: Pace::new(),
             crowd: Crowd::default(),
-            rates: Rates::new(now),
-            wires,
+            log_limits: LogLimits::new(now),
+            channels,
         };
         for Known { app: App { app, name, policy, .. }, object } in apps.apps {
             worker.know(app, name, policy)?;
@@ -227,8 +229,8 @@ impl Worker {
             };
             let now = Instant::now();
             self.seat.iter_mut().for_each(Seat::turn);
-            for link in &mut self.dispatch.links {
-                link.awake();
+            for app_port in &mut self.dispatch.app_ports {
+                app_port.awake();
             }
             self.handshakes = HANDSHAKES;
             let mut commands = false;
@@ -237,7 +239,7 @@ impl Worker {
                 let which = (data & WHICH) as usize;
                 match data & !WHICH {
                     LISTENER => {} // below
-                    LINK => self.rang(which),
+                    APP_PORT => self.rang(which),
                     CONNECTION => self.told(which, event.flags),
                     _ => commands = true,
                 }
@@ -274,13 +276,13 @@ impl Worker {
         }
         let mut work = false;
         let mut slowed = None;
-        for index in 0..self.dispatch.links.len() {
-            let link = &mut self.dispatch.links[index];
-            if let Some(until) = link.throttle.until() {
+        for index in 0..self.dispatch.app_ports.len() {
+            let app_port = &mut self.dispatch.app_ports[index];
+            if let Some(until) = app_port.throttle.until() {
                 slowed = Some(slowed.map_or(until, |other: Instant| other.min(until)));
                 continue; // nor does its zone ring, as it takes us to be awake
             }
-            match link.prepare_to_sleep() {
+            match app_port.prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
                 Err(fault) => self.fault(index, fault),
             }
@@ -306,16 +308,16 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     // Most likely out of descriptors: the listener would be ready for ever.
-                    if let Some(suppressed) = self.rates.not_accepted.admit(now) {
+                    if let Some(suppressed) = self.log_limits.not_accepted.admit(now) {
                         warn!(%error, suppressed, "could not accept a connection; trying again shortly");
                     }
                     self.pause_listeners(true);
                     return;
                 }
             };
-            let (to, connections) = self.wires.crew.least_busy();
-            let plain = self.entrance.plain.allows(address.ip());
-            let why_not = if !plain && self.entrance.tls.is_none() {
+            let (to, connections) = self.channels.pool.least_busy();
+            let plain = self.transport.plain.allows(address.ip());
+            let why_not = if !plain && self.transport.tls.is_none() {
                 "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`"
             } else if connections >= self.most_connections {
                 "there are too many connections"
@@ -325,7 +327,7 @@ impl Worker {
                     Err(_) => "the system refused to watch it",
                 }
             };
-            if let Some(suppressed) = self.rates.accepted.admit(now) {
+            if let Some(suppressed) = self.log_limits.accepted.admit(now) {
                 warn!(%address, why = why_not, suppressed, "connection refused");
             }
         }
@@ -345,7 +347,7 @@ impl Worker {
         let input = connection.read(buffer, share.most);
         let progress = connection.progress();
         if let Some(ticket) = &mut connection.ticket {
-            self.door.advance(ticket, progress);
+            self.admission.advance(ticket, progress);
         }
         if connection.has_output() && !connection.dirty {
             connection.dirty = true;
@@ -382,14 +384,14 @@ impl Worker {
         self.ready.forget(key, connection.reading);
         connection.say_goodbye(); // and what we had to say about it
         if let Some(ticket) = &connection.ticket {
-            self.door.leave(ticket);
+            self.admission.leave(ticket);
         }
-        for question in connection.asked.questions() {
+        for question in connection.transactions.questions() {
             self.failed(question, format!("the switch was disconnected: {why}"));
         }
         let address = connection.address;
         let Some(mut switch) = connection.switch else {
-            if let Some(suppressed) = self.rates.closed.admit(now) {
+            if let Some(suppressed) = self.log_limits.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before it was a switch");
             }
             return;
@@ -397,7 +399,7 @@ impl Worker {
         let dpid = switch.dpid;
         self.roster.remove(dpid.0, now);
         self.dispatch.switch_down(&mut switch);
-        if let Some(suppressed) = self.rates.disconnected.admit(now) {
+        if let Some(suppressed) = self.log_limits.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }
     }
@@ -405,7 +407,7 @@ impl Worker {
     /// Lets time pass for every session.
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + TICK;
-        self.pace.tick(self.dispatch.links.iter().any(Link::is_in_zone));
+        self.pace.tick(self.dispatch.app_ports.iter().any(AppPort::is_in_zone));
         if self.listeners_paused {
             self.pause_listeners(false);
         }
@@ -416,9 +418,9 @@ impl Worker {
             } else if connection.is_stuck(now) {
                 stuck.push(key);
             }
-            filling::ask_tables(connection, now);
+            table_usage::ask_tables(connection, now);
             if let Some(switch) = &mut connection.switch {
-                switch.given.tick();
+                switch.buffer_table.tick();
             }
             if connection.has_output() && !connection.dirty && !connection.is_blocked() {
                 connection.dirty = true;
@@ -436,7 +438,7 @@ impl Worker {
         self.tell_skipped(now);
         self.tell_left_out(now);
         self.flush(now);
-        self.wires.crew.memory().freed(self.spare.tick());
+        self.channels.pool.memory().freed(self.spare.tick());
     }
 
     fn pause_listeners(&mut self, pause: bool) {
@@ -450,15 +452,15 @@ impl Worker {
 
     /// Carries out commands. `false` when told to stop.
     fn obey(&mut self, now: Instant) -> bool {
-        self.wires.commands_bell.silence();
+        self.channels.commands_bell.silence();
         self.take_mail(now);
-        while let Ok(command) = self.wires.commands.try_recv() {
+        while let Ok(command) = self.channels.commands.try_recv() {
             match command {
                 Command::Attach { attempt, app, name, policy, part } => {
                     let attached = self.attach(app, name, policy, *part, now);
                     let why = |error| format!("could not use its rings: {error}");
                     let result = attached.map_err(why);
-                    self.notify(Notice::Attached { attempt, result });
+                    self.notify(WorkerEvent::Attached { attempt, result });
                 }
                 Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
@@ -476,10 +478,10 @@ impl Worker {
         true
     }
 
-    fn notify(&self, notice: Notice) {
+    fn notify(&self, notice: WorkerEvent) {
         // The server lives as long as the process; without it there is nobody to tell.
-        let _ = self.wires.notices.send(notice);
-        self.wires.notices_bell.ring();
+        let _ = self.channels.events.send(notice);
+        self.channels.events_bell.ring();
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Epoll tells of new bytes once, when they come (`EPOLLET`), so that neither a switch that waits nor
 //! one that has more to be read costs a system call. Those that are ready are read in turns, a little
-//! each: so little that a round takes their apps some milliseconds. [`Pause`](crate::pause::Pause) decides how long one is
+//! each: so little that a round takes their apps some milliseconds. [`BackPressure`](crate::back_pressure::BackPressure) decides how long one is
 //! paused, from how full its apps are ([`Dispatch`](crate::dispatch)).
 
 use std::collections::VecDeque;
@@ -21,9 +21,9 @@ use rustix::event::epoll::EventFlags;
 use tracing::{info, warn};
 
 use super::Worker;
+use crate::app_port::News;
+use crate::back_pressure::Full;
 use crate::connection::{Peer, Reading};
-use crate::link::News;
-use crate::pause::Full;
 
 /// What epoll is to tell of a connection.
 pub(super) const INTEREST: EventFlags =
@@ -269,10 +269,10 @@ impl Worker {
 
     /// Tells the operator which apps have begun to lose packet-ins, and which no longer do.
     pub(super) fn tell_drops(&mut self, now: Instant) {
-        for link in &mut self.dispatch.links {
-            let app = &link.name;
-            match link.counts.news(now) {
-                Some(News::Began) if link.is_attached() => {
+        for app_port in &mut self.dispatch.app_ports {
+            let app = &app_port.name;
+            match app_port.counts.news(now) {
+                Some(News::Began) if app_port.is_attached() => {
                     warn!(app, "the app does not keep up; packet-ins for it are dropped");
                 }
                 Some(News::Began) => {

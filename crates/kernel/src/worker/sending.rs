@@ -11,17 +11,17 @@ use sdk::Refusal;
 use sdk::abi::series::Series;
 
 use super::Worker;
-use super::filling::count_flows;
 use super::gate::Gate;
 use super::roster::Entry;
 use super::switches::table_miss;
-use crate::asked::Sender;
+use super::table_usage::count_flows;
+use crate::app_port::{AppPort, Messages, Sent};
+use crate::buffer_table::Buffers;
 use crate::check::Allowed;
 use crate::connection::Connection;
-use crate::given::Buffers;
-use crate::link::{Link, Messages, Sent};
 use crate::occupancy;
 use crate::rewrite;
+use crate::transactions::Sender;
 
 /// What comes behind a message that goes out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,14 +80,15 @@ impl Worker {
         }
         let mut refused = std::mem::take(&mut self.refused);
         let connection = &mut self.connections[key];
-        let link = &mut self.dispatch.links[index];
-        link.spent.refresh(now);
+        let app_port = &mut self.dispatch.app_ports[index];
+        app_port.spent.refresh(now);
         let app_run = connection.begin_run(index);
         if !app_run.is_queued() {
             self.spare.lend(&mut connection.out);
         }
         let limit = app_run.limit;
-        let mut sending = Sending { connection, link, index, limit, now, tally: Tally::default() };
+        let mut sending =
+            Sending { connection, app_port, index, limit, now, tally: Tally::default() };
         // Passed and not appended yet: from here up to the message in hand.
         let mut from = start;
         for sent in run {
@@ -145,8 +146,8 @@ impl Worker {
 /// What is the same for all messages of a run.
 struct Sending<'r> {
     connection: &'r mut Connection,
-    link: &'r mut Link,
-    /// Where the link is.
+    app_port: &'r mut AppPort,
+    /// Where the app port is.
     index: usize,
     /// Bytes of output above which the app's next message is refused.
     limit: usize,
@@ -169,7 +170,7 @@ impl<'r> Sending<'r> {
     /// output yet.
     #[inline]
     fn admit(&mut self, waits: usize, message: &mut [u8]) -> Result<Behind, Refusal> {
-        let Self { connection, link, index, limit, now, .. } = self;
+        let Self { connection, app_port, index, limit, now, .. } = self;
         let (index, now) = (*index, *now);
         let full = connection.out.len() + waits > *limit;
         let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
@@ -177,10 +178,11 @@ impl<'r> Sending<'r> {
         let used = Cell::new(None);
         let was_given = |buffer| {
             used.set(Some(buffer));
-            switch.given.has(buffer, index)
+            switch.buffer_table.has(buffer, index)
         };
-        let allowed = link.rights.check(version, message, was_given)?;
-        let sender = Sender { link: link.slot(), life: link.life, xid: rewrite::xid(message) };
+        let allowed = app_port.rights.check(version, message, was_given)?;
+        let sender =
+            Sender { app_port: app_port.slot(), life: app_port.life, xid: rewrite::xid(message) };
         let asks = match allowed {
             Allowed::Request(expects) => Some(expects),
             _ => None,
@@ -189,15 +191,15 @@ impl<'r> Sending<'r> {
             Allowed::FlowMod { .. } => occupancy::adds(version, message),
             _ => None,
         };
-        let most = link.policy.flows;
+        let most = app_port.policy.flows;
         let counts = adds.is_some() && most != u32::MAX;
         let why_not = if full {
             Some(Refusal::Full)
         } else if counts && !switch.occupancy.has_room(index, most) {
             Some(Refusal::Flows)
-        } else if asks.is_some() && !connection.asked.has_room(sender) {
+        } else if asks.is_some() && !connection.transactions.has_room(sender) {
             Some(Refusal::Unanswered)
-        } else if !link.spent.spend(allowed, link.policy.quota) {
+        } else if !app_port.spent.spend(allowed, app_port.policy.quota) {
             Some(Refusal::Quota)
         } else {
             None
@@ -211,14 +213,14 @@ impl<'r> Sending<'r> {
         if let Some(buffer) = used.get()
             && !is_delete()
         {
-            switch.given.take(buffer, index);
+            switch.buffer_table.take(buffer, index);
         }
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
         rewrite::set_xid(message, xid);
-        connection.asked.sent(xid, sender);
+        connection.transactions.sent(xid, sender);
         if let Some(expects) = asks {
-            connection.asked.asks(xid, sender, expects, now);
+            connection.transactions.asks(xid, sender, expects, now);
         }
         match allowed {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
@@ -236,8 +238,8 @@ impl<'r> Sending<'r> {
 
     /// Checks a series, and appends of it what may go out.
     fn series(&mut self, sent: &Sent, said: &[u8], refused: &mut Vec<Refused>) {
-        let Self { connection, link, index, limit, .. } = self;
-        let Connection { switch, session, asked, out, .. } = &mut **connection;
+        let Self { connection, app_port, index, limit, .. } = self;
+        let Connection { switch, session, transactions, out, .. } = &mut **connection;
         let mut refuse = |number, why| refused.push(Refused { sent: *sent, number, why });
         let Some(mut series) = Series::read(said, sent.series) else {
             return refuse(None, Refusal::Shape);
@@ -247,32 +249,33 @@ impl<'r> Sending<'r> {
         };
         let is_of_its_version = series.template().version() == switch.version;
         // Which buffer it uses is said by its blanks.
-        let checked = link.rights.check(switch.version, series.flow_mod_mut(), |_| true);
+        let checked = app_port.rights.check(switch.version, series.flow_mod_mut(), |_| true);
         let table = occupancy::adds(switch.version, series.template().message());
-        let most = link.policy.flows;
+        let most = app_port.policy.flows;
         let count = u32::try_from(series.len()).expect("a series is short");
-        let sender = Sender { link: link.slot(), life: link.life, xid: series.first_xid() };
+        let sender =
+            Sender { app_port: app_port.slot(), life: app_port.life, xid: series.first_xid() };
         let has_flows = most == u32::MAX || switch.occupancy.has_room(*index, most);
         // Each has a transaction id, also if it does not go out.
         let first = session.xids(count);
-        let [flow_mods, packet_outs] = link.spent.accounts(link.policy.quota);
+        let [flow_mods, packet_outs] = app_port.spent.accounts(app_port.policy.quota);
         let mut gate = Gate {
             refused: checked.err(),
             flow_mods,
             packet_outs,
             limit: *limit,
             has_flows,
-            buffers: Buffers::of(&mut switch.given, *index),
-            outputs: link.rights.outputs,
+            buffers: Buffers::of(&mut switch.buffer_table, *index),
+            outputs: app_port.rights.outputs,
             packet: |packet: &[u8]| {
-                if is_of_its_version { link.rights.packet(packet) } else { Err(Refusal::Shape) }
+                if is_of_its_version { app_port.rights.packet(packet) } else { Err(Refusal::Shape) }
             },
         };
         let passed = gate.append(&series, first, out, |number, why| refuse(Some(number), why));
         if passed.flow_mods + passed.packet_outs > 0 {
-            asked.sent_all(first, count, sender);
+            transactions.sent_all(first, count, sender);
         } else {
-            asked.skipped(first, count, sender);
+            transactions.skipped(first, count, sender);
         }
         self.tally.flow_mods += u64::from(passed.flow_mods);
         self.tally.packet_outs += u64::from(passed.packet_outs);
@@ -304,14 +307,14 @@ impl<'r> Sending<'r> {
 
     /// Appends what comes behind a message.
     fn add(&mut self, behind: Behind) {
-        let Self { connection, link, index, now, .. } = self;
+        let Self { connection, app_port, index, now, .. } = self;
         if let (true, Some(switch)) = (behind.table_miss, &connection.switch) {
             let (version, xid) = (switch.version, connection.session.xid());
             table_miss(version, xid, &mut connection.out);
         }
         if behind.adds > 0 {
-            let counted = (link.policy.flows, behind.adds);
-            count_flows(connection, (*index, link.app), counted, *now);
+            let counted = (app_port.policy.flows, behind.adds);
+            count_flows(connection, (*index, app_port.app), counted, *now);
         }
     }
 

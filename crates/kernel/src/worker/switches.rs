@@ -108,7 +108,7 @@ impl Worker {
                 let more = usize::from(status.reason != PortReason::Delete && !is_known);
                 connection.hold_ports(more)?;
                 let Some(switch) = &mut connection.switch else { return Ok(()) };
-                if let Some(suppressed) = self.rates.ports.admit(now) {
+                if let Some(suppressed) = self.log_limits.ports.admit(now) {
                     let PortStatus { reason, desc } = status;
                     let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
                     info!(%dpid, %port, up, %reason, suppressed, "port changed");
@@ -130,7 +130,7 @@ impl Worker {
                 self.switch_error(key, &error, message, now);
             }
             (Event::Malformed(error), _) => {
-                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
                     let address = self.connections[key].address;
                     warn!(%address, %error, suppressed, "left out a malformed message");
                 }
@@ -140,7 +140,7 @@ impl Worker {
                 debug!(dpid = %switch.dpid, ?told, "switch told of itself");
             }
             (Event::UnknownType(kind), _) => {
-                if let Some(suppressed) = self.rates.malformed.admit(now) {
+                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
                     let address = self.connections[key].address;
                     warn!(%address, kind, suppressed, "left out a message of an unknown type");
                 }
@@ -166,8 +166,8 @@ impl Worker {
         connection.check_claim(dpid)?;
         connection.hold_ports(info.ports.len())?;
         if connection.home.is_none() {
-            let home = self.wires.crew.home(dpid.0, self.wires.me);
-            let here = home.worker() == self.wires.me;
+            let home = self.channels.pool.claim_datapath(dpid.0, self.channels.me);
+            let here = home.worker() == self.channels.me;
             connection.home = Some(home);
             if !here {
                 connection.claim = Some((info, now));
@@ -187,17 +187,17 @@ impl Worker {
         let xid = connection.session.xid();
         table_miss(version, xid, &mut connection.out);
         let epoch = self.epoch;
-        self.epoch = self.wires.crew.next_epoch(epoch);
+        self.epoch = self.channels.pool.next_epoch(epoch);
         let address = connection.address;
         let mut switch = Switch::new(info, epoch);
         self.dispatch.switch_up(&mut switch);
-        if let Some(suppressed) = self.rates.connected.admit(now) {
+        if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let transport = connection.transport();
             let ports = switch.ports_that_lead_out();
             info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
         }
         if let Some(ticket) = connection.ticket.take() {
-            self.door.leave(&ticket);
+            self.admission.leave(&ticket);
         }
         let switch = connection.switch.insert(switch);
         for status in std::mem::take(&mut connection.ports_meanwhile) {

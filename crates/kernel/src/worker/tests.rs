@@ -15,8 +15,8 @@ use sys::doorbell::Ringer;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
+use crate::app_port::part;
 use crate::control::{AppId, Host, Plain, Tuning};
-use crate::link::part;
 use crate::policy::Policy;
 use crate::query::{AppCounters, SwitchStatus};
 
@@ -49,12 +49,12 @@ fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
 
 /// The workers, and the server's part played by the test.
 struct Bench {
-    office: Office,
+    office: ServerChannels,
     address: SocketAddr,
     threads: Vec<JoinHandle<io::Result<()>>>,
     attempts: u64,
     /// What the workers told, but for what was waited for.
-    told: Vec<Notice>,
+    told: Vec<WorkerEvent>,
 }
 
 impl Bench {
@@ -66,7 +66,7 @@ impl Bench {
     fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (wires, office) =
+        let (channels, office) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }).unwrap();
         let mut listeners = Some(vec![listener]);
         let app = App {
@@ -76,12 +76,12 @@ impl Bench {
             host: Host::User,
             config_size: 0,
         };
-        let threads = wires.into_iter().map(|wires| {
+        let threads = channels.into_iter().map(|channels| {
             let listeners = listeners.take().unwrap_or_default();
-            let entrance = Entrance { plain: Plain::Loopback, tls: None };
+            let transport = TransportPolicy { plain: Plain::Loopback, tls: None };
             let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
             std::thread::spawn(move || {
-                let mut worker = Worker::new(listeners, apps, entrance, wires)?;
+                let mut worker = Worker::new(listeners, apps, transport, channels)?;
                 prepare(&mut worker);
                 worker.run()
             })
@@ -91,7 +91,7 @@ impl Bench {
     }
 
     fn each(&self, command: impl Fn() -> Command) {
-        (0..self.office.crew.workers()).for_each(|it| self.office.crew.command(it, command()));
+        (0..self.office.pool.workers()).for_each(|it| self.office.pool.command(it, command()));
     }
 
     /// Attaches a new zone.
@@ -106,20 +106,20 @@ impl Bench {
 
     /// The same of any app.
     fn attach_as(&mut self, app: AppId, policy: &Policy) -> Zone {
-        let (parts, fds) = part::make(&self.office.crew, CAPACITY).unwrap();
+        let (parts, fds) = part::make(&self.office.pool, CAPACITY).unwrap();
         self.attempts += 1;
         let workers = parts.len();
         for (worker, part) in parts.into_iter().enumerate() {
             let (name, policy) = (format!("app-{}", app.0), policy.clone());
             let (attempt, part) = (self.attempts, Box::new(part));
             let attach = Command::Attach { attempt, app, name, policy, part };
-            self.office.crew.command(worker, attach);
+            self.office.pool.command(worker, attach);
         }
         let mut silent = workers;
         while silent > 0 {
-            let notice = wait_for("each worker attached", || self.office.notices.try_recv().ok());
+            let notice = wait_for("each worker attached", || self.office.events.try_recv().ok());
             match notice {
-                Notice::Attached { attempt, result } => {
+                WorkerEvent::Attached { attempt, result } => {
                     assert_eq!((attempt, result), (self.attempts, Ok(())));
                     silent -= 1;
                 }
@@ -159,7 +159,7 @@ impl Bench {
     /// The same of all apps.
     fn all_counters(&self) -> Vec<AppCounters> {
         let (reply, answers) = std::sync::mpsc::channel();
-        self.office.crew.command(0, Command::Apps { reply });
+        self.office.pool.command(0, Command::Apps { reply });
         answers.recv().unwrap()
     }
 
@@ -320,7 +320,7 @@ fn record_that_ends_the_zone_twice_is_set_aside_and_none_of_the_other_ring() {
     bench.detach(zone);
     let mut zone = bench.attach();
     let set_aside = bench.told.iter().filter_map(|notice| match notice {
-        Notice::SetAside { record, .. } => Some(Seen::of(record).number),
+        WorkerEvent::SetAside { record, .. } => Some(Seen::of(record).number),
         _ => None,
     });
     assert_eq!(set_aside.collect::<Vec<_>>(), [1]);
@@ -357,7 +357,7 @@ fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_no
     // What was in flight alone when it died is not to be given to it again.
     let set_aside = |dpid| -> Vec<u32> {
         let records = bench.told.iter().filter_map(|notice| match notice {
-            Notice::SetAside { record, .. } => Some(Seen::of(record)),
+            WorkerEvent::SetAside { record, .. } => Some(Seen::of(record)),
             _ => None,
         });
         records.filter(|seen| seen.dpid == dpid).map(|seen| seen.number).collect()
@@ -389,8 +389,8 @@ fn answer_of_another_type_is_reported_to_the_operator_who_asked() {
     // It answers every multipart request with port descriptions.
     let _fake = bench.connect([1]);
     bench.each(|| Command::Flows { dpid: 1, question: 5 });
-    let why = wait_for("the answer came", || match bench.office.notices.try_recv() {
-        Ok(Notice::Flows { question: 5, part: Part::Failed(why) }) => Some(why),
+    let why = wait_for("the answer came", || match bench.office.events.try_recv() {
+        Ok(WorkerEvent::Flows { question: 5, part: Part::Failed(why) }) => Some(why),
         _ => None,
     });
     let expected = "the switch answered with multipart_reply of type 13 (port descriptions) instead of \

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel::control::{Plain, Tuning};
-use kernel::crew::MAX_WORKERS;
 use kernel::policy::{Band, Policy};
+use kernel::pool::MAX_WORKERS;
 use services::control::Quotas;
 use toml::de::DeTable;
 

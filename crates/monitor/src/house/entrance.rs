@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use kernel::control::{self, Plain, Request, Tuning};
-use kernel::crew::MAX_WORKERS;
+use kernel::pool::MAX_WORKERS;
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;

@@ -26,7 +26,7 @@ impl App for OnlySends {
 #[test]
 fn app_that_handles_nothing_but_sends_does_not_keep_its_worker() {
     let bench = Bench::with(1, |worker| {
-        worker.dispatch.links[0].host_linked::<OnlySends>();
+        worker.dispatch.app_ports[0].host_linked::<OnlySends>();
         worker.pump();
     });
     let mut fake = bench.connect([7]).pop().unwrap();

@@ -1,0 +1,319 @@
+//! An app that runs in this process: the records that wait for it, and calling it (design §6).
+//!
+//! It stands where rings and a zone would: what is pushed waits in the same order and under the
+//! same bounds, and a batch has had all its effects or none. But nothing is shared: what the app
+//! says is there when it returns.
+//!
+//! The app's code is trusted with this process, not with the network: its messages pass the same
+//! checks as everybody's.
+
+use std::time::Instant;
+
+use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
+use sdk::abi::{Level, MAX_BATCH, Words};
+use sys::object::Object;
+use sys::rate::Rate;
+use sys::ring::Room;
+use tracing::{debug, error, info, warn};
+
+use super::messages::Messages;
+use super::tickets::{Tickets, Verdict};
+use super::tracked::Tracked;
+use super::{AppPort, Place};
+use crate::control::AppId;
+use crate::hold_queue::Ticket;
+
+/// Bytes of messages that an app can send in one batch.
+const MESSAGES: usize = 256 * 1024;
+
+/// What the app's calls lead to.
+#[derive(Debug)]
+struct KernelHost {
+    app: AppId,
+    name: String,
+    band: (u16, u16),
+    config: Box<[u8]>,
+    messages: Messages,
+    stopped: Vec<usize>,
+    lines: Rate,
+}
+
+impl Host for KernelHost {
+    fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        self.messages.reserve(size)
+    }
+
+    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
+        self.messages.commit(dpid, epoch, size, series)
+    }
+
+    fn room(&self) -> usize {
+        self.messages.room()
+    }
+
+    fn band(&self) -> (u16, u16) {
+        self.band
+    }
+
+    fn groups(&self) -> (u32, u32) {
+        self.app.groups().into_inner()
+    }
+
+    fn meters(&self) -> (u32, u32) {
+        self.app.meters().into_inner()
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
+    }
+
+    fn stop(&mut self, number: usize) {
+        self.stopped.push(number);
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
+        let app = self.name.as_str();
+        // An application's text must not pass for lines of ours.
+        let text = text.escape_debug();
+        match level {
+            Level::Error => error!(app, suppressed, "{text}"),
+            Level::Warn => warn!(app, suppressed, "{text}"),
+            Level::Info => info!(app, suppressed, "{text}"),
+            Level::Debug => debug!(app, suppressed, "{text}"),
+        }
+    }
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Hosted {
+    app: HostedApp<KernelHost>,
+    records: Gathered,
+    tickets: Tickets,
+    capacity: u32,
+    most: usize,
+    wake_at_ns: Option<u64>,
+}
+
+impl Hosted {
+    /// The instance that `create` makes; records of up to `capacity` bytes wait for it, and it is called with
+    /// `most` of them at most.
+    fn create(
+        app: AppId,
+        name: &str,
+        band: (u16, u16),
+        (capacity, most): (u32, usize),
+        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
+    ) -> Result<Self, LoadError> {
+        let host = KernelHost {
+            app,
+            name: name.to_owned(),
+            band,
+            config: Box::default(),
+            messages: Messages::with_room(MESSAGES),
+            stopped: Vec::new(),
+            lines: Rate::new(Instant::now()),
+        };
+        Ok(Self {
+            app: create(host)?,
+            records: Gathered::default(),
+            tickets: Tickets::default(),
+            capacity,
+            most: most.min(MAX_BATCH),
+            wake_at_ns: None,
+        })
+    }
+
+    /// The version that the object states.
+    pub(super) fn version(&self) -> &str {
+        self.app.version()
+    }
+
+    /// As [`Tracked::push`].
+    pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
+        let size = size_of_val(head) + body.len().next_multiple_of(8);
+        if self.records.size() + size > room.of(self.capacity) {
+            return false;
+        }
+        self.records.push(head, body);
+        self.tickets.push(ticket);
+        true
+    }
+
+    /// Lets `write` write records that have no ticket, as many as there may be before the app is to be called; what
+    /// is longer goes by [`push`](Self::push). Returns what it returns.
+    #[inline]
+    pub(super) fn write<T>(&mut self, write: impl for<'w> FnOnce(&mut Writer<'w>) -> T) -> T {
+        let before = self.records.len();
+        let room = self.many().saturating_sub(self.records.size());
+        let written = self.records.write(self.most.saturating_sub(before), room, write);
+        self.tickets.push_none(self.records.len() - before);
+        written
+    }
+
+    /// How many records wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are as many as it can be called with, or so long ones that there will soon be
+    /// no room.
+    pub(super) fn batch_waits(&self) -> bool {
+        self.records.len() >= self.most || self.records.size() >= self.many()
+    }
+
+    /// So many bytes of records that there will soon be no room; less than what is for ordinary ones.
+    fn many(&self) -> usize {
+        self.capacity as usize / 4
+    }
+
+    /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
+    pub(super) fn wake_at_ns(&self) -> Option<u64> {
+        self.wake_at_ns
+    }
+
+    /// Calls the app with the oldest records, or with none as a wake-up; with none first if it is time, as
+    /// there may always be some. What it says of tickets is
+    /// appended to `verdicts`; what it sent is in `messages`, to be handed back with the next call.
+    ///
+    /// Returns how many records it handled.
+    ///
+    /// # Errors
+    /// Why it must not be called again. What it sent in this call is void.
+    pub(super) fn call(
+        &mut self,
+        now_ns: u64,
+        messages: &mut Messages,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<usize, String> {
+        let count = self.records.len().min(self.most);
+        if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
+            self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
+        }
+        let answer = self.app.on_batch(now_ns, self.records.records().take(count));
+        let KernelHost { messages: said, stopped, .. } = self.app.host();
+        let answer = answer.map_err(|failed| failed.to_string())?;
+        let handled = answer.handled;
+        if handled == 0 && count > 0 && said.is_empty() {
+            return Err(format!("the app handled none of {count} records, though it had room"));
+        }
+        self.wake_at_ns = answer.wake_at_ns;
+        for number in stopped.drain(..) {
+            self.tickets.stop(number as u64);
+        }
+        self.tickets.done(handled as u64, verdicts);
+        self.records.drop_oldest(handled);
+        std::mem::swap(messages, said);
+        said.clear();
+        if said.room() == 0 {
+            *said = Messages::with_room(MESSAGES);
+        }
+        Ok(handled)
+    }
+
+    /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
+    pub(super) fn disable(self) -> Option<Tracked> {
+        let Self { app, records, mut tickets, capacity, .. } = self;
+        // It has failed: nothing of its code is to run again, not even what would free it.
+        std::mem::forget(app);
+        let (mut ring, _) = Tracked::create(capacity).ok()?;
+        for record in records.iter() {
+            if let Some((words, body)) = super::split(record) {
+                ring.push(&words, body, Room::All, tickets.oldest());
+            }
+            tickets.drop_oldest();
+        }
+        Some(ring)
+    }
+}
+
+impl AppPort {
+    /// Makes an instance of the app in this process.
+    pub(crate) fn host(&mut self, object: &Object, config: &[u8]) -> Result<(), LoadError> {
+        self.host_by(|host| HostedApp::create(object, KernelHost { config: config.into(), ..host }))
+    }
+
+    fn host_by(
+        &mut self,
+        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
+    ) -> Result<(), LoadError> {
+        let band = (self.policy.band.lowest, self.policy.band.highest);
+        let bounds = (self.capacity, self.batch);
+        let hosted = Hosted::create(self.app, &self.name, band, bounds, create)?;
+        self.place = Place::Here(Box::new(hosted));
+        self.life = self.life.wrapping_add(1);
+        self.begin_snapshot();
+        Ok(())
+    }
+
+    /// The version that the app in this process states.
+    pub(crate) fn version(&self) -> Option<&str> {
+        match &self.place {
+            Place::Here(hosted) => Some(hosted.version()),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
+    /// The app in this process must not be called again: what it had not handled waits for a zone.
+    pub(crate) fn disable(&mut self) {
+        if let Place::Here(hosted) = self.leave()
+            && let Some(undone) = hosted.disable()
+        {
+            self.put_first(undone);
+        }
+    }
+
+    /// How many records wait for the app in this process.
+    pub(crate) fn waiting_here(&self) -> usize {
+        match &self.place {
+            Place::Here(hosted) => hosted.waiting(),
+            Place::Nowhere | Place::Zone(_) => 0,
+        }
+    }
+
+    /// Whether the app in this process is to be called before more is written for it.
+    pub(crate) fn batch_waits(&self) -> bool {
+        match &self.place {
+            Place::Here(hosted) => hosted.batch_waits(),
+            Place::Nowhere | Place::Zone(_) => false,
+        }
+    }
+
+    /// When the app in this process wants to be called at the latest.
+    pub(crate) fn wake_at_ns(&self) -> Option<u64> {
+        match &self.place {
+            Place::Here(hosted) => hosted.wake_at_ns(),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
+    /// How many lines of the app in this process were left out in a flood that has ended.
+    pub(crate) fn left_out(&mut self, now: Instant) -> Option<u64> {
+        match &mut self.place {
+            Place::Here(hosted) => hosted.app.host().lines.rest(now),
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+
+    /// Calls the app in this process; see [`Hosted::call`]. `None` if it is elsewhere.
+    pub(crate) fn call(
+        &mut self,
+        now_ns: u64,
+        messages: &mut Messages,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Option<Result<usize, String>> {
+        match &mut self.place {
+            Place::Here(hosted) => {
+                let before = hosted.records.size();
+                let called = hosted.call(now_ns, messages, verdicts);
+                self.drain.handled_here(before.saturating_sub(hosted.records.size()));
+                Some(called)
+            }
+            Place::Nowhere | Place::Zone(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

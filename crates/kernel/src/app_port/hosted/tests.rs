@@ -1,0 +1,241 @@
+//! A app port whose app runs in this process: batches, what they say, and a panic.
+
+use std::cell::Cell;
+
+use dal::drivers::openflow::SwitchInfo;
+use openflow::{Dpid, Version};
+use sdk::abi::RecordKind;
+use sdk::{App, Event, Network, PacketIn};
+
+use super::super::messages::Sent;
+use super::*;
+use crate::control::{AppId, Tuning};
+use crate::pool::idle;
+use crate::record::switch_record;
+use crate::switch::Switch;
+
+thread_local! {
+    /// How often the app was woken.
+    static WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Answers a packet whose first byte is even by itself, stops one of 0, panics over 13.
+struct Echo;
+
+impl App for Echo {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        let Event::PacketIn(PacketIn { switch, message, .. }) = event else { return };
+        let number = message[0];
+        assert_ne!(number, 13, "an unlucky number");
+        if number % 2 == 0 {
+            let packet_out = openflow::PacketOut::new(openflow::PortNo(1), &[], message);
+            network.packet_out(switch, &packet_out).unwrap();
+        }
+        if number == 0 {
+            network.stop();
+        }
+        network.wake_at(std::time::Duration::from_nanos(77));
+    }
+
+    fn on_wake(&mut self, _network: &mut Network<'_>) {
+        WOKEN.set(WOKEN.get() + 1);
+    }
+}
+
+impl AppPort {
+    /// Makes an instance of an app that is linked into the tests.
+    pub(crate) fn host_linked<A: App>(&mut self) {
+        self.host_by(HostedApp::linked::<A>).unwrap();
+    }
+}
+
+struct Bench {
+    app_port: AppPort,
+    switch: Switch,
+    messages: Messages,
+    verdicts: Vec<Verdict>,
+}
+
+impl Bench {
+    fn live() -> Self {
+        let mut bench = Self::told(Tuning { ring: 64 * 1024, ..Tuning::default() });
+        assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
+        bench
+    }
+
+    /// With a snapshot that waits.
+    fn told(tuning: Tuning) -> Self {
+        let mut app_port =
+            AppPort::new(AppId(1), "echo".into(), 0, tuning, idle(1).shared_quota(AppId(1)));
+        app_port.host_linked::<Echo>();
+        let info = SwitchInfo {
+            version: Version::V1_3,
+            dpid: Dpid(7),
+            n_tables: 1,
+            n_buffers: 0,
+            ports: Vec::new(),
+        };
+        let switch = Switch::new(info, 1);
+        let mut bench =
+            Self { app_port, switch, messages: Messages::default(), verdicts: Vec::new() };
+        bench.app_port.pump(std::iter::once(&mut bench.switch), |_, _| true);
+        bench
+    }
+
+    fn packet(&mut self, number: u8, ticket: u64) -> bool {
+        let record = switch_record(RecordKind::PacketIn, &self.switch);
+        let ticket = Ticket(ticket);
+        self.app_port.packet_in(&mut self.switch, &record, &[number; 20], ticket)
+    }
+
+    fn call(&mut self) -> Result<usize, String> {
+        self.app_port.call(0, &mut self.messages, &mut self.verdicts).unwrap()
+    }
+
+    /// The packets that were sent.
+    fn sent(&mut self) -> Vec<u8> {
+        let (sent, bytes) = self.messages.parts();
+        let packet = |sent: &Sent| {
+            assert_eq!((sent.dpid, sent.epoch), (7, 1));
+            openflow::PacketOut::decode(&bytes[sent.start..sent.end]).unwrap().data[0]
+        };
+        sent.iter().map(packet).collect()
+    }
+}
+
+#[test]
+fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
+    let mut bench = Bench::live();
+    for number in [2, 3, 4] {
+        assert!(bench.packet(number, 0));
+    }
+    assert_eq!(bench.app_port.waiting_here(), 3);
+    assert_eq!(bench.call(), Ok(3));
+    assert_eq!(bench.sent(), [2, 4]);
+    assert_eq!((bench.app_port.waiting_here(), bench.app_port.wake_at_ns()), (0, Some(77)));
+    assert_eq!(bench.call(), Ok(0), "a wake-up");
+    assert_eq!((bench.sent(), bench.app_port.wake_at_ns()), (vec![], None));
+}
+
+#[test]
+fn app_is_called_with_no_more_than_the_operator_wants() {
+    let mut bench = Bench::told(Tuning { batch: 2, ..Tuning::default() });
+    assert_eq!([bench.call(), bench.call()], [Ok(2), Ok(1)], "the snapshot, with the switch in it");
+    for (number, waits) in [(2, false), (4, true), (6, true)] {
+        assert!(bench.packet(number, 0));
+        assert_eq!(bench.app_port.batch_waits(), waits, "{number}");
+    }
+    assert_eq!((bench.call(), bench.sent()), (Ok(2), vec![2, 4]));
+    assert_eq!((bench.call(), bench.sent()), (Ok(1), vec![6]));
+}
+
+#[test]
+fn app_is_woken_when_it_is_time_though_records_always_wait() {
+    let mut bench = Bench::live();
+    for (now_ns, woken) in [(0, 0), (76, 0), (77, 1), (78, 2)] {
+        assert!(bench.packet(2, 0));
+        let called = bench.app_port.call(now_ns, &mut bench.messages, &mut bench.verdicts);
+        assert_eq!((called, WOKEN.get()), (Some(Ok(1)), woken), "at {now_ns} ns");
+    }
+}
+
+#[test]
+fn verdicts_go_with_the_tickets_of_their_records() {
+    let mut bench = Bench::live();
+    for (number, ticket) in [(0, 5), (1, 0), (0, 0), (1, 6)] {
+        assert!(bench.packet(number, ticket));
+    }
+    bench.call().unwrap();
+    assert_eq!(bench.verdicts, [(Ticket(5), true), (Ticket(6), false)]);
+}
+
+#[test]
+fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice() {
+    let mut bench = Bench::live();
+    let record = switch_record(RecordKind::PacketIn, &bench.switch);
+    for number in 0..5 {
+        let body = vec![number * 2 + 2; 7_000];
+        assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
+    }
+    assert_eq!(
+        bench.app_port.call(0, &mut small(), &mut Vec::new()).unwrap(),
+        Ok(5),
+        "it has room"
+    );
+    let mut sent = Vec::new();
+    for number in 0..5 {
+        let body = vec![number * 2 + 2; 7_000];
+        assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
+    }
+    let Place::Here(hosted) = &mut bench.app_port.place else { unreachable!() };
+    hosted.app.host().messages = Messages::with_room(30_000);
+    while bench.app_port.waiting_here() > 0 {
+        bench.call().unwrap();
+        sent.extend(bench.sent());
+    }
+    assert_eq!(sent, [2, 4, 6, 8, 10]);
+}
+
+fn small() -> Messages {
+    Messages::with_room(30_000)
+}
+
+#[test]
+fn panic_voids_the_batch_and_a_zone_gets_all_of_it() {
+    let mut bench = Bench::live();
+    for number in [2, 13, 4] {
+        assert!(bench.packet(number, 0));
+    }
+    let why = bench.call().unwrap_err();
+    assert_eq!(why, "the app panicked or gave up in on_batch");
+    bench.app_port.disable();
+    assert!(!bench.app_port.is_attached());
+    assert!(bench.packet(6, 0), "waits as for any app that is down");
+    let mut numbers = Vec::new();
+    let mut record = Vec::new();
+    while let Some((_, seen)) = bench.app_port.backlog.oldest(&mut record) {
+        numbers.push((record[sdk::abi::RECORD_HEAD], seen));
+        bench.app_port.backlog.drop_oldest();
+    }
+    assert_eq!(numbers, [(2, true), (13, true), (4, true), (6, false)]);
+}
+
+#[test]
+fn packets_beyond_the_bound_find_no_room_and_events_still_do() {
+    let mut bench = Bench::live();
+    let mut taken = 0;
+    while bench.packet(1, 0) {
+        taken += 1;
+    }
+    assert_eq!(taken, 64 * 1024 * 5 / 8 / (48 + 24));
+    let before = bench.app_port.waiting_here();
+    bench.app_port.switch_down(&bench.switch);
+    assert_eq!(bench.app_port.waiting_here(), before + 1);
+}
+
+#[test]
+fn run_ends_where_the_app_is_to_be_called_and_a_long_packet_is_taken_by_itself() {
+    let mut bench = Bench::live();
+    let (packet_in, mut bytes) =
+        (openflow::PacketIn::new(openflow::PortNo(1), &[7; 5000]), Vec::new());
+    for _ in 0..6 {
+        openflow::append(&mut bytes, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
+    }
+    let one = bytes.len() / 6;
+    // A quarter of 64 KiB: three of them.
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switch, &mut bytes), 3 * one);
+    assert!(!bench.app_port.batch_waits(), "there is room for a short one");
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switch, &mut bytes[3 * one..]), 0);
+    let message = &bytes[3 * one..4 * one];
+    let view = openflow::PacketIn::decode(message).unwrap();
+    let record = crate::record::packet_in_record(&bench.switch, &view, message).unwrap();
+    assert!(bench.app_port.packet_in(&mut bench.switch, &record, message, Ticket::NONE));
+    assert!(bench.app_port.batch_waits());
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switch, &mut bytes[4 * one..]), 0);
+    assert_eq!(bench.call(), Ok(4));
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switch, &mut bytes[4 * one..]), 2 * one);
+}

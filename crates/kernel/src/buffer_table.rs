@@ -1,0 +1,462 @@
+//! The packets that a switch keeps in buffers, and which apps may use them (design §8).
+//!
+//! An app may use a buffer if it was given the packet-in that named it, on this connection. The first flow-mod or
+//! packet-out with the buffer that goes out uses it up, for every app: it frees the buffer in the switch, which may
+//! keep another packet there next (OpenFlow 1.3.5 §7.4.1). A delete does not: its buffer has no meaning for the switch
+//! (OpenFlow 1.3.5 §7.3.4.1).
+//!
+//! ```text
+//! home:    id mod places
+//! window:  the WINDOW places from mix(id) mod places on
+//! ```
+//!
+//! Switches choose the ids, and say nothing reliable about them: their `n_buffers` may be less than what they use. So
+//! the table of a connection grows with the ids that are in use. Most switches count, and such ids have registry of their
+//! own, side by side. An id whose home is occupied goes into its window. Where that is full too and the table may not
+//! grow, the id at home is forgotten. So an id costs at most `1 + WINDOW` comparisons, whatever a switch chooses, and
+//! a switch with unfortunate ids harms itself alone.
+
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
+use crate::plan::Set;
+
+/// Places in which an id may be that is not in its home: three cache lines.
+const WINDOW: usize = 16;
+
+/// Places of the smallest table.
+const LEAST: usize = 256;
+
+/// Places that every connection may have.
+const ALWAYS: usize = 4096;
+
+/// Most ids of a connection. Its table has up to twice as many places, if the ids leave gaps.
+const MOST_IDS: usize = 1 << 17;
+const MOST_PLACES: usize = 2 * MOST_IDS;
+
+/// Ticks between two looks for memory that is not needed any more: a minute.
+const LOOK: u16 = 600;
+
+/// Places beyond [`ALWAYS`] that all connections of this process may have together: 96 MiB, for the ids of 64
+/// switches.
+static ALL: Budget = Budget(AtomicUsize::new(64 * MOST_IDS));
+
+/// Counts the tables that connections have had, wrapping.
+static NEXT: AtomicU16 = AtomicU16::new(0);
+
+/// Places that may still be had.
+#[derive(Debug)]
+struct Budget(AtomicUsize);
+
+impl Budget {
+    fn take(&self, places: usize) -> bool {
+        let less = |left: usize| left.checked_sub(places);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, places: usize) {
+        self.0.fetch_add(places, Ordering::Relaxed);
+    }
+}
+
+/// An id and the apps that were given its packet: 0 or one more than the id, and both halves of the set, the lower
+/// first. All zeros if free, so that the system provides the memory when it is first written.
+type Place = [u32; 3];
+
+#[expect(clippy::cast_possible_truncation, reason = "each half is kept")]
+fn occupied(key: u32, apps: Set) -> Place {
+    [key, apps.0 as u32, (apps.0 >> 32) as u32]
+}
+
+fn apps(place: Place) -> Set {
+    let [_, low, high] = place;
+    Set(u64::from(high) << 32 | u64::from(low))
+}
+
+/// How a place names an id. Never 0, as no buffer has the number `OFP_NO_BUFFER`.
+fn key_of(buffer: u32) -> u32 {
+    buffer.wrapping_add(1)
+}
+
+/// The buffers of one connection that apps may use.
+#[derive(Debug)]
+pub(crate) struct BufferTable {
+    /// None, or a power of two.
+    places: Vec<Place>,
+    /// How many are occupied.
+    ids: usize,
+    /// How many of these ids are not in their home.
+    displaced: usize,
+    /// Packet-ins since the last look at the memory, wrapping.
+    noted: u32,
+    ticks: u16,
+    budget: &'static Budget,
+}
+
+impl Default for BufferTable {
+    fn default() -> Self {
+        Self::numbered(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for BufferTable {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+impl BufferTable {
+    /// A table that looks for unneeded memory in another tick than the tables with the next numbers: many switches may
+    /// connect together, and a large table takes milliseconds.
+    fn numbered(number: u16) -> Self {
+        let mut given = Self::within(&ALL);
+        given.ticks = number % LOOK;
+        given
+    }
+
+    fn within(budget: &'static Budget) -> Self {
+        Self { places: Vec::new(), ids: 0, displaced: 0, noted: 0, ticks: 0, budget }
+    }
+
+    /// A packet has come that the switch keeps under this id; these apps get it, so far.
+    #[inline]
+    pub(crate) fn kept(&mut self, buffer: u32, apps: Set) {
+        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        self.noted = self.noted.wrapping_add(1);
+        if let Some(place) = self.places.get_mut(home)
+            && (place[0] == key || (place[0] == 0 && self.displaced == 0))
+        {
+            self.ids += usize::from(place[0] == 0);
+            *place = occupied(key, apps);
+            return;
+        }
+        self.keep_elsewhere(buffer, apps);
+    }
+
+    /// An app gets that packet, unless the buffer was used meanwhile.
+    pub(crate) fn note(&mut self, buffer: u32, app: usize) {
+        if let Some(at) = self.find(buffer) {
+            let place = &mut self.places[at];
+            *place = occupied(place[0], apps(*place).with(Set::of(app)));
+        }
+    }
+
+    /// Whether an app may use a buffer.
+    #[inline]
+    pub(crate) fn has(&self, buffer: u32, app: usize) -> bool {
+        self.find(buffer).is_some_and(|at| apps(self.places[at]).has(app))
+    }
+
+    /// Uses a buffer up. `false`, and nothing happens, if the app may not use it.
+    #[inline]
+    pub(crate) fn take(&mut self, buffer: u32, app: usize) -> bool {
+        let Some(at) = self.find(buffer).filter(|at| apps(self.places[*at]).has(app)) else {
+            return false;
+        };
+        self.places[at] = Place::default();
+        self.ids -= 1;
+        self.displaced -= usize::from(at != self.claim_datapath(buffer));
+        true
+    }
+
+    /// Called once per tick. Every minute it returns memory that is no longer needed. If no id came for a whole minute, it
+    /// forgets all ids.
+    pub(crate) fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks < LOOK {
+            return;
+        }
+        self.ticks = 0;
+        let idle = std::mem::take(&mut self.noted) == 0;
+        if self.places.len() <= ALWAYS {
+            return;
+        }
+        if idle {
+            self.resize(0);
+        } else if self.ids < self.places.len() / 8 {
+            self.resize((2 * self.ids).next_power_of_two().max(ALWAYS));
+        }
+    }
+
+    /// The place where an id is looked for first.
+    #[inline]
+    fn claim_datapath(&self, buffer: u32) -> usize {
+        buffer as usize & self.places.len().wrapping_sub(1)
+    }
+
+    /// The place of an id, if it is known.
+    #[inline]
+    fn find(&self, buffer: u32) -> Option<usize> {
+        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        match self.places.get(home) {
+            Some(place) if place[0] == key => Some(home),
+            Some(_) if self.displaced > 0 => self.in_window(buffer, key),
+            _ => None,
+        }
+    }
+
+    /// The first place of an id's window that holds a key, which may be that of a free one.
+    #[cold]
+    fn in_window(&self, buffer: u32, key: u32) -> Option<usize> {
+        let (first, mask) = (mix(buffer) as usize, self.places.len() - 1);
+        (0..WINDOW).map(|step| (first + step) & mask).find(|at| self.places[*at][0] == key)
+    }
+
+    /// The same as [`kept`](Self::kept), wherever there is a place.
+    #[cold]
+    fn keep_elsewhere(&mut self, buffer: u32, apps: Set) {
+        while self.is_crowded_at(buffer) && self.grow() {}
+        if !self.put(buffer, apps) {
+            let home = self.claim_datapath(buffer);
+            let there = self.places[home][0].wrapping_sub(1);
+            self.displaced -= usize::from(self.claim_datapath(there) != home);
+            self.places[home] = occupied(key_of(buffer), apps);
+        }
+    }
+
+    /// Whether an id has no place yet and the table is too small for one more that has to go elsewhere.
+    fn is_crowded_at(&self, buffer: u32) -> bool {
+        let home = self.claim_datapath(buffer);
+        self.places.is_empty()
+            || self.find(buffer).is_none()
+                && self.places[home][0] != 0
+                && (self.ids >= self.places.len() / 2 || self.in_window(buffer, 0).is_none())
+    }
+
+    /// Puts an id where it is, or where there is a free place for it. `false` if there is none.
+    fn put(&mut self, buffer: u32, apps: Set) -> bool {
+        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        let place = self.find(buffer).or_else(|| {
+            if self.places[home][0] == 0 { Some(home) } else { self.in_window(buffer, 0) }
+        });
+        let Some(at) = place else { return false };
+        if self.places[at][0] == 0 {
+            self.ids += 1;
+            self.displaced += usize::from(at != home);
+        }
+        self.places[at] = occupied(key, apps);
+        true
+    }
+
+    /// Doubles the table, if it may be larger.
+    fn grow(&mut self) -> bool {
+        let places = (2 * self.places.len()).max(LEAST);
+        self.ids < MOST_IDS && places <= MOST_PLACES && self.resize(places)
+    }
+
+    /// Moves all ids into a table of another size, or a larger one if they find no places in it. `false`, and nothing
+    /// happens, if it may not be as large. Without places all are forgotten.
+    fn resize(&mut self, places: usize) -> bool {
+        let (before, after) = (beyond_always(self.places.len()), beyond_always(places));
+        if !self.budget.take(after.saturating_sub(before)) {
+            return false;
+        }
+        let ids = std::mem::replace(&mut self.places, vec![Place::default(); places]);
+        (self.ids, self.displaced) = (0, 0);
+        for place in ids.iter().filter(|place| places > 0 && place[0] != 0) {
+            self.keep_elsewhere(place[0] - 1, apps(*place));
+        }
+        self.budget.give_back(before.saturating_sub(after));
+        true
+    }
+}
+
+/// Spreads ids: every bit of the result depends on every bit of the id (the finalizer of `MurmurHash3`).
+fn mix(buffer: u32) -> u32 {
+    let mixed = (buffer ^ buffer >> 16).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    mixed ^ mixed >> 16
+}
+
+fn beyond_always(places: usize) -> usize {
+    places.saturating_sub(ALWAYS)
+}
+
+/// The buffers that one app may use.
+#[derive(Debug)]
+pub(crate) struct Buffers<'g> {
+    given: &'g mut BufferTable,
+    app: usize,
+}
+
+impl<'g> Buffers<'g> {
+    /// Those of the app in this slot.
+    pub(crate) fn of(given: &'g mut BufferTable, app: usize) -> Self {
+        Self { given, app }
+    }
+
+    /// As [`BufferTable::has`].
+    #[inline]
+    pub(crate) fn has(&self, buffer: u32) -> bool {
+        self.given.has(buffer, self.app)
+    }
+
+    /// As [`BufferTable::take`].
+    #[inline]
+    pub(crate) fn take(&mut self, buffer: u32) -> bool {
+        self.given.take(buffer, self.app)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// As many places as it says, for one test.
+    fn budget(places: usize) -> &'static Budget {
+        Box::leak(Box::new(Budget(AtomicUsize::new(places))))
+    }
+
+    fn left(budget: &Budget) -> usize {
+        budget.0.load(Ordering::Relaxed)
+    }
+
+    /// The ids that app 0 may use, counted place by place.
+    fn known(given: &BufferTable, ids: impl IntoIterator<Item = u32>) -> usize {
+        let known = ids.into_iter().filter(|id| given.has(*id, 0)).count();
+        assert_eq!(given.ids, given.places.iter().filter(|place| place[0] != 0).count());
+        known
+    }
+
+    #[test]
+    fn tables_of_one_moment_look_for_memory_in_different_ticks() {
+        let mut tables: Vec<BufferTable> =
+            (u16::MAX - 100..u16::MAX).map(BufferTable::numbered).collect();
+        for tick in 0..LOOK {
+            let before: Vec<u16> = tables.iter().map(|given| given.ticks).collect();
+            tables.iter_mut().for_each(BufferTable::tick);
+            let looked = tables.iter().zip(before).filter(|(given, before)| given.ticks < *before);
+            assert!(looked.count() <= 1, "{tick}");
+        }
+    }
+
+    #[test]
+    fn buffer_is_usable_once_by_the_apps_that_were_given_its_packet() {
+        let mut given = BufferTable::default();
+        assert!(!given.has(5, 1));
+        given.note(5, 1); // no such packet has come
+        assert!(!given.has(5, 1));
+        given.kept(5, Set::EMPTY);
+        given.note(5, 1);
+        given.note(5, 63);
+        assert!(given.has(5, 1) && given.has(5, 63));
+        assert!(!given.has(5, 2) && !given.has(5 + 256, 1));
+        given.kept(5, Set::of(2));
+        assert!(given.has(5, 2) && !given.has(5, 1), "another packet");
+        assert!(!given.take(5, 1) && given.has(5, 2));
+        given.note(5, 1);
+        assert!(given.take(5, 2), "the first use frees it");
+        assert!(!given.has(5, 1) && !given.take(5, 2));
+        given.note(5, 1);
+        assert!(!given.has(5, 1), "the next app is too late");
+    }
+
+    #[test]
+    fn hundred_thousand_ids_are_known_however_they_are_chosen() {
+        let ids = || 0..100_000_u32;
+        let strided = |by: u32| ids().map(|id| id.wrapping_mul(by)).collect::<Vec<_>>();
+        let mut choices = vec![ids().collect::<Vec<_>>(), ids().rev().collect()];
+        choices.extend([2, 64, 1 << 12, 0x0101_0101, 0x9e37_79b1].map(strided));
+        choices.push(ids().map(u32::swap_bytes).collect());
+        choices.push(ids().map(u32::reverse_bits).collect());
+        choices.push(ids().map(|id| u32::MAX - 1 - id).collect());
+        choices.push(ids().map(|id| id << 8 | id & 0xff).collect());
+        for (choice, ids) in choices.iter().enumerate() {
+            let ids: BTreeSet<u32> = ids.iter().copied().filter(|id| *id != u32::MAX).collect();
+            let mut given = BufferTable::within(budget(MOST_PLACES));
+            for id in &ids {
+                given.kept(*id, Set::of(0));
+            }
+            let known = known(&given, ids.iter().copied());
+            assert!(known * 10_000 >= ids.len() * 9_999, "{choice}: {known} of {}", ids.len());
+            println!("{choice}: {known} of {} in {} places", ids.len(), given.places.len());
+            if choice < 2 {
+                assert_eq!((known, given.places.len(), given.displaced), (100_000, 1 << 17, 0));
+            }
+            for id in &ids {
+                assert_eq!(given.has(*id, 0), given.take(*id, 0));
+                assert!(!given.has(*id, 0));
+            }
+            assert_eq!((given.ids, given.displaced), (0, 0), "{choice}");
+        }
+    }
+
+    #[test]
+    fn table_agrees_with_a_model_while_ids_come_and_go() {
+        let mut given = BufferTable::within(budget(MOST_PLACES));
+        let (mut model, mut state) = (BTreeSet::new(), 1_u64);
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let id = u32::try_from(state >> 33).unwrap();
+            let id = [id % 3000, (id % 3000) << 18, id % 3000 * 4095][(state >> 20) as usize % 3];
+            if state >> 60 < 9 {
+                given.kept(id, Set::of(0));
+                model.insert(id);
+            } else {
+                assert_eq!(given.take(id, 0), model.remove(&id), "{id}");
+            }
+        }
+        assert_eq!(known(&given, model.iter().copied()), model.len());
+        assert_eq!(given.ids, model.len());
+    }
+
+    #[test]
+    fn switch_that_never_repeats_an_id_stays_within_its_bound() {
+        let budget = budget(MOST_PLACES);
+        let mut given = BufferTable::within(budget);
+        for id in 0..400_000 {
+            given.kept(id, Set::of(0));
+        }
+        assert!(given.places.len() <= MOST_PLACES && given.ids <= MOST_PLACES);
+        assert_eq!(known(&given, 399_000..400_000), 1000, "the latest are known");
+        for id in 0..300_000_u32 {
+            given.kept(id.rotate_right(14), Set::of(0));
+        }
+        assert!(given.places.len() <= MOST_PLACES);
+        assert_eq!(left(budget), MOST_PLACES - beyond_always(given.places.len()));
+        drop(given);
+        assert_eq!(left(budget), MOST_PLACES);
+    }
+
+    #[test]
+    fn total_bound_holds_64_switches_with_100_000_ids_and_leaves_the_others_some() {
+        let all = 64 * beyond_always(MOST_IDS);
+        let budget = budget(all);
+        let fill = |_| {
+            let mut given = BufferTable::within(budget);
+            (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
+            given
+        };
+        let switches: Vec<BufferTable> = (0..64).map(fill).collect();
+        for given in &switches {
+            assert_eq!(known(given, [0, 50_000, 99_999]), 3);
+            assert_eq!(given.ids, 100_000);
+        }
+        let more: Vec<BufferTable> = (0..4).map(fill).collect();
+        let late = more.last().unwrap();
+        assert_eq!(known(late, 100_000 - 2048..100_000), 2048);
+        assert!(late.places.len() == ALWAYS && late.ids <= ALWAYS);
+        drop((switches, more));
+        assert_eq!(left(budget), all);
+    }
+
+    #[test]
+    fn memory_is_returned_when_the_ids_are_used_and_when_none_has_come_for_long() {
+        let budget = budget(MOST_PLACES);
+        let mut given = BufferTable::within(budget);
+        let look = |given: &mut BufferTable| (0..LOOK).for_each(|_| given.tick());
+        (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
+        look(&mut given);
+        assert_eq!((given.places.len(), given.ids), (1 << 17, 100_000));
+        (0..99_000).for_each(|id| assert!(given.take(id, 0)));
+        given.kept(7, Set::of(0));
+        look(&mut given);
+        assert_eq!(given.places.len(), ALWAYS);
+        assert_eq!(known(&given, (99_000..100_000).chain([7])), 1001);
+        (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
+        look(&mut given);
+        look(&mut given);
+        assert_eq!((given.places.len(), given.ids, left(budget)), (0, 0, MOST_PLACES));
+    }
+}

@@ -1,0 +1,357 @@
+//! Packets whose next app waits for what another says of them (design §7).
+//!
+//! ```text
+//!  packet-in --> guards, all at once --> control apps, one after the other --> gone
+//!                  any Stop: gone          a Stop: gone
+//! ```
+//!
+//! Bookkeeping only: no rings and no clock, so that the rules are tested by themselves. What is to
+//! be delivered is handed to [`Deliver`].
+//!
+//! The rule that keeps order: per switch there is one queue, in order of arrival. An entry may be
+//! delivered to a control app only if no earlier entry of the queue is still to be delivered to
+//! that app. So entries follow each other through the apps like cars through a town: several are
+//! on the road, none overtakes.
+//!
+//! An app that does not answer in time several times in a row is skipped, see [`patience`].
+
+mod patience;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use openflow::PortDesc;
+use sdk::abi::Record;
+use slab::Slab;
+
+pub(crate) use self::patience::News;
+use self::patience::{PROMPT, Patience};
+use crate::control::Tuning;
+use crate::plan::{Plan, Set, Wanted};
+
+/// How long a packet waits for guards, or for one control app, until it goes on without.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Most entries, and most bytes of messages in them.
+const MOST: usize = 4096;
+const MOST_BYTES: usize = 4 << 20;
+
+/// What is kept for switches of which fewer than [`FEW`] entries wait: a quarter, so that a flood of
+/// one does not end the packets of others. Nor do so few take more than that, however long they are.
+const KEPT: usize = MOST / 4;
+const KEPT_BYTES: usize = MOST_BYTES / 4;
+const FEW: usize = 16;
+
+/// The least that an entry is taken for, in bytes, when it is asked what there is room for.
+const LEAST: usize = 64;
+
+/// Bytes of messages that the least up ring takes for certain: a record is at most twice as long as its
+/// message, if that carries a whole frame.
+const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
+
+/// Most buffers that are kept for the next copies, and the longest of them in bytes: with a whole frame
+/// in it a message is shorter.
+const SPARE: usize = 512;
+const SPARE_SIZE: usize = 2048;
+
+/// Names an entry to the app port that was given it; 0 is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+impl Ticket {
+    /// For a record that nobody waits for.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// In the place of an entry: a packet for a app port that is skipped has none.
+    const PROBE: u64 = 0xffff;
+}
+
+/// What waits.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// A packet-in: the record's head and the OpenFlow message.
+    Packet(Record, Vec<u8>),
+    /// A change of a port, which must not overtake packets: `OFPPR_*`, and the port.
+    Port(u8, PortDesc),
+}
+
+/// Where entries go.
+pub(crate) trait Deliver {
+    /// Gives a app port something. `true` if it took it, and will say something about the ticket if
+    /// it is one.
+    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool;
+}
+
+#[derive(Debug)]
+struct Entry {
+    held: Held,
+    ticket: Ticket,
+    /// Where its switch is.
+    owner: usize,
+    /// Guards that have not spoken.
+    guards: Set,
+    /// Control apps that are still to get it.
+    controls: Set,
+    /// The control app that has it and has not spoken.
+    with: Set,
+    /// When these have waited long enough. Those who spoke in time leave a deadline behind that is
+    /// not this one.
+    until: Option<Instant>,
+    /// Nobody else is to get it; it goes when it is the front of its queue.
+    gone: bool,
+}
+
+/// All entries of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    entries: Slab<Entry>,
+    bytes: usize,
+    next: u64,
+    /// When which entry has waited long enough, soonest first: all wait equally long.
+    deadlines: VecDeque<(Instant, Ticket)>,
+    /// What copies of messages were in that are gone: the next are put there, so that holding a packet
+    /// allocates nothing.
+    spare: Vec<Vec<u8>>,
+    /// By app port: packets that were decided without it, as it was silent, and not told yet.
+    pub(crate) late: BTreeMap<usize, u64>,
+    /// Who is not waited for.
+    pub(crate) patience: Patience,
+}
+
+impl Holds {
+    /// A copy of a message, to be held.
+    pub(crate) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(message);
+        copy
+    }
+
+    /// Takes in a packet that has been given to `transactions` guards, or something that must queue
+    /// behind such. The ticket is to be the guards'; `None` if there is no room.
+    pub(crate) fn hold(
+        &mut self,
+        queue: &mut VecDeque<usize>,
+        owner: usize,
+        held: Held,
+        wanted: Wanted,
+        now: Instant,
+    ) -> Option<Ticket> {
+        let size = held.size();
+        let (entries, bytes) = self.left(queue.len());
+        if entries == 0 || bytes < size {
+            return None;
+        }
+        let vacant = self.entries.vacant_entry();
+        self.next += 1;
+        let place = vacant.key() as u64;
+        let ticket = Ticket(self.next << 16 | place);
+        let until = (!wanted.guards.is_empty()).then(|| now + PATIENCE);
+        vacant.insert(Entry {
+            held,
+            ticket,
+            owner,
+            guards: wanted.guards,
+            controls: wanted.controls,
+            with: Set::EMPTY,
+            until,
+            gone: false,
+        });
+        self.bytes += size;
+        queue.push_back(ticket.place());
+        self.deadlines.extend(until.map(|until| (until, ticket)));
+        Some(ticket)
+    }
+
+    /// Bytes of messages that may be read of a switch of which `waiting` entries wait.
+    ///
+    /// All that is held may be given to one app at once, so it should be no more than a ring takes.
+    pub(crate) fn room(&self, waiting: usize) -> usize {
+        let (entries, bytes) = self.left(waiting);
+        let before = if waiting < FEW { 0 } else { self.bytes };
+        bytes.min(entries * LEAST).min(AT_ONCE.saturating_sub(before))
+    }
+
+    /// Entries and bytes that are left to such a switch.
+    fn left(&self, waiting: usize) -> (usize, usize) {
+        let (kept, kept_bytes) = if waiting < FEW { (0, 0) } else { (KEPT, KEPT_BYTES) };
+        let entries = MOST.saturating_sub(self.entries.len() + kept);
+        (entries, MOST_BYTES.saturating_sub(self.bytes + kept_bytes))
+    }
+
+    /// A app port has spoken about a ticket. Returns the switch whose queue is to be
+    /// [moved on](Self::advance).
+    pub(crate) fn verdict(
+        &mut self,
+        ticket: Ticket,
+        app_port: usize,
+        stop: bool,
+        now: Instant,
+    ) -> Option<usize> {
+        if ticket.is_probe() {
+            self.patience.probe_answered(app_port, ticket, now);
+            return None;
+        }
+        let given = self
+            .find(ticket)
+            .filter(|entry| entry.guards.has(app_port) || entry.with.has(app_port));
+        let bound = match &given {
+            Some(entry) if entry.with.has(app_port) => PROMPT,
+            _ => Duration::MAX, // a guard that speaks at all is in time
+        };
+        let given = given.and_then(|entry| entry.until?.checked_sub(PATIENCE));
+        self.patience.answered(app_port, given, bound, now);
+        self.decide(ticket, app_port, stop)
+    }
+
+    /// As [`verdict`](Self::verdict), where the app_port itself has said nothing.
+    pub(crate) fn decide(&mut self, ticket: Ticket, app_port: usize, stop: bool) -> Option<usize> {
+        let entry = self.find(ticket)?;
+        let set = Set::of(app_port);
+        if !entry.guards.has(app_port) && entry.with != set {
+            return None; // it was passed over meanwhile
+        }
+        entry.guards = entry.guards.without(set);
+        entry.with = entry.with.without(set);
+        entry.gone |= stop;
+        Some(entry.owner)
+    }
+
+    /// The ticket of a packet for a app port that is skipped.
+    pub(crate) fn pass_over(&mut self, app_port: usize, now: Instant) -> Ticket {
+        self.patience.pass_over(app_port, Ticket::probe(&mut self.next), now)
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.front().map(|(at, _)| *at)
+    }
+
+    /// Passes over those who have not spoken in time; the switches whose queues are to be moved
+    /// on are appended to `owners`.
+    pub(crate) fn expire(&mut self, now: Instant, plan: &Plan, owners: &mut Vec<usize>) {
+        while let Some((at, ticket)) = self.deadlines.front().copied() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop_front();
+            let Some(entry) = self.find(ticket).filter(|entry| entry.until == Some(at)) else {
+                continue; // it went on, and waits for somebody else now if at all
+            };
+            let silent = std::mem::take(&mut entry.guards);
+            entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
+            let with = std::mem::replace(&mut entry.with, Set::EMPTY);
+            owners.push(entry.owner);
+            for app_port in silent.with(with).iter() {
+                *self.late.entry(app_port).or_default() += 1;
+                let bound = match (with.has(app_port), plan.goes_on_without(app_port)) {
+                    (true, _) => PROMPT,
+                    (false, true) => PATIENCE,
+                    (false, false) => Duration::MAX,
+                };
+                self.patience.expired(app_port, bound, at);
+            }
+        }
+    }
+
+    /// Moves a switch's queue on as far as it goes.
+    pub(crate) fn advance(
+        &mut self,
+        queue: &mut VecDeque<usize>,
+        plan: &Plan,
+        now: Instant,
+        to: &mut impl Deliver,
+    ) {
+        let mut taken = Set::EMPTY; // control apps that an earlier entry is still to get to
+        for place in queue.iter() {
+            let Some(entry) = self.entries.get_mut(*place) else { continue };
+            while !entry.gone && entry.guards.is_empty() && entry.with.is_empty() {
+                let Some(next) = plan.first(entry.controls) else {
+                    entry.gone = true;
+                    break;
+                };
+                if taken.has(next) {
+                    break;
+                }
+                entry.controls = entry.controls.without(Set::of(next));
+                let is_packet = matches!(entry.held, Held::Packet(..));
+                let skipped = is_packet && self.patience.skips(next);
+                let awaited = is_packet && !skipped && !entry.controls.is_empty();
+                let ticket = if awaited {
+                    entry.ticket
+                } else if skipped {
+                    self.patience.pass_over(next, Ticket::probe(&mut self.next), now)
+                } else {
+                    Ticket::NONE
+                };
+                if to.deliver(next, &entry.held, ticket) && awaited {
+                    entry.with = Set::of(next);
+                    entry.until = Some(now + PATIENCE);
+                    self.deadlines.push_back((now + PATIENCE, ticket));
+                }
+            }
+            if !entry.gone {
+                taken = taken.with(entry.controls);
+            }
+        }
+        while let Some(place) = queue.front().copied() {
+            if self.entries.get(place).is_some_and(|entry| !entry.gone) {
+                return;
+            }
+            queue.pop_front();
+            self.remove(place);
+        }
+    }
+
+    /// A switch is gone, and what waits of it is void.
+    pub(crate) fn forget(&mut self, queue: &mut VecDeque<usize>) {
+        for place in queue.drain(..) {
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let Some(entry) = self.entries.try_remove(place) else { return };
+        self.bytes -= entry.held.size();
+        if let Held::Packet(_, mut message) = entry.held
+            && message.capacity() <= SPARE_SIZE
+            && self.spare.len() < SPARE
+        {
+            message.clear();
+            self.spare.push(message);
+        }
+    }
+
+    fn find(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        self.entries.get_mut(ticket.place()).filter(|entry| entry.ticket == ticket)
+    }
+}
+
+impl Ticket {
+    /// A ticket of no entry, with the number behind `last`.
+    fn probe(last: &mut u64) -> Self {
+        *last += 1;
+        Self(*last << 16 | Self::PROBE)
+    }
+
+    /// Whether it is no entry's, but tells whether an app that is skipped answers again.
+    fn is_probe(self) -> bool {
+        self.0 & Self::PROBE == Self::PROBE
+    }
+
+    /// Where the entry is. Places stay below [`MOST`], so 16 bits hold them.
+    fn place(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+}
+
+impl Held {
+    fn size(&self) -> usize {
+        match self {
+            Self::Packet(_, message) => message.len(),
+            Self::Port(..) => size_of::<PortDesc>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

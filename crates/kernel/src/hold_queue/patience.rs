@@ -1,0 +1,238 @@
+//! Which apps answer too late to be waited for.
+//!
+//! ```text
+//! waited for --[ ROUNDS rounds without an answer in time ]--> skipped
+//! skipped ----[ a probe is answered in time ]--------------> waited for
+//! ```
+//!
+//! A guard has [`PATIENCE`](super::PATIENCE) for an answer. So has a control app, and it is late already with an
+//! answer after [`PROMPT`]: else an app could delay every packet by nearly that time for ever.
+//!
+//! A queue is no lateness: while a host floods the network, many packets wait for an app that works all the time. So the
+//! time for an answer is measured from the delivery or from the app's previous answer, whichever is later. Answers
+//! that come together have the same previous answer. A zone answers a batch at once, so a round in which the app
+//! answered [`BUSY`] packets does not count either. An app that takes its time over single packets gains nothing by this.
+//!
+//! An app that is skipped still gets each packet, and nobody waits for its verdict: a packet goes on at once,
+//! or ends at once where the app is a guard that fails closed. A guard is skipped only after rounds in which it
+//! said nothing, so what becomes of its packets is what became of them before, sooner. Each packet carries a
+//! ticket of its own, so that the app's answers are seen. One of them at a time is the probe. A guard that fails closed is
+//! waited for again however late it answers its probe: its silence costs packets, and a wait costs a moment.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Ticket};
+use crate::plan::Set;
+
+/// Rounds in a row without an answer in time, after which an app is skipped. A round lasts [`PATIENCE`]: packets
+/// that wait at the same time are one round.
+const ROUNDS: u32 = 3;
+
+/// After this time, the answer of a control app is late.
+pub(super) const PROMPT: Duration = Duration::from_millis(50);
+
+/// Answers in a round, at least, of an app that is busy and not silent.
+const BUSY: u32 = 8;
+
+/// After this time without an answer, another packet becomes the probe: the app may have been restarted.
+const PROBE_AGAIN: Duration = Duration::from_secs(1);
+
+/// A change to be logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The app is skipped from now on.
+    Skipped {
+        /// Its place.
+        app_port: usize,
+    },
+    /// The app is waited for again.
+    WaitedFor {
+        /// Its place.
+        app_port: usize,
+        /// Packets for which it was not waited.
+        packets: u64,
+        /// How long it was skipped.
+        took: Duration,
+    },
+}
+
+/// An app that was not answering in time when it was last transactions.
+#[derive(Debug)]
+struct Silence {
+    /// Rounds in a row without an answer in time, and when the last of them ended.
+    rounds: u32,
+    round_ended: Instant,
+    /// When it last gave a late answer.
+    late_answer: Option<Instant>,
+    /// Packets that it has answered since the last round ended.
+    answers: u32,
+    /// Since when it is skipped, if it is.
+    since: Option<Instant>,
+    /// Packets for which it was not waited since then.
+    packets: u64,
+    /// The probe that it has not answered, and when it was sent.
+    probe: Option<(Ticket, Instant)>,
+    /// Packets that it has answered since then.
+    since_probe: u32,
+    /// After this time, the answer to a probe is late.
+    bound: Duration,
+}
+
+/// When an app last answered, and when it had answered before that.
+#[derive(Debug, Clone, Copy)]
+struct Answered {
+    last: Instant,
+    before: Option<Instant>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// By place.
+    answered: Vec<Option<Answered>>,
+    skipped: Set,
+    /// By place; those that answer are not here.
+    silent: BTreeMap<usize, Silence>,
+    /// Two for each app at most between two calls of [`take_news`](Self::take_news).
+    news: Vec<News>,
+    /// Packets for which an app was not waited, by its place.
+    packets: BTreeMap<usize, u64>,
+}
+
+impl Patience {
+    /// Whether an app is skipped.
+    #[inline]
+    pub(crate) fn skips(&self, app_port: usize) -> bool {
+        self.skipped.has(app_port)
+    }
+
+    /// Packets for which an app was not waited so far.
+    pub(crate) fn packets(&self, app_port: usize) -> u64 {
+        self.packets.get(&app_port).copied().unwrap_or_default()
+    }
+
+    /// The changes since the last call.
+    pub(crate) fn take_news(&mut self) -> impl Iterator<Item = News> {
+        self.news.drain(..)
+    }
+
+    /// The time is up for an app's answer to a packet that it was given `PATIENCE` before `at`. It is to answer a probe
+    /// within `bound`.
+    pub(super) fn expired(&mut self, app_port: usize, bound: Duration, at: Instant) {
+        let last = self.answered.get(app_port).copied().flatten().map(|answered| answered.last);
+        let given = at.checked_sub(PATIENCE).unwrap_or(at);
+        let waited = at.saturating_duration_since(last.map_or(given, |last| last.max(given)));
+        if waited >= bound.min(PATIENCE) {
+            self.late(app_port, bound, at);
+        }
+    }
+
+    /// An app has answered a packet that it was given at `buffer_table`, if that is still known, and is to answer within `bound`.
+    #[inline]
+    pub(super) fn answered(
+        &mut self,
+        app_port: usize,
+        given: Option<Instant>,
+        bound: Duration,
+        now: Instant,
+    ) {
+        let before = self.note_answer(app_port, now);
+        let Some(given) = given else { return };
+        let is_prompt = |since| now.saturating_duration_since(since) < bound;
+        if is_prompt(given) {
+            let was_late =
+                self.silent.get(&app_port).is_some_and(|silence| silence.late_answer == Some(now));
+            if !was_late && !self.silent.is_empty() {
+                self.end(app_port, now);
+            }
+        } else if !before.is_some_and(is_prompt) {
+            self.late(app_port, bound, now).late_answer = Some(now);
+        }
+    }
+
+    /// Notes an answer. Returns when the app answered before; answers at the same time are one.
+    fn note_answer(&mut self, app_port: usize, now: Instant) -> Option<Instant> {
+        if self.answered.len() <= app_port {
+            self.answered.resize(app_port + 1, None);
+        }
+        let first = Answered { last: now, before: None };
+        let answered = self.answered[app_port].get_or_insert(first);
+        if answered.last != now {
+            *answered = Answered { last: now, before: Some(answered.last) };
+        }
+        let before = answered.before;
+        if let Some(silence) = self.silent.get_mut(&app_port) {
+            silence.answers = silence.answers.saturating_add(1);
+            silence.since_probe = silence.since_probe.saturating_add(1);
+        }
+        before
+    }
+
+    /// An app has not answered in time, as is known at `now`.
+    fn late(&mut self, app_port: usize, bound: Duration, now: Instant) -> &mut Silence {
+        let silence = self.silent.entry(app_port).or_insert(Silence {
+            rounds: 0,
+            round_ended: now.checked_sub(PATIENCE).unwrap_or(now),
+            late_answer: None,
+            answers: 0,
+            since: None,
+            packets: 0,
+            probe: None,
+            since_probe: 0,
+            bound,
+        });
+        silence.bound = bound;
+        if silence.since.is_some() || now < silence.round_ended + PATIENCE {
+            return silence;
+        }
+        let is_busy = std::mem::take(&mut silence.answers) >= BUSY;
+        silence.rounds = if is_busy { 0 } else { silence.rounds + 1 };
+        silence.round_ended = now;
+        if silence.rounds == ROUNDS {
+            silence.since = Some(now);
+            self.skipped = self.skipped.with(Set::of(app_port));
+            self.news.push(News::Skipped { app_port });
+        }
+        silence
+    }
+
+    /// A packet goes to an app that is skipped, with this ticket. It becomes the probe, if there is none.
+    pub(super) fn pass_over(&mut self, app_port: usize, ticket: Ticket, now: Instant) -> Ticket {
+        let Some(silence) = self.silent.get_mut(&app_port) else { return Ticket::NONE };
+        silence.packets += 1;
+        *self.packets.entry(app_port).or_default() += 1;
+        if silence.probe.is_none_or(|(_, sent)| now >= sent + PROBE_AGAIN) {
+            (silence.probe, silence.since_probe) = (Some((ticket, now)), 0);
+        }
+        ticket
+    }
+
+    /// An app has answered a packet with such a ticket.
+    pub(super) fn probe_answered(&mut self, app_port: usize, ticket: Ticket, now: Instant) {
+        let before = self.note_answer(app_port, now);
+        let Some(silence) = self.silent.get_mut(&app_port) else { return };
+        let Some((probe, sent)) = silence.probe else { return };
+        // As many as in a round that does not count; the probe itself may be far behind in the app's queue.
+        let took = now.saturating_duration_since(sent);
+        let answers = silence.since_probe;
+        let is_busy = answers >= BUSY && PATIENCE.saturating_mul(answers) >= took * BUSY;
+        let since = before.map_or(sent, |before| before.max(sent));
+        let is_prompt = now.saturating_duration_since(since) < silence.bound;
+        if probe == ticket {
+            silence.probe = None;
+        }
+        if is_busy || probe == ticket && is_prompt {
+            self.end(app_port, now);
+        }
+    }
+
+    fn end(&mut self, app_port: usize, now: Instant) {
+        let Some(silence) = self.silent.remove(&app_port) else { return };
+        self.skipped = self.skipped.without(Set::of(app_port));
+        if let Some(since) = silence.since {
+            let took = now.saturating_duration_since(since);
+            self.news.push(News::WaitedFor { app_port, packets: silence.packets, took });
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! The rules of the stages, without rings: app ports are numbers, time is passed in.
+
+use openflow::{MacAddr, PortNo};
+use sdk::abi::RecordKind;
+
+use super::*;
+use crate::policy::{Fail, Policy, Stage};
+
+const G1: usize = 0;
+const G2: usize = 1;
+const A: usize = 2;
+const B: usize = 3;
+const C: usize = 4;
+
+/// What was delivered to whom: the app port, and the packet's number or the port's.
+#[derive(Debug, PartialEq, Eq)]
+enum To {
+    Packet(usize, u8),
+    Port(usize, u32),
+}
+
+/// Two guards, the second of which may be silent, and three control apps in the order A, B, C.
+struct Bench {
+    holds: Holds,
+    plan: Plan,
+    queue: VecDeque<usize>,
+    now: Instant,
+    delivered: Delivered,
+}
+
+#[derive(Default)]
+struct Delivered {
+    what: Vec<To>,
+    /// Tickets by packet and app port.
+    tickets: Vec<(u8, usize, Ticket)>,
+    /// A app port that has no room.
+    full: Option<usize>,
+}
+
+impl Deliver for Delivered {
+    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool {
+        if self.full == Some(app_port) {
+            return false;
+        }
+        match held {
+            Held::Packet(_, message) => {
+                self.what.push(To::Packet(app_port, message[0]));
+                self.tickets.push((message[0], app_port, ticket));
+            }
+            Held::Port(_, port) => self.what.push(To::Port(app_port, port.port_no.0)),
+        }
+        true
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let stages = [
+            Stage::Guard(Fail::Closed),
+            Stage::Guard(Fail::Open),
+            Stage::Control,
+            Stage::Control,
+            Stage::Control,
+        ];
+        let policies: Vec<Policy> = (0_u16..)
+            .zip(stages)
+            .map(|(order, stage)| Policy { stage, order, ..Policy::default() })
+            .collect();
+        Self {
+            holds: Holds::default(),
+            plan: Plan::of(policies.iter()),
+            queue: VecDeque::new(),
+            now: Instant::now(),
+            delivered: Delivered::default(),
+        }
+    }
+
+    fn packet(&mut self, number: u8, guards: &[usize], controls: &[usize]) -> Ticket {
+        let set = |app_ports: &[usize]| {
+            app_ports.iter().fold(Set::EMPTY, |set, app_port| set.with(Set::of(*app_port)))
+        };
+        let wanted = Wanted { guards: set(guards), controls: set(controls), observers: Set::EMPTY };
+        let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
+        let held = Held::Packet(record, vec![number; 100]);
+        let ticket = self.holds.hold(&mut self.queue, 7, held, wanted, self.now).unwrap();
+        self.advance();
+        ticket
+    }
+
+    fn port(&mut self, number: u32) {
+        let port = PortDesc::new(PortNo(number), MacAddr([0; 6]), "eth");
+        let controls = self.plan.controls();
+        let wanted = Wanted { guards: Set::EMPTY, controls, observers: Set::EMPTY };
+        self.holds.hold(&mut self.queue, 7, Held::Port(2, port), wanted, self.now).unwrap();
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        self.holds.advance(&mut self.queue, &self.plan, self.now, &mut self.delivered);
+    }
+
+    /// Lets `app_port` speak about packet `number` that it was given.
+    fn say(&mut self, number: u8, app_port: usize, stop: bool) {
+        let given = |(packet, to, _): &&(u8, usize, Ticket)| (*packet, *to) == (number, app_port);
+        let (_, _, ticket) = *self.delivered.tickets.iter().find(given).expect("it was given");
+        self.say_ticket(ticket, app_port, stop);
+    }
+
+    fn say_ticket(&mut self, ticket: Ticket, app_port: usize, stop: bool) {
+        if self.holds.verdict(ticket, app_port, stop, self.now).is_some() {
+            self.advance();
+        }
+    }
+
+    fn later(&mut self, time: Duration) {
+        self.now += time;
+        let mut owners = Vec::new();
+        self.holds.expire(self.now, &self.plan, &mut owners);
+        assert!(owners.iter().all(|owner| *owner == 7));
+        self.advance();
+    }
+
+    fn delivered(&mut self) -> Vec<To> {
+        std::mem::take(&mut self.delivered.what)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.holds.entries.is_empty() && self.queue.is_empty() && self.holds.bytes == 0
+    }
+}
+
+#[test]
+fn packet_waits_for_all_guards_and_goes_when_all_continue() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1, G2], &[A]);
+    bench.say_ticket(ticket, G1, false);
+    assert_eq!(bench.delivered(), []);
+    bench.say_ticket(ticket, G2, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn stop_of_any_guard_ends_the_packet() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1, G2], &[A]);
+    bench.say_ticket(ticket, G2, true);
+    bench.say_ticket(ticket, G1, false);
+    assert_eq!(bench.delivered(), []);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn guard_that_is_silent_is_passed_over_or_ends_the_packet_by_its_policy() {
+    for (silent, speaks, delivered) in [(G2, G1, true), (G1, G2, false)] {
+        let mut bench = Bench::new();
+        let ticket = bench.packet(1, &[G1, G2], &[A]);
+        bench.say_ticket(ticket, speaks, false);
+        bench.later(Duration::from_millis(99));
+        assert_eq!(bench.delivered(), []);
+        bench.later(Duration::from_millis(1));
+        assert_eq!(!bench.delivered().is_empty(), delivered);
+        bench.say_ticket(ticket, silent, true); // too late
+        assert!(bench.is_empty());
+        assert_eq!(bench.holds.late, [(silent, 1)].into(), "and not the one that spoke");
+    }
+}
+
+#[test]
+fn control_apps_get_it_one_after_the_other_until_one_stops_it() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B, C]);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+    bench.say(1, A, false);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    bench.say(1, B, true);
+    assert_eq!(bench.delivered(), []);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn last_control_app_is_not_waited_for() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B]);
+    bench.say(1, A, false);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn control_app_that_is_silent_is_passed_over() {
+    let mut bench = Bench::new();
+    bench.packet(1, &[], &[A, B]);
+    bench.delivered();
+    bench.later(PATIENCE);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    assert!(bench.is_empty());
+    assert_eq!(bench.holds.late, [(A, 1)].into());
+}
+
+#[test]
+fn each_app_is_waited_for_as_long_however_long_the_one_before_took() {
+    let almost = PATIENCE.saturating_sub(Duration::from_millis(1));
+    for guards in [&[G1][..], &[]] {
+        let mut bench = Bench::new();
+        let ticket = bench.packet(1, guards, &[A, B, C]);
+        bench.later(almost);
+        for guard in guards {
+            bench.say_ticket(ticket, *guard, false);
+        }
+        if guards.is_empty() {
+            bench.say(1, A, false);
+            assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(B, 1)]);
+        } else {
+            assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
+        }
+        bench.later(almost);
+        assert_eq!(bench.delivered(), [], "its own time is not over");
+        bench.say(1, if guards.is_empty() { B } else { A }, true);
+        assert!(bench.is_empty());
+        bench.later(PATIENCE);
+        assert_eq!(bench.delivered(), []);
+    }
+}
+
+#[test]
+fn control_app_without_room_is_passed_over_at_once() {
+    let mut bench = Bench::new();
+    bench.delivered.full = Some(A);
+    bench.packet(1, &[], &[A, B]);
+    assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn packets_follow_each_other_through_the_apps_and_none_overtakes() {
+    let mut bench = Bench::new();
+    let first = bench.packet(1, &[G1], &[A, B]);
+    bench.packet(2, &[], &[A, B]); // no guard wants it
+    bench.packet(3, &[], &[B]);
+    assert_eq!(bench.delivered(), [], "all behind the first");
+    bench.say_ticket(first, G1, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(A, 2)]);
+    bench.say(2, A, false);
+    assert_eq!(bench.delivered(), [], "the first is still to get to B");
+    bench.say(1, A, false);
+    let in_order = [To::Packet(B, 1), To::Packet(B, 2), To::Packet(B, 3)];
+    assert_eq!(bench.delivered(), in_order);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn change_of_a_port_stays_behind_the_packets_before_it() {
+    let mut bench = Bench::new();
+    let first = bench.packet(1, &[G1], &[A]);
+    bench.port(5);
+    assert_eq!(bench.delivered(), [], "it goes to A first, where the packet is still to go");
+    bench.say_ticket(first, G1, false);
+    assert_eq!(
+        bench.delivered(),
+        [To::Packet(A, 1), To::Port(A, 5), To::Port(B, 5), To::Port(C, 5)]
+    );
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn switch_that_goes_takes_its_packets_along() {
+    let mut bench = Bench::new();
+    let ticket = bench.packet(1, &[G1], &[A]);
+    bench.packet(2, &[], &[A, B]);
+    bench.holds.forget(&mut bench.queue);
+    assert!(bench.is_empty());
+    assert_eq!(bench.holds.verdict(ticket, G1, false, bench.now), None);
+    let again = bench.packet(3, &[G1], &[A]);
+    assert_ne!(again, ticket, "a place that is used again has another ticket");
+    bench.say_ticket(ticket, G1, true);
+    bench.say_ticket(again, G1, false);
+    assert_eq!(bench.delivered(), [To::Packet(A, 3)]);
+}
+
+#[test]
+fn flood_behind_a_silent_guard_is_bounded() {
+    let mut bench = Bench::new();
+    let guards = Wanted { guards: Set::of(G1), controls: Set::of(A), observers: Set::EMPTY };
+    let mut hold = |queue: &mut VecDeque<usize>, size: usize| {
+        let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
+        let held = Held::Packet(record, vec![0; size]);
+        bench.holds.hold(queue, 7, held, guards, bench.now).is_some()
+    };
+    let long = (0..1000).filter(|_| hold(&mut bench.queue, 60_000)).count();
+    assert_eq!(long, (MOST_BYTES - KEPT_BYTES) / 60_000);
+    let short = (0..10_000).filter(|_| hold(&mut bench.queue, 1)).count();
+    assert_eq!(long + short, MOST - KEPT);
+    let mut others = Vec::new();
+    for _ in 0..KEPT / FEW {
+        let mut queue = VecDeque::new();
+        assert_eq!((0..100).filter(|_| hold(&mut queue, 1)).count(), FEW);
+        others.push(queue);
+    }
+    assert!(!hold(&mut VecDeque::new(), 1), "all is taken");
+    assert_eq!(bench.holds.room(0), 0);
+    for queue in &mut others {
+        bench.holds.forget(queue);
+    }
+    assert_eq!((bench.holds.room(0) / LEAST, bench.holds.room(FEW)), (KEPT, 0));
+    bench.holds.forget(&mut bench.queue);
+    assert_eq!([0, FEW].map(|waiting| bench.holds.room(waiting)), [AT_ONCE; 2]);
+    bench.packet(1, &[G1], &[A]);
+    assert_eq!([0, FEW].map(|waiting| bench.holds.room(waiting)), [AT_ONCE, AT_ONCE - 100]);
+    bench.later(PATIENCE);
+    assert!(bench.is_empty());
+}
+
+/// Sends a packet in each of `rounds` rounds in which A is silent, and forgets the deliveries.
+fn silence(bench: &mut Bench, rounds: u8) {
+    for number in 0..rounds {
+        bench.packet(100 + number, &[], &[A, B]);
+        bench.later(PATIENCE);
+    }
+    bench.delivered();
+}
+
+fn news(bench: &mut Bench) -> Vec<News> {
+    bench.holds.patience.take_news().collect()
+}
+
+#[test]
+fn silent_control_app_is_skipped_until_it_answers() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 2);
+    assert_eq!(news(&mut bench), []);
+    silence(&mut bench, 1);
+    assert_eq!(news(&mut bench), [News::Skipped { app_port: A }]);
+    bench.packet(1, &[], &[A, B]);
+    bench.packet(2, &[], &[A, B]);
+    let both = [To::Packet(A, 1), To::Packet(B, 1), To::Packet(A, 2), To::Packet(B, 2)];
+    assert_eq!(bench.delivered(), both, "at once, and A is not left out");
+    assert!(bench.is_empty());
+    assert_eq!(bench.holds.late, [(A, 3)].into());
+    let tickets = |bench: &Bench, number| {
+        let of =
+            bench.delivered.tickets.iter().filter(|(packet, to, _)| (*packet, *to) == (number, A));
+        of.map(|(_, _, ticket)| *ticket != Ticket::NONE).collect::<Vec<_>>()
+    };
+    assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![true]));
+    let took = Duration::from_millis(49);
+    bench.later(took);
+    bench.say(1, A, true);
+    assert_eq!(news(&mut bench), [News::WaitedFor { app_port: A, packets: 2, took }]);
+    assert_eq!(bench.holds.patience.packets(A), 2);
+    bench.packet(3, &[], &[A, B]);
+    assert_eq!(bench.delivered(), [To::Packet(A, 3)], "it is waited for");
+    bench.say(3, A, true);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn packets_that_wait_together_are_one_round() {
+    let mut bench = Bench::new();
+    for number in 0..20 {
+        bench.packet(number, &[], &[A, B]);
+        bench.later(Duration::from_millis(1));
+    }
+    bench.later(PATIENCE);
+    assert_eq!((news(&mut bench), bench.holds.late[&A]), (vec![], 20));
+}
+
+#[test]
+fn answer_in_time_begins_the_count_again() {
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        silence(&mut bench, 2);
+        bench.delivered.tickets.clear();
+        bench.packet(1, &[], &[A, B]);
+        bench.say(1, A, false);
+    }
+    assert_eq!(news(&mut bench), []);
+}
+
+#[test]
+fn control_app_that_answers_just_before_it_is_passed_over_is_skipped() {
+    for (time, is_skipped) in [(99, true), (50, true), (49, false)] {
+        let mut bench = Bench::new();
+        for number in 0..20 {
+            bench.packet(number, &[], &[A, B]);
+            bench.later(Duration::from_millis(time));
+            bench.say(number, A, false);
+        }
+        assert_eq!(bench.holds.patience.skips(A), is_skipped, "{time} ms");
+    }
+}
+
+#[test]
+fn guard_that_answers_just_in_time_is_obeyed_for_ever() {
+    let mut bench = Bench::new();
+    for number in 0..20 {
+        let ticket = bench.packet(number, &[G1, G2], &[A]);
+        bench.later(Duration::from_millis(99));
+        bench.say_ticket(ticket, G1, false);
+        bench.say_ticket(ticket, G2, true);
+    }
+    assert_eq!((news(&mut bench), bench.delivered()), (vec![], vec![]));
+}
+
+#[test]
+fn probe_answered_late_lets_another_packet_probe() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 3);
+    news(&mut bench);
+    bench.packet(1, &[], &[A, B]);
+    bench.later(PATIENCE * 2);
+    bench.say(1, A, false);
+    assert_eq!(news(&mut bench), [], "it answers, and too late");
+    bench.packet(2, &[], &[A, B]);
+    bench.later(Duration::from_secs(1)); // as if it was restarted, and this was lost
+    bench.packet(3, &[], &[A, B]);
+    bench.say(3, A, false);
+    assert!(matches!(news(&mut bench)[..], [News::WaitedFor { app_port: A, packets: 3, .. }]));
+}
+
+#[test]
+fn guard_that_fails_closed_is_waited_for_after_any_answer() {
+    for (guard, other, is_waited_for) in [(G1, G2, true), (G2, G1, false)] {
+        let mut bench = Bench::new();
+        for number in 0..3 {
+            let ticket = bench.packet(number, &[G1, G2], &[A]);
+            bench.say_ticket(ticket, other, false);
+            bench.later(PATIENCE);
+        }
+        assert_eq!(news(&mut bench), [News::Skipped { app_port: guard }]);
+        let probe = bench.holds.pass_over(guard, bench.now);
+        let other = bench.holds.pass_over(guard, bench.now);
+        bench.say_ticket(other, guard, false);
+        assert!(bench.holds.patience.skips(guard), "one packet at a time is the probe");
+        bench.later(PATIENCE * 5);
+        bench.say_ticket(probe, guard, false);
+        assert_eq!(!bench.holds.patience.skips(guard), is_waited_for);
+    }
+}
+
+/// Sends A `per_ms` packets in each of `time` milliseconds. A answers `batch` at once, when `takes` milliseconds have gone by
+/// since it last did. Returns how often A began to be skipped.
+fn flood(bench: &mut Bench, time: u64, per_ms: u64, batch: usize, takes: u64) -> usize {
+    let (mut waiting, mut skipped, mut busy_until) = (VecDeque::new(), 0, takes);
+    for ms in 0..time {
+        for _ in 0..per_ms {
+            bench.packet(1, &[], &[A, B]);
+        }
+        let given = bench.delivered.tickets.drain(..);
+        waiting.extend(given.filter(|(_, to, _)| *to == A).map(|(_, _, ticket)| ticket));
+        bench.delivered();
+        if waiting.is_empty() {
+            busy_until = ms + takes;
+        } else if ms >= busy_until {
+            busy_until = ms + takes;
+            for _ in 0..batch.min(waiting.len()) {
+                let ticket = waiting.pop_front().expect("it is there");
+                bench.say_ticket(ticket, A, false);
+            }
+        }
+        bench.later(Duration::from_millis(1));
+        let begun = |news: &News| matches!(news, News::Skipped { .. });
+        skipped += bench.holds.patience.take_news().filter(begun).count();
+    }
+    skipped
+}
+
+#[test]
+fn busy_control_app_with_a_long_queue_is_never_skipped() {
+    // 2000 a second, 1000 a second in batches, 50 a second.
+    for (per_ms, batch, takes) in [(3, 2, 1), (2, 64, 64), (1, 1, 20)] {
+        let mut bench = Bench::new();
+        assert_eq!(flood(&mut bench, 2000, per_ms, batch, takes), 0, "{batch} in {takes} ms");
+        assert!(bench.holds.late[&A] > 100, "packets waited long in its queue");
+    }
+}
+
+#[test]
+fn control_app_that_takes_100_ms_for_each_packet_is_skipped_under_load() {
+    let mut bench = Bench::new();
+    assert_eq!(flood(&mut bench, 2000, 1, 1, 100), 1, "once and for all");
+    assert!(bench.holds.patience.skips(A));
+}
+
+#[test]
+fn control_app_that_was_stuck_is_waited_for_under_load_when_it_works_again() {
+    let mut bench = Bench::new();
+    silence(&mut bench, 3);
+    news(&mut bench);
+    assert!(bench.holds.patience.skips(A));
+    flood(&mut bench, 3000, 3, 64, 60);
+    assert!(!bench.holds.patience.skips(A));
+}
+
+#[test]
+fn fail_open_guard_with_a_long_queue_is_not_skipped() {
+    let mut bench = Bench::new();
+    let mut waiting = VecDeque::new();
+    for ms in 0..2000 {
+        waiting.push_back(bench.packet(1, &[G2], &[A]));
+        if ms % 2 == 0 {
+            let ticket = waiting.pop_front().expect("it is there");
+            bench.say_ticket(ticket, G2, false);
+        }
+        bench.later(Duration::from_millis(1));
+    }
+    assert!(bench.holds.late[&G2] > 100, "packets waited long in its queue");
+    assert_eq!(news(&mut bench), []);
+}

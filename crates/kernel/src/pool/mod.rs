@@ -1,0 +1,219 @@
+//! What the workers share: how busy each is, where each datapath lives, what they say to each other.
+//!
+//! Nothing here is on the way of a packet. It is touched when a connection comes, goes or moves, when
+//! a message is for a switch of another worker ([`forwarding`]), and once in a while by quotas
+//! ([`shared_quota`]).
+//!
+//! An epoch says which worker has given it ([`WorkerPool::owner`]): each counts in steps of as many as there
+//! are workers, from its own number on.
+
+mod datapaths;
+mod forwarding;
+mod shared_quota;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sys::doorbell::Ringer;
+
+pub(crate) use self::datapaths::DatapathClaim;
+use self::datapaths::DatapathRegistry;
+pub(crate) use self::forwarding::{ForwardQueue, Head};
+pub(crate) use self::shared_quota::{KINDS, SharedQuota};
+use crate::control::{AppId, Tuning};
+use crate::memory::Memory;
+use crate::worker::Command;
+
+/// Most workers: so many rings find room in one message to a zone.
+pub const MAX_WORKERS: u16 = 16;
+
+// A doorbell, and three descriptors for each: see `Answer::Attached`.
+const _: () =
+    assert!(3 * (MAX_WORKERS as usize) < sys::channel::MAX_FDS, "an app's rings fit in a message");
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct WorkerPool {
+    members: Vec<Member>,
+    loads: Arc<[AtomicUsize]>,
+    registry: DatapathRegistry,
+    shared_quotas: Mutex<HashMap<AppId, Arc<SharedQuota>>>,
+    tuning: Tuning,
+    memory: Memory,
+}
+
+/// A worker, as the others see it.
+#[derive(Debug)]
+struct Member {
+    commands: Sender<Command>,
+    bell: Ringer,
+    /// What each of the others has posted for it.
+    forward_queue: Vec<Mutex<ForwardQueue>>,
+}
+
+impl WorkerPool {
+    /// Workers that obey what is sent here, and hear these bells.
+    pub(crate) fn new(members: Vec<(Sender<Command>, Ringer)>, tuning: Tuning) -> Self {
+        let count = members.len();
+        let member = |(commands, bell)| {
+            let forward_queue = (0..count).map(|_| Mutex::default()).collect();
+            Member { commands, bell, forward_queue }
+        };
+        Self {
+            members: members.into_iter().map(member).collect(),
+            loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
+            registry: DatapathRegistry::default(),
+            shared_quotas: Mutex::default(),
+            tuning,
+            memory: Memory::new(tuning.ports as usize),
+        }
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How they work.
+    pub fn tuning(&self) -> Tuning {
+        self.tuning
+    }
+
+    /// What connections may keep together.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Asks something of a worker.
+    pub fn command(&self, worker: usize, command: Command) {
+        // One that has ended is noticed by the server.
+        let _ = self.members[worker].commands.send(command);
+        self.wake(worker);
+    }
+
+    /// Has a worker go through its loop.
+    pub(crate) fn wake(&self, worker: usize) {
+        self.members[worker].bell.ring();
+    }
+
+    /// The worker with the fewest connections, and how many all workers have.
+    pub(crate) fn least_busy(&self) -> (usize, usize) {
+        let loads = || self.loads.iter().map(|load| load.load(Ordering::Relaxed));
+        let (worker, _) = loads().enumerate().min_by_key(|(_, load)| *load).unwrap_or_default();
+        (worker, loads().sum())
+    }
+
+    /// Counts a connection as one of this worker's, until the load_guard is given back.
+    pub(crate) fn load_guard(&self, worker: usize) -> LoadGuard {
+        self.loads[worker].fetch_add(1, Ordering::Relaxed);
+        LoadGuard { loads: self.loads.clone(), worker }
+    }
+
+    /// Where a datapath lives: from now on with worker `me`, if it lives nowhere yet.
+    pub(crate) fn claim_datapath(&self, dpid: u64, me: usize) -> DatapathClaim {
+        self.registry.claim(dpid, me)
+    }
+
+    /// The first epoch that a worker gives; the next is [`workers`](Self::workers) higher.
+    pub(crate) fn first_epoch(&self, worker: usize) -> u32 {
+        let number = if worker == 0 { self.workers() } else { worker };
+        u32::try_from(number).unwrap_or(1)
+    }
+
+    /// The epoch that comes after `epoch` with the same worker.
+    pub(crate) fn next_epoch(&self, epoch: u32) -> u32 {
+        let step = u32::try_from(self.workers()).unwrap_or(1);
+        epoch.checked_add(step).unwrap_or_else(|| self.first_epoch(self.owner(epoch)))
+    }
+
+    /// The worker that has given this epoch.
+    pub(crate) fn owner(&self, epoch: u32) -> usize {
+        epoch as usize % self.workers()
+    }
+
+    /// Posts a message of an app to a switch of worker `to`. `false` if too much waits there.
+    pub(crate) fn post(&self, from: usize, to: usize, head: Head, message: &[u8]) -> bool {
+        let forward_queue = &self.members[to].forward_queue[from];
+        forward_queue.lock().unwrap_or_else(PoisonError::into_inner).post(head, message)
+    }
+
+    /// Takes what worker `from` has posted for `to` in exchange for `empty`.
+    pub(crate) fn collect(&self, from: usize, to: usize, empty: &mut ForwardQueue) {
+        let forward_queue = &self.members[to].forward_queue[from];
+        std::mem::swap(&mut *forward_queue.lock().unwrap_or_else(PoisonError::into_inner), empty);
+    }
+
+    /// From what all workers take an app's messages.
+    pub(crate) fn shared_quota(&self, app: AppId) -> Arc<SharedQuota> {
+        let mut shared_quotas = self.shared_quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        shared_quotas
+            .entry(app)
+            .or_insert_with(|| Arc::new(SharedQuota::new(self.workers())))
+            .clone()
+    }
+}
+
+/// A connection's place with a worker.
+#[derive(Debug)]
+pub(crate) struct LoadGuard {
+    loads: Arc<[AtomicUsize]>,
+    worker: usize,
+}
+
+impl Drop for LoadGuard {
+    fn drop(&mut self) {
+        self.loads[self.worker].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A pool whose commands nobody obeys.
+#[cfg(any(test, feature = "bench"))]
+pub(crate) fn idle(workers: usize) -> Arc<WorkerPool> {
+    let member = |_| (std::sync::mpsc::channel().0, Ringer::new().expect("a pipe").0);
+    Arc::new(WorkerPool::new((0..workers).map(member).collect(), Tuning::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_with_the_worker_that_has_them() {
+        let pool = idle(3);
+        let guards: Vec<LoadGuard> = (0..4)
+            .map(|_| {
+                let (worker, _) = pool.least_busy();
+                pool.load_guard(worker)
+            })
+            .collect();
+        assert_eq!(
+            guards.iter().map(|load_guard| load_guard.worker).collect::<Vec<_>>(),
+            [0, 1, 2, 0]
+        );
+        assert_eq!(pool.least_busy(), (1, 4));
+        drop(guards);
+        assert_eq!(pool.least_busy(), (0, 0));
+    }
+
+    #[test]
+    fn epoch_says_whose_it_is_and_is_never_0() {
+        for workers in [1, 2, 3, 16] {
+            let pool = idle(workers);
+            for worker in 0..workers {
+                let first = pool.first_epoch(worker);
+                let mut epoch = first;
+                for _ in 0..3 {
+                    assert_eq!((pool.owner(epoch), epoch > 0), (worker, true));
+                    epoch = pool.next_epoch(epoch);
+                }
+                let step = u32::try_from(workers).unwrap();
+                let last = first + (u32::MAX - first) / step * step;
+                assert_eq!(pool.next_epoch(last), first);
+            }
+        }
+        let alone = idle(1);
+        assert_eq!((alone.first_epoch(0), alone.next_epoch(1)), (1, 2));
+    }
+}
