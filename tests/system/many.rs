@@ -25,7 +25,8 @@ const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 /// Of the answers in a span, the least of a switch by the most of another (`ofbench throughput --fairness`).
 const FAIR: f64 = 0.5;
 
-/// Runs of which one has to be [`FAIR`]: a busy machine can stop any one of them for longer than a span lasts.
+/// Runs of which one has to be [`FAIR`] and complete. A busy machine can stop the app for longer than a span lasts, or for
+/// longer than switches may be left unread (50 ms); then packet-ins are dropped.
 const RUNS: usize = 3;
 
 #[test]
@@ -146,16 +147,16 @@ fn served_alike(lab: &Lab, host: &str, slow_us: u32) -> anyhow::Result<()> {
     for version in [Version::V1_0, Version::V1_3] {
         let interval = Duration::from_millis(1200);
         let plan = Plan { fairness: true, interval, macs: 200, ..plan(version, 16)? };
-        let mut best: f64 = 0.0;
-        for _ in 0..RUNS {
-            let worst = load(&plan)?.fairness.context("the app answers too little")?;
-            println!("{worst:?}");
-            best = best.max(worst.ratio);
-            if best >= FAIR {
-                break;
-            }
+        let mut runs = Vec::new();
+        while !matches!(runs.last(), Some(Ok(FAIR..))) {
+            ensure!(runs.len() < RUNS, "no run was complete and fair: {runs:?}");
+            let run = load(&plan).and_then(|measured| {
+                let worst = measured.fairness.context("the app answers too little")?;
+                println!("{worst:?}");
+                Ok(worst.ratio)
+            });
+            runs.push(run);
         }
-        ensure!(best >= FAIR, "the fairest of {RUNS} runs: {best}");
     }
     Ok(())
 }

@@ -51,8 +51,9 @@ fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
         fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         contained(lab, &mut rosemary, &apps)?;
-        // As root the monitor also sees what a call was about.
-        for about in ["mount\" about=\"/nowhere", "openat\" about=\"/app/0.so"] {
+        // As root the monitor also sees what a call was about. Of many calls in a second it lists ten, so which of the
+        // refused paths it names depends on how fast the app is.
+        for about in ["mount\" about=\"/nowhere", "openat\" about=\"/"] {
             println!("{}", rosemary.wait_for_log(&["refused a system call", about], SOON)?);
         }
         Ok(())
