@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak fuzz v2 miri man bench bench-long peers figures
+.PHONY: help build demo check loom test hostile soak fuzz v2 miri man docs bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -28,6 +28,18 @@ demo: build ## two hosts ping through Rosemary, and its app is killed under them
 
 man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
 	@target/debug/rosemary man target/man
+
+# mdBook is a program of its own: it is compiled once, into target/tools.
+MDBOOK := target/tools/bin/mdbook
+
+docs: ## this documentation as a book: target/book/html/index.html
+	@.ci/need cargo cc python3
+	@docs/build.py target/book/src
+	@cp docs/book.toml target/book/
+	@[ -x $(MDBOOK) ] || { echo "make: compiling mdBook into target/tools, which takes minutes" >&2; \
+	  cargo install mdbook --version 0.5.4 --locked --no-default-features --root target/tools; }
+	@$(MDBOOK) build target/book --dest-dir html
+	@echo "The book is in target/book/html/index.html"
 
 check: loom ## format, lints and unit tests: minutes
 	@.ci/need cargo cc
