@@ -41,13 +41,14 @@ docs: ## this documentation as a book: target/book/html/index.html
 	@$(MDBOOK) build target/book --dest-dir html
 	@echo "The book is in target/book/html/index.html"
 
-check: loom ## format, lints and unit tests: minutes
-	@.ci/need cargo cc
+check: loom ## format, lints, unit tests, links of the documents: minutes
+	@.ci/need cargo cc python3
 	@cargo fmt --version >/dev/null 2>&1 || { echo "make: rustfmt is missing; type: rustup component add rustfmt" >&2; exit 1; }
 	@cargo clippy --version >/dev/null 2>&1 || { echo "make: clippy is missing; type: rustup component add clippy" >&2; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --exclude rosemary-tests
+	@docs/build.py target/book/src
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
 
