@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from measure import (  # noqa: E402
-    BUILT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
+    BUILT, ROOT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
     ofbench, say, spread, spread_of, table,
 )
 
@@ -113,6 +113,47 @@ def throughput(house, seconds, repeat):
     table("As fractions of `ofbench null`, round by round", head, fractions)
     table("CPU seconds per million answers, all of Rosemary's processes", head, cpu)
     table("Evenness: answers per second of one of 64 switches", ["", "least", "most", "ratio"], even)
+
+
+def compile_c(house, name):
+    """Compiles `apps/NAME.c`; returns the object."""
+    source = Path(__file__).resolve().parent / "apps" / f"{name}.c"
+    built = Path(house.directory.name) / f"lib{name}_c.so"
+    words = ["cc", "-O2", "-shared", "-fPIC", f"-I{ROOT}/crates/sdk/c", "-o", str(built), str(source)]
+    if subprocess.run(words).returncode:
+        raise Failed(f"{source} does not compile")
+    return built
+
+
+def ordinary(house, seconds, repeat):
+    """Apps that use none of the SDK's batch interfaces, beside the tuned learning switch."""
+    objects = [
+        ("HashMap, Rust", BUILT / "examples" / "libordinary.so"),
+        ("host table, Rust", BUILT / "examples" / "libhost_table.so"),
+        ("hash map, C", compile_c(house, "ordinary")),
+    ]
+    who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+    names = [("null", "null"), ("kernel", "tuned, kernel"), ("user", "tuned, user")]
+    for what, built in objects:
+        for host in ["kernel", "user"]:
+            name = f"{what}, {host}"
+            config = app("ordinary", object=str(built), host=host)
+            # Built here, so nobody has signed it.
+            who.append(house.configured(name, config, args=["--allow-unsigned"]))
+            names.append((name, name))
+    sizes = [(1, 1000), (16, 1000), (64, 1000), (16, 100_000)]
+    rounds = []
+    for switches, macs in sizes:
+        words = ["--of", "1.0", "--switches", switches, "--macs", macs, "--seconds", seconds]
+        rounds.append(Rounds(house, who, words, repeat))
+    speeds, fractions = [], []
+    for name, what in names:
+        speeds.append([what] + [each.rate(name) for each in rounds])
+        if name != "null":
+            fractions.append([what] + [spread(each.ratio(name, "null")) for each in rounds])
+    head = ["switches x MACs", *(f"{switches} x {macs:,}" for switches, macs in sizes)]
+    table("Ordinary apps, million answers per second: OpenFlow 1.0, buffered", head, speeds)
+    table("Ordinary apps, as fractions of `ofbench null`, round by round", head, fractions)
 
 
 def buffers(house, seconds, _repeat):
@@ -373,6 +414,7 @@ def measure():
 
 TABLES = {
     "throughput": throughput,
+    "ordinary": ordinary,
     "buffers": buffers,
     "versions": versions,
     "latency": latency,
@@ -382,7 +424,7 @@ TABLES = {
     "scale": scale,
     "idle": lambda house, seconds, repeat: idle(house, 10),
 }
-SHORT = ["throughput", "buffers", "versions", "latency", "tls", "flood"]
+SHORT = ["throughput", "ordinary", "buffers", "versions", "latency", "tls", "flood"]
 
 if __name__ == "__main__":
     main(measure)

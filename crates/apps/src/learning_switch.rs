@@ -11,51 +11,45 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "learning_switch/hosts.rs"]
-mod hosts;
-#[path = "learning_switch/switches.rs"]
-mod switches;
-
+use rosemary_sdk::hosts::{HostTable, Learned, ScopeHosts};
 use rosemary_sdk::openflow::ethernet::{LLDP, may_carry};
 use rosemary_sdk::{
-    Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, Match, Network, PacketIn,
-    Port, PortChange, PortNo, SendError, Switch, Template, export_app,
+    Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network,
+    PacketIn, Port, PortChange, PortNo, SendError, Switch, Template, export_app,
 };
 
-use self::hosts::{Host, Hosts, Secret};
-use self::switches::Switches;
-
-/// Flows that no packet has used for so long go by themselves, in seconds.
+/// Idle timeout of installed flows, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
 
-/// Above the table-miss entry.
+/// Priority of installed flows: above the table-miss entry.
 const PRIORITY: u16 = 1;
 
-/// See the description above.
+/// See the module's description.
 #[derive(Debug)]
 struct LearningSwitch {
-    switches: Switches,
-    secret: Secret,
-    /// The flow for a pair; made with the first.
+    /// The port that each host of each switch is behind. Hosts do not grow old here: packets that a switch forwards by
+    /// itself do not come this way, so that a host's silence says nothing.
+    hosts: HostTable<Dpid>,
+    /// The flow for a pair of hosts; made with the first.
     pair: Option<Template>,
-    /// Whether a table has been large since the last snapshot.
-    has_large: bool,
-    /// Switch and hosts of each packet-in of the batch in hand, if so.
-    ahead: Vec<(Dpid, [Host; 2])>,
 }
 
-/// The flow for a packet between hosts that are where they were, and the packet if the switch does not keep it: else
-/// it sends its copy through the flow.
+/// Returns the answer to a packet-in between hosts that are known where they are, or `None` for any other.
+///
+/// The answer has no packet if the switch keeps it: the switch then sends its copy through the flow.
 #[inline]
-fn flow<'p>(packet_in: &PacketIn<'p>, at: Switch, hosts: &Hosts) -> Option<FlowAndPacket<'p>> {
+fn answer<'p>(
+    packet_in: &PacketIn<'p>,
+    at: Switch,
+    hosts: ScopeHosts<'_, PortNo>,
+) -> Option<FlowAndPacket<'p>> {
     let PacketIn { switch, in_port, buffer_id, data, .. } = *packet_in;
     if switch != at || may_carry(data, LLDP) {
         return None;
     }
-    let [dst, src] = hosts.secret().hosts(data.first_chunk()?);
-    let (eth_dst, eth_src) = (dst.address(), src.address());
-    let output = hosts.port_of(dst)?;
-    let is_known = output != in_port && hosts.is_known(src, in_port);
+    let (eth_dst, eth_src) = packet_in.addresses()?;
+    let output = hosts.get(eth_dst)?;
+    let is_known = output != in_port && hosts.is_fresh(eth_src, in_port);
     let flow = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
     let packet = if buffer_id.is_some() { &[] } else { data };
     is_known.then_some(FlowAndPacket { flow, packet })
@@ -63,47 +57,26 @@ fn flow<'p>(packet_in: &PacketIn<'p>, at: Switch, hosts: &Hosts) -> Option<FlowA
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        let (switches, secret) = (Switches::default(), Secret::new());
-        Self { switches, secret, pair: None, has_large: false, ahead: Vec::new() }
+        Self { hosts: HostTable::new(), pair: None }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
-        if !self.has_large {
-            return;
-        }
-        // One batch's look-ups in a large table wait for memory together, not one after the other. In a loop of its
-        // own: the less a core has to do between two of them, the more of them it begins.
-        self.ahead.clear();
-        for packet_in in batch.packet_ins() {
-            if let Some(frame) = packet_in.data.first_chunk() {
-                self.ahead.push((packet_in.switch.dpid, self.secret.hosts(frame)));
-            }
-        }
-        let mut touched = 0;
-        for run in self.ahead.chunk_by(|(a, _), (b, _)| a == b) {
-            if let [(dpid, _), ..] = run
-                && let Some(hosts) = self.switches.find(*dpid)
-            {
-                for (_, [dst, src]) in run {
-                    touched ^= hosts.touch(*dst) ^ hosts.touch(*src);
-                }
-            }
-        }
-        std::hint::black_box(touched);
+        let packets = batch.packet_ins();
+        self.hosts.prefetch(packets.filter_map(|it| Some((it.switch.dpid, it.addresses()?))));
     }
 
-    /// Most packets are between hosts that are where they were.
+    /// Answers packets between hosts that are known where they are, as most are.
     #[inline]
     fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
         let Some(pair) = &self.pair else { return 0 };
         let mut next = first;
         // Events come in runs of one switch.
         while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
-            && let Some(hosts) = self.switches.find(switch.dpid)
+            && let Some(hosts) = self.hosts.scope(switch.dpid)
         {
             let packets = batch.packet_ins_from(next);
-            let flows = packets.map_while(|packet_in| flow(&packet_in, switch, hosts));
-            let sent = network.flows_and_packets_from(switch, pair, flows);
+            let answers = packets.map_while(|packet_in| answer(&packet_in, switch, hosts));
+            let sent = network.flows_and_packets_from(switch, pair, answers);
             next += sent;
             if sent == 0 {
                 break; // which is for `on_event`
@@ -115,21 +88,20 @@ impl App for LearningSwitch {
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
         let result = match event {
             Event::SnapshotBegin => {
-                self.switches.clear();
-                self.has_large = false;
+                self.hosts.clear();
                 Ok(())
             }
-            // A switch that comes may be known: it was connected anew, or is told again because
-            // events were lost. Then ports may have gone without our being told.
+            // A switch that comes may be known: it was connected again, or its state is repeated because
+            // events were lost. Ports may then have gone without an event.
             Event::SwitchUp(switch) | Event::SwitchDown(switch) => {
-                self.switches.remove(switch.dpid);
+                self.hosts.remove_scope(switch.dpid);
                 Ok(())
             }
             Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
             Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
             _ => Ok(()),
         };
-        result.unwrap_or_else(|error| tell(&error, network));
+        result.unwrap_or_else(|error| report(&error, network));
     }
 }
 
@@ -139,8 +111,14 @@ fn flow_for_a_pair(network: &Network<'_>) -> Result<Template, SendError> {
 }
 
 #[cold]
-fn tell(error: &SendError, network: &Network<'_>) {
+fn report(error: &SendError, network: &Network<'_>) {
     network.warn(&format!("could not answer: {error}"));
+}
+
+/// Returns whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning tree, pause
+/// frames.
+fn stays_on_its_link(address: MacAddr) -> bool {
+    matches!(address.0, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
 impl LearningSwitch {
@@ -149,23 +127,22 @@ impl LearningSwitch {
         packet_in: &PacketIn<'_>,
         network: &mut Network<'_>,
     ) -> Result<(), SendError> {
-        let Some(frame) = packet_in.data.first_chunk() else { return Ok(()) };
-        let [dst, src] = self.secret.hosts(frame);
-        let (eth_dst, eth_src) = (dst.address(), src.address());
+        let Some((eth_dst, eth_src)) = packet_in.addresses() else { return Ok(()) };
         let (switch, in_port) = (packet_in.switch, packet_in.in_port);
         let is_from_host = in_port.is_host_port();
         let is_possible = is_from_host || matches!(in_port, PortNo::CONTROLLER | PortNo::ANY);
-        if !is_possible || dst.stays_on_its_link() || may_carry(packet_in.data, LLDP) {
+        if !is_possible || stays_on_its_link(eth_dst) || may_carry(packet_in.data, LLDP) {
             return Ok(());
         }
-        let hosts = self.switches.get_or_insert(switch.dpid, || Hosts::new(self.secret));
-        let moved = is_from_host && !src.is_group() && hosts.learn(src, in_port).is_some();
-        self.has_large |= hosts.is_large();
-        if moved {
+        if is_from_host
+            && !eth_src.is_multicast()
+            && let Learned::Moved { .. } = self.hosts.learn(switch.dpid, eth_src, in_port)
+        {
             // The flows towards a host that moved lead to where it was.
             network.flow_mod(switch, &FlowMod::delete(Match::new().eth_dst(eth_src)))?;
         }
-        let known = if dst.is_group() { None } else { hosts.port_of(dst) };
+        let known =
+            if eth_dst.is_multicast() { None } else { self.hosts.get(switch.dpid, eth_dst) };
         let output = match known {
             Some(port) if port == in_port => return Ok(()), // it has heard it already
             Some(output) if !is_from_host => output,
@@ -197,8 +174,10 @@ impl LearningSwitch {
         if change != PortChange::Deleted && port.is_up() {
             return Ok(());
         }
-        let Some(hosts) = self.switches.get(switch.dpid) else { return Ok(()) };
-        hosts.forget(port.port_no);
+        if self.hosts.scope(switch.dpid).is_none() {
+            return Ok(()); // no flow of this app can lead there
+        }
+        self.hosts.remove_value(switch.dpid, port.port_no);
         network.flow_mod(switch, &FlowMod::delete(Match::new()).out_port(port.port_no))
     }
 }

@@ -1,9 +1,9 @@
 /*
  * The C ABI of a Rosemary application.
  *
- * An application is a function from a batch of records, and the time, to messages, and the time at
- * which it wants to be woken. It needs no thread, socket or clock of its own. It is a shared object
- * that exports one constant, `rosemary_app`; the same object runs in an App Zone or in the kernel.
+ * An application turns a batch of records and the time into messages and the time of its next timer. It needs
+ * no thread, socket or clock of its own. It is a shared object that exports one constant, `rosemary_app`; the
+ * same object runs in an App Zone or in the kernel.
  *
  *     static int32_t on_batch(void *app, const struct rosemary_batch *batch,
  *                             struct rosemary_answer *answer) { ... }
@@ -14,9 +14,9 @@
  *         .create = create, .on_batch = on_batch, .destroy = destroy,
  *     };
  *
- * All calls to an instance come from one thread, one at a time. In the kernel there is an instance for
- * each of its threads, which knows the switches of that thread: state belongs into what `create`
- * returns, as `static` variables are shared by all of them.
+ * All calls to an instance come from one thread, one at a time. In the kernel each thread has an instance, which
+ * knows the switches of that thread. An application keeps its state in the instance that `create` returns, because
+ * all instances share `static` variables.
  *
  * Integers are in the machine's byte order, which is little endian; inside OpenFlow messages and packets
  * they are in network order.
@@ -36,77 +36,76 @@ extern "C" {
 /* Most records in a batch. */
 #define ROSEMARY_MAX_BATCH 64
 
-/* What a record is about. Kinds that an application does not know are to be ignored. */
+/* The kind of a record. An application ignores kinds that it does not know. */
 enum {
-    /* Forget all that you knew of switches and ports: what follows is all there is.
-     * The first record of every start, and of every kernel. */
+    /* A snapshot begins: the records up to ROSEMARY_SNAPSHOT_END list all switches and ports, and the application
+     * forgets those that it knew. The first record of every start, and of every kernel. */
     ROSEMARY_SNAPSHOT_BEGIN = 1,
     /* The snapshot is complete. */
     ROSEMARY_SNAPSHOT_END = 2,
-    /* A switch is connected, or its state is told anew; its ports follow as ROSEMARY_PORT. */
+    /* A switch is connected, or its state is repeated; its ports follow as ROSEMARY_PORT. */
     ROSEMARY_SWITCH_UP = 3,
-    /* A switch is gone. */
+    /* A switch has disconnected. */
     ROSEMARY_SWITCH_DOWN = 4,
-    /* A port appeared, changed or went, as `reason` says (OFPPR_*); body: struct rosemary_port. */
+    /* A port was added, changed or deleted, as `reason` says (OFPPR_*); body: struct rosemary_port. */
     ROSEMARY_PORT = 5,
     /* A packet-in; body: the OpenFlow message as the switch sent it. */
     ROSEMARY_PACKET_IN = 6,
-    /* A message of this application was not sent; `reason` is ROSEMARY_REFUSED_*,
+    /* The kernel refused a message of this application; `reason` is ROSEMARY_REFUSED_*,
      * body: its first bytes, at most 64. */
     ROSEMARY_REFUSED = 7,
-    /* The snapshot goes on: what one of the kernel's threads knows has been told. For the host. */
+    /* The part of the snapshot that one of the kernel's threads sends is complete. For the host. */
     ROSEMARY_SNAPSHOT_PART = 8,
-    /* A switch answered a request of this application, or a part of an answer came; body: the
+    /* A reply, or a part of one, to a request of this application; body: the
      * OpenFlow message (multipart, barrier, configuration or queue configuration reply, or an
-     * experimenter's message) with the request's transaction id. Of flows, groups and meters
-     * it has this application's own, unless flow.read is granted. */
+     * experimenter's message) with the request's transaction id. It lists
+     * this application's flows, groups and meters, and those of others if flow.read is granted. */
     ROSEMARY_REPLY = 9,
-    /* A switch could not do what this application sent; body: the OpenFlow error with that message's
-     * transaction id. The message that it quotes is as this application sent it. */
+    /* A switch answered a message of this application with an error; body: the OpenFlow error with that message's
+     * transaction id. It quotes the message as this application sent it. */
     ROSEMARY_ERROR = 10,
-    /* A flow of this application is gone; `cookie`, `reason` (OFPRR_*), `table_id`; body: the OpenFlow
+    /* A switch removed a flow of this application; `cookie`, `reason` (OFPRR_*), `table_id`; body: the OpenFlow
      * message. */
     ROSEMARY_FLOW_REMOVED = 11,
-    /* Replies, errors and flow-removed messages that did not reach this application, for want of room or
-     * because it was away or the switch did not answer; body: how many, as a uint64_t. About no switch. */
+    /* Replies, errors and flow-removed messages were lost: there was no room, the application was restarting, or the
+     * switch did not answer; body: how many, as a uint64_t. About no switch. */
     ROSEMARY_LOST = 12,
-    /* This application uses more than its soft limit of something, or as much as its hard one; `reason` is
-     * ROSEMARY_LIMIT_*, body: struct rosemary_alert. About no switch. Told once, and again at the earliest
-     * after ten seconds, if it used less meanwhile. Not told to an application in the kernel. */
+    /* This application exceeds a soft limit or has reached a hard one; `reason` is ROSEMARY_LIMIT_*, body: struct
+     * rosemary_alert. About no switch. It comes once, and again after ten seconds at the earliest, if the
+     * application has used less meanwhile. An application in the kernel gets none. */
     ROSEMARY_ALERT = 13,
-    /* From a service, `reason` is which (ROSEMARY_SERVICE_*). `table_id` is ROSEMARY_SERVICE_ANSWERED: `cookie`
-     * is the request, body the answer; a request may be answered several times, as its service says;
-     * ..._UNAVAILABLE: the request in `cookie` is over, and may or may not have been done; ..._UP: the service
-     * is there, for the first time or anew. About no switch. */
+    /* From the service in `reason` (ROSEMARY_SERVICE_*). If `table_id` is ROSEMARY_SERVICE_ANSWERED, `cookie` is the
+     * request and the body an answer; some requests have several answers. ..._UNAVAILABLE: the request in `cookie`
+     * has ended, and may or may not have been done. ..._UP: the service has started or restarted. About no switch. */
     ROSEMARY_SERVICE = 14
 };
 
-/* Services. What they are asked and answer, all numbers little endian, stands in sdk/src/services. */
+/* Services. sdk/src/services documents their requests and answers, in which numbers are little endian. */
 enum {
     ROSEMARY_SERVICE_STORAGE = 1, /* values under keys, durable */
     ROSEMARY_SERVICE_BROKER = 2   /* connections to hosts */
 };
 
-/* What became of a request. */
+/* The outcome of a request. */
 enum {
     ROSEMARY_SERVICE_ANSWERED = 0,
     ROSEMARY_SERVICE_UNAVAILABLE = 1,
     ROSEMARY_SERVICE_UP = 2
 };
 
-/* Why a message was refused. */
+/* Why the kernel refused a message. */
 enum {
-    /* No such switch is connected. */
+    /* The switch is not connected. */
     ROSEMARY_REFUSED_NO_SWITCH = 1,
-    /* The switch has been connected anew since: the message was for a past epoch. */
+    /* The message was for an earlier epoch: the switch has reconnected since. */
     ROSEMARY_REFUSED_EPOCH = 2,
     /* It is not a well-formed OpenFlow message of the switch's version. */
     ROSEMARY_REFUSED_SHAPE = 3,
-    /* It is well-formed, and of a kind that applications may not send. */
+    /* Applications may not send this kind of message. */
     ROSEMARY_REFUSED_KIND = 4,
-    /* The switch does not read what is sent to it. */
+    /* The switch does not read its messages. */
     ROSEMARY_REFUSED_FULL = 5,
-    /* The operator has not granted what it takes. */
+    /* The operator has not granted the capability that it needs. */
     ROSEMARY_REFUSED_CAPABILITY = 6,
     /* Its priority is outside the application's band, or, in OpenFlow 1.0, its match has no wildcards
      * and so has priority 65535. */
@@ -115,22 +114,22 @@ enum {
     ROSEMARY_REFUSED_COOKIE = 8,
     /* It could modify or delete flows of others. */
     ROSEMARY_REFUSED_FOREIGN = 9,
-    /* A group or meter that is not the application's own. */
+    /* It names a group or meter outside of the application's range. */
     ROSEMARY_REFUSED_ID = 10,
-    /* A buffer that the application was not given. */
+    /* It names a buffer of which the application got no packet-in. */
     ROSEMARY_REFUSED_BUFFER = 11,
-    /* An action, instruction, field or meter band that may not be used, or whose experimenter is not
+    /* It has an action, instruction, field or meter band that is not allowed, or whose experimenter is not
      * granted. */
     ROSEMARY_REFUSED_ACTION = 12,
-    /* More messages in this second than the operator allows. */
+    /* The application exceeds its messages per second. */
     ROSEMARY_REFUSED_QUOTA = 13,
-    /* Too many requests of this application wait for this switch's answer. */
+    /* Too many requests of this application wait for this switch's replies. */
     ROSEMARY_REFUSED_UNANSWERED = 14,
-    /* This application has as many flows in this switch as the operator allows. */
+    /* The application has reached its limit of flows in this switch. */
     ROSEMARY_REFUSED_FLOWS = 15
 };
 
-/* What an application may use so much of and no more, with its unit. */
+/* A resource that the operator limits for an application, with its unit. */
 enum {
     ROSEMARY_LIMIT_MEMORY = 1,      /* bytes */
     ROSEMARY_LIMIT_CPU = 2,         /* thousandths of a processor */
@@ -146,7 +145,7 @@ enum {
 /* `reason` of ROSEMARY_PORT, as in OpenFlow. */
 enum { ROSEMARY_PORT_ADD = 0, ROSEMARY_PORT_DELETE = 1, ROSEMARY_PORT_MODIFY = 2 };
 
-/* `flags`: an application that died may have seen this record already. */
+/* In `flags`: an instance that died may have handled this record. */
 #define ROSEMARY_REPEATED 0x01
 
 /* No buffer: the packet is whole in the record. */
@@ -188,8 +187,8 @@ struct rosemary_port {
 /* The body of ROSEMARY_ALERT, in the unit of the limit. 24 bytes. */
 struct rosemary_alert {
     uint64_t value;       /* how much it uses */
-    uint64_t soft;        /* above this it is told */
-    uint64_t hard;        /* more than this there is not: a call fails, a message is refused, or the
+    uint64_t soft;        /* an alert is sent above this */
+    uint64_t hard;        /* this cannot be exceeded: a call fails, a message is refused, or the
                              application is ended; UINT64_MAX: no limit */
 };
 
@@ -212,14 +211,14 @@ static inline uint64_t rosemary_lost(const struct rosemary_record *record) {
 
 enum { ROSEMARY_LOG_ERROR = 1, ROSEMARY_LOG_WARN = 2, ROSEMARY_LOG_INFO = 3, ROSEMARY_LOG_DEBUG = 4 };
 
-/* What an application can call; nothing else reaches outside. Valid until `destroy` returns; `log`
- * from `create` on, the others during `on_batch` only. */
+/* The functions that an application can call; there is no other way to the outside. Valid until `destroy` returns.
+ * `log` may be called from `create` on, the others only during `on_batch`. */
 struct rosemary_host {
     uint32_t abi;
     uint32_t size;        /* sizeof(struct rosemary_host) */
     void    *context;
-    /* The band of priorities that the operator gave: on the switch, this app's lowest and highest.
-     * The kernel refuses a flow outside of it. The Rust SDK adds the lowest by itself. */
+    /* The band of priorities that the operator gave: this app's lowest and highest on the switch.
+     * The kernel refuses a flow outside of it. The Rust SDK adds the lowest to each flow's priority. */
     uint16_t lowest_priority;
     uint16_t highest_priority;
     uint32_t reserved;
@@ -231,28 +230,28 @@ struct rosemary_host {
     /* Bytes of messages for which there is room now; a message needs 24 bytes more than its size,
      * and up to its own size again where it would cross the ring's end. */
     uint32_t (*room)(const struct rosemary_host *host);
-    /* Record `number` of this batch is not for the applications behind this one. Said again it is
-     * the same; of a record that is not handled in this batch it is forgotten. */
+    /* Stops record `number` of this batch: the applications behind this one do not get it. A second call changes
+     * nothing. It has no effect if the record is not handled in this batch. */
     void     (*stop)(const struct rosemary_host *host, uint32_t number);
-    /* Tells the operator something: ROSEMARY_LOG_*, UTF-8 text of `size` bytes. */
+    /* Writes a line to the operator's log: ROSEMARY_LOG_*, UTF-8 text of `size` bytes. */
     void     (*log)(const struct rosemary_host *host, uint32_t level, const char *text, uint32_t size);
-    /* The numbers on the switch of the groups and meters that are this app's. The kernel refuses others.
-     * The Rust SDK adds the first by itself. */
+    /* The ranges of this app's groups and meters on the switch. The kernel refuses others.
+     * The Rust SDK adds the first to each number. */
     uint32_t first_group;
     uint32_t last_group;
     uint32_t first_meter;
     uint32_t last_meter;
-    /* The configuration that the operator wrote for this app, as it is in its file: `config_size` bytes, at
-     * most 65536, no NUL behind them; 0 if there is none. An app that cannot work with it says why with
-     * ROSEMARY_LOG_ERROR and returns NULL from `create`; one that takes none does so if there is one. */
+    /* The content of this app's configuration file: `config_size` bytes, at most 65536, without a NUL; 0 if there is
+     * no file. An app that cannot work with it logs why with ROSEMARY_LOG_ERROR and returns NULL from `create`. An
+     * app that takes no configuration does the same if there is one. */
     const char *config;
     uint32_t config_size;
     uint32_t reserved2;
-    /* Asks a service, when the batch is done; the number of the request, which is above 0, or
-     * ROSEMARY_ASK_*. A request has 40960 bytes at most. */
+    /* Sends a request to a service when the batch is done. Returns the number of the request, which is above 0, or
+     * ROSEMARY_ASK_*. A request has at most 40960 bytes. */
     int64_t  (*ask)(const struct rosemary_host *host, uint32_t service, const void *request, uint32_t size);
-    /* The descriptor that came with the answer to a request, which is in the batch in hand: it is the
-     * app's from now on. -1 if there is none. One that is not taken when the answer is handled is closed. */
+    /* Returns the descriptor that came with the answer to a request in this batch, which the app then owns, or -1 if
+     * there is none. The host closes a descriptor that the app has not taken when the answer is handled. */
     int32_t  (*take)(const struct rosemary_host *host, uint64_t request);
     /* As `commit`, for a series of `count` flow-mods, at most ROSEMARY_MAX_SERIES, that differ in a pair of hosts
      * and their ports alone. The first `size` bytes of the room are one flow-mod that adds a flow whose match is
@@ -263,8 +262,8 @@ struct rosemary_host {
      * A series may also answer packet-ins that came whole: then there stand behind the blanks of each the size of its
      * packet, a uint32_t, and the packet, at most 65495 bytes, with no padding. It goes out behind its flow-mod, in a
      * packet-out by the same ports with the next transaction id; none goes where the size is 0.
-     * What is none of the two is refused once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` is not what `count`
-     * and the packets make it, or the flow-mod is another one. In 1.0 its wildcards are 0x003820f2, all of them but
+     * The kernel refuses any other series once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` does not follow from
+     * `count` and the packets, or the flow-mod is a different one. In 1.0 its wildcards are 0x003820f2, all except
      * those three. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
@@ -273,7 +272,7 @@ struct rosemary_host {
 /* Most flow-mods in a series. */
 #define ROSEMARY_MAX_SERIES 64
 
-/* What is filled into a flow-mod of a series. 24 bytes; behind packets at any address. */
+/* The values for one flow-mod of a series. 24 bytes; after packets at any address. */
 struct rosemary_blanks {
     uint32_t in_port;     /* of the match; ports in 32-bit numbering in every version */
     uint32_t output;      /* of the action */
@@ -282,16 +281,16 @@ struct rosemary_blanks {
     uint8_t  eth_src[6];
 };
 
-/* Why a service was not asked. */
+/* Why a request was not sent. */
 enum {
-    /* The operator did not name it for this app, or the app runs in the kernel. */
+    /* The operator did not name the service for this app, or the app runs in the kernel. */
     ROSEMARY_ASK_NOT_NAMED = -1,
-    /* 64 requests wait for its answers. */
+    /* 64 requests wait for the service's answers. */
     ROSEMARY_ASK_TOO_MANY = -2,
     ROSEMARY_ASK_TOO_LONG = -3
 };
 
-/* What an application is called with. */
+/* The argument of `on_batch`. */
 struct rosemary_batch {
     uint64_t now_ns;      /* monotonic time in nanoseconds */
     uint32_t count;       /* records; 0 if it is a wake-up */
@@ -299,15 +298,15 @@ struct rosemary_batch {
     const struct rosemary_record *const *records; /* oldest first; valid until on_batch returns */
 };
 
-/* What an application answers; both fields are set to the values in brackets before the call. */
+/* The result of `on_batch`; the host sets both fields to the values in brackets before the call. */
 struct rosemary_answer {
-    uint32_t handled;     /* how many of the records are handled (all); what was sent is kept, and
+    uint32_t handled;     /* how many of the records the app handled (all); its messages are sent, and
                              the others come again when there is more room for messages */
     uint32_t reserved;
     uint64_t wake_at_ns;  /* when to be called at the latest (UINT64_MAX: no need) */
 };
 
-/* on_batch: the application cannot go on and is not called again; nothing of this batch is sent. */
+/* Returned by on_batch: the application cannot go on. It is not called again; no message of this batch is sent. */
 #define ROSEMARY_FAILED (-1)
 
 /* The application; exported under the name `rosemary_app`. */
@@ -316,8 +315,8 @@ struct rosemary_app {
     uint32_t    size;     /* sizeof(struct rosemary_app) */
     const char *name;
     const char *version;
-    /* Makes an instance; NULL if that fails: what it said last with ROSEMARY_LOG_ERROR is why. It is not
-     * tried again until the object or its configuration has changed. */
+    /* Makes an instance, or returns NULL after it has logged why with ROSEMARY_LOG_ERROR. The host tries again when
+     * the object or its configuration has changed. */
     void   *(*create)(const struct rosemary_host *host);
     /* 0 or ROSEMARY_FAILED. */
     int32_t (*on_batch)(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer);

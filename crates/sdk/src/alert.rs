@@ -1,8 +1,8 @@
-//! What an application is told when it comes near the end of what it may use (*Rosemary Fig. 11*).
+//! Defines the alerts that an application gets when it nears a resource limit (*Rosemary Fig. 11*).
 
 use crate::abi::{Record, RecordKind};
 
-/// What an application may use so much of and no more.
+/// A resource that the operator limits for an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Limit {
@@ -18,16 +18,16 @@ pub enum Limit {
     FlowMods = 5,
     /// Packet-outs in a second.
     PacketOuts = 6,
-    /// What asks a switch for an answer, in a second.
+    /// Requests to switches in a second.
     Requests = 7,
     /// Bytes of the log in a second.
     Log = 8,
-    /// Bytes of events that wait for it.
+    /// Bytes of events that wait for the application.
     Queue = 9,
 }
 
 impl Limit {
-    /// All, in the order of their numbers.
+    /// All limits, in the order of their numbers.
     pub const ALL: [Self; 9] = [
         Self::Memory,
         Self::Cpu,
@@ -40,12 +40,12 @@ impl Limit {
         Self::Queue,
     ];
 
-    /// From its number in a record; `None` for one that this SDK does not know.
+    /// Returns the limit with this number in a record, or `None` if this SDK does not know it.
     pub fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| *limit as u8 == number)
     }
 
-    /// Its name, as in `[limits]` of `app.toml`.
+    /// Returns its name, as in `[limits]` of `app.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -60,7 +60,7 @@ impl Limit {
         }
     }
 
-    /// An amount of it, for people: `64 MiB`, `0.25`, `100`.
+    /// Formats an amount of it for people: `64 MiB`, `0.25`, `100`.
     pub fn shown(self, amount: u64) -> String {
         const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         if amount == u64::MAX {
@@ -93,16 +93,16 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// An application uses more than its soft limit, or as much as its hard one.
+/// An application exceeds a soft limit or has reached a hard one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alert {
-    /// Of what; `None` for something that this SDK does not know.
+    /// Which limit; `None` if this SDK does not know it.
     pub limit: Option<Limit>,
-    /// How much, in the unit of the limit.
+    /// How much the application uses, in the unit of the limit.
     pub value: u64,
-    /// Above this it is told.
+    /// The soft limit: an alert is sent above it.
     pub soft: u64,
-    /// More than this there is not: the call fails, the message is refused, or the application ends.
+    /// The hard limit, which cannot be exceeded: the call fails, the message is refused, or the application ends.
     pub hard: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct Alert {
 const BODY: u16 = 24;
 
 impl Alert {
-    /// From a record.
+    /// Reads a record.
     pub(crate) fn of(record: &Record, body: &[u8]) -> Option<Self> {
         let (numbers, _) = body.first_chunk::<{ BODY as usize }>()?.as_chunks::<8>();
         let [value, soft, hard] = [0, 1, 2].map(|number| u64::from_le_bytes(numbers[number]));

@@ -1,18 +1,17 @@
-//! What an application implements.
+//! Defines [`App`], the trait that an application implements, and the [`Batch`] of events that it gets.
 
 use crate::abi::guest::Records;
 use crate::event::{Event, PacketIn};
 use crate::network::Network;
 
-/// Bytes that the answers to one event may need beyond twice the event's own size.
+/// Bytes that answers to one event may need in addition to twice the event's own size.
 const ANSWER_ROOM: usize = 2048;
 
 /// An application: events in, messages out, nothing else.
 ///
 /// It owns no socket, no clock and no thread, so the same code runs in a test, in an App Zone or
 /// in the kernel, where each worker has an instance of its own, for its switches. An instance lives
-/// until its process ends; what it must know after a restart it is told by the snapshot with which every
-/// start begins.
+/// until its process ends. Every start begins with a snapshot: events that describe the present state of the network.
 ///
 /// ```
 /// use rosemary_sdk::{Action, App, Event, Network, PacketOut, PortNo, export_app};
@@ -40,12 +39,12 @@ pub trait App: Sized + 'static {
     /// Makes the instance. A panic here means that the application cannot start.
     fn create() -> Self;
 
-    /// Takes the configuration that the operator wrote for this application: the text of its file, or
-    /// nothing. Called once, before any event.
+    /// Takes the text of the application's configuration file, or an empty text if there is no file. Called once, before
+    /// any event.
     ///
     /// # Errors
-    /// What is wrong with it, as a phrase that begins with the line: `line 3: ...`. The operator is told,
-    /// and the application is held until the file or the object has changed.
+    /// A phrase that begins with the line: `line 3: ...`. The monitor logs it, and starts the application again when the
+    /// file or the object has changed.
     fn configure(&mut self, text: &str) -> Result<(), String> {
         if text.trim().is_empty() {
             return Ok(());
@@ -53,29 +52,27 @@ pub trait App: Sized + 'static {
         Err("this app takes none; leave `config` out".to_owned())
     }
 
-    /// Handles one event. Messages sent here go out together with its being done, or not at all.
+    /// Handles one event. If this panics, none of the messages that the application sent for the batch goes out.
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>);
 
-    /// It is time: the moment set with [`Network::wake_at`] has come.
+    /// Called when the timer set with [`Network::wake_at`] expires.
     fn on_wake(&mut self, network: &mut Network<'_>) {
         let _ = network;
     }
 
-    /// These events are about to be handled. An application that looks things up in large tables
-    /// is faster if it touches here what it will look up for all of them, so that it waits for
-    /// memory once and not for each.
+    /// Called before the events of a batch are handled, so that an application with large tables can fetch what it will
+    /// look up for all of them. It then waits for memory once and not for each event;
+    /// [`HostTable::prefetch`](crate::hosts::HostTable::prefetch) is an example.
     fn look_ahead(&mut self, batch: &Batch<'_>) {
         let _ = batch;
     }
 
-    /// Handles events of the batch from number `first` on, as many as are all alike and there is room for, and
-    /// returns how many; the next is for [`on_event`](Self::on_event). An application that answers most events in
-    /// the same way is faster by it. It is called first with 0, also for a wake-up, then behind
-    /// every event that `on_event` got, also the last.
+    /// Handles events of the batch from number `first` on and returns how many it handled; [`on_event`](Self::on_event)
+    /// gets the next one. An application that answers runs of events in the same way is faster with it.
     ///
-    /// What it has sent to an event that it does not count is sent all the same: of one that needs several
-    /// messages, room for all is looked for first ([`Network::room`]). To keep event `number` from the
-    /// applications behind, [`Network::stop_event`].
+    /// It is called with 0 at the beginning of each batch, also for a wake-up, and then after every event that
+    /// `on_event` got, including the last. Messages for an event that it does not count are sent nevertheless: before the
+    /// first of several messages for an event, it checks [`Network::room`]. [`Network::stop_event`] stops an event.
     fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
         let _ = (batch, first, network);
         0
@@ -84,9 +81,9 @@ pub trait App: Sized + 'static {
     /// Handles a batch of events, oldest first; an empty one is a wake-up. Returns how many were
     /// handled; the others come again when there is more room for messages.
     ///
-    /// This calls [`look_ahead`](Self::look_ahead), then [`go_ahead`](Self::go_ahead), and
-    /// [`on_event`](Self::on_event) where that does not suffice, as long as there is room for an answer.
-    /// An application that does something with them together implements this instead.
+    /// The default calls [`look_ahead`](Self::look_ahead), then [`go_ahead`](Self::go_ahead), and
+    /// [`on_event`](Self::on_event) for events that `go_ahead` leaves, while there is room for answers.
+    /// An application that handles events of a batch together implements this instead.
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
         if batch.is_empty() {
             self.on_wake(network);
@@ -108,63 +105,63 @@ pub trait App: Sized + 'static {
     }
 }
 
-/// Events to be handled together, oldest first.
+/// The events of one call of an application, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     records: Records<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// Of the records that a host gave.
+    /// Makes a batch of the records that a host gave.
     pub(crate) fn new(records: Records<'a>) -> Self {
         Self { records }
     }
 
-    /// How many events there are.
+    /// Returns how many events there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether it is a wake-up.
+    /// Returns whether this is a wake-up.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.records.len() == 0
     }
 
-    /// Event `number`; `None` if it is of a kind that this SDK does not know, or there is none.
+    /// Returns event `number`, or `None` if this SDK does not know its kind or there is no such event.
     #[inline]
     pub fn get(&self, number: usize) -> Option<Event<'a>> {
         let (record, body) = self.records.get(number)?;
         Event::of(record, body)
     }
 
-    /// Event `number`, if it is a packet-in.
+    /// Returns event `number` if it is a packet-in.
     #[inline]
     pub fn packet_in(&self, number: usize) -> Option<PacketIn<'a>> {
         let (record, body) = self.records.get(number)?;
         PacketIn::of(record, body)
     }
 
-    /// Events from number `first` on, as far as they are packet-ins.
+    /// Returns the packet-ins from number `first` on, up to the first other event.
     #[inline]
     pub fn packet_ins_from(&self, first: usize) -> impl Iterator<Item = PacketIn<'a>> {
         self.records.from(first).map_while(|(record, body)| PacketIn::of(record, body))
     }
 
-    /// The packet-ins among the events.
+    /// Returns all packet-ins.
     #[inline]
     pub fn packet_ins(&self) -> impl Iterator<Item = PacketIn<'a>> {
         (0..self.len()).filter_map(|number| self.packet_in(number))
     }
 
-    /// All events; `None` for those of a kind that this SDK does not know.
+    /// Returns all events; `None` stands for an event of a kind that this SDK does not know.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Option<Event<'a>>> {
         (0..self.len()).map(|number| self.get(number))
     }
 
-    /// Bytes of an event's record.
+    /// Returns the bytes of an event's record.
     #[inline]
     fn size_of(&self, number: usize) -> usize {
         self.records.get(number).map_or(0, |(record, _)| record.size as usize)

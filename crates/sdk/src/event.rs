@@ -1,4 +1,4 @@
-//! What the network tells an application.
+//! Defines the events that an application gets: [`Event`].
 
 use openflow::{
     DecodeError, Dpid, ErrorMessage, FlowRemovedReason, Kind, MacAddr, MultipartReply, PortNo,
@@ -10,19 +10,19 @@ use crate::alert::Alert;
 use crate::network::Xid;
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
 
-/// A connected switch, as messages to it need it: events carry it.
+/// A connected switch. Events carry it, and messages to the switch name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Switch {
     /// Its datapath identifier.
     pub dpid: Dpid,
-    /// Which of its connections; a message for a past one is refused.
+    /// The number of its connection; the kernel refuses a message for an earlier connection.
     pub epoch: u32,
     /// The OpenFlow version that it speaks.
     pub version: Version,
 }
 
 impl Switch {
-    /// Of whom a record tells; `None` if its version is not known here.
+    /// Returns the switch of a record, or `None` if this SDK does not know its version.
     #[inline]
     fn of(record: &Record) -> Option<Self> {
         let version = Version::from_wire(record.version).ok()?;
@@ -30,67 +30,65 @@ impl Switch {
     }
 }
 
-/// What the network tells an application.
+/// Something that happened in the network, or that a service answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Forget all that you knew of switches and ports: what follows is all there is. The first
-    /// event of every start, and of every kernel.
+    /// A snapshot begins: the events up to [`SnapshotEnd`](Self::SnapshotEnd) list all switches and ports, and the
+    /// application forgets those that it knew. The first event of every start, and of every kernel.
     SnapshotBegin,
     /// The snapshot is complete.
     SnapshotEnd,
-    /// A switch is connected, or its state is told anew: its ports follow.
+    /// A switch is connected, or its state is repeated; its ports follow.
     SwitchUp(Switch),
-    /// A switch is gone.
+    /// A switch has disconnected.
     SwitchDown(Switch),
-    /// A port appeared, changed or went.
+    /// A port was added, changed or deleted.
     Port {
         /// Its switch.
         switch: Switch,
         /// What happened to it.
         change: PortChange,
-        /// As it is now, or was last.
+        /// Its present state, or the last one if it was deleted.
         port: Port,
     },
     /// A packet reached the controller.
     PacketIn(PacketIn<'a>),
-    /// A message that this application sent did not go out.
+    /// The kernel refused a message of this application.
     Refused {
-        /// The switch it was for.
+        /// The switch that it was for.
         switch: Switch,
-        /// Why; `None` for a reason that this SDK does not know.
+        /// The reason; `None` if this SDK does not know it.
         why: Option<Refusal>,
-        /// Its first bytes, at most 64.
+        /// The first bytes of the message, at most 64.
         message: &'a [u8],
     },
     /// A switch answered a request of this application.
     Reply(Reply<'a>),
-    /// A switch could not do what this application sent.
+    /// A switch answered a message of this application with an error.
     Error(SwitchError<'a>),
-    /// A flow of this application is gone; told of those that were added with
-    /// `FlowModFlags::SEND_FLOW_REM`.
+    /// A switch removed a flow of this application that was added with `FlowModFlags::SEND_FLOW_REM`.
     FlowRemoved(FlowRemoved<'a>),
-    /// So many replies, errors and flow-removed messages did not reach this application: there was
-    /// no room for them, it was away, or the switch did not answer for too long. A reply of
-    /// which a part is missing counts once, and ends there.
+    /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
+    /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
+    /// not delivered.
     Lost(u64),
-    /// This application uses more than its soft limit of something, or as much as its hard one.
+    /// This application exceeds a soft limit or has reached a hard one.
     Alert(Alert),
-    /// A service that is named for this application is there, for the first time or anew: watches
-    /// and requests that were made before are over.
+    /// A service of this application has started or restarted. Its earlier watches and requests have ended.
     ServiceUp(Service),
-    /// The storage answered.
+    /// The storage answered a request, or ended before it did.
     Storage {
-        /// What was asked.
+        /// The request.
         request: RequestId,
-        /// What it says.
+        /// The answer.
         answer: Result<storage::Answer<'a>, Unavailable>,
     },
-    /// The broker answered.
+    /// The broker answered a request, or ended before it did.
     Broker {
-        /// What was asked.
+        /// The request.
         request: RequestId,
-        /// What it says.
+        /// The answer.
         answer: Result<broker::Answer<'a>, Unavailable>,
     },
 }
@@ -98,9 +96,9 @@ pub enum Event<'a> {
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortChange {
-    /// It is there now.
+    /// It was added.
     Added,
-    /// It is not there any more.
+    /// It was deleted.
     Deleted,
     /// Its state or configuration changed.
     Modified,
@@ -124,40 +122,40 @@ pub struct Port {
 }
 
 impl Port {
-    /// Whether packets can leave by it: neither switched off (`OFPPC_PORT_DOWN`) nor without a
+    /// Returns whether packets can leave through the port: it is neither switched off (`OFPPC_PORT_DOWN`) nor without a
     /// link (`OFPPS_LINK_DOWN`).
     pub fn is_up(&self) -> bool {
         self.config & 1 == 0 && self.state & 1 == 0
     }
 }
 
-/// A packet that a switch handed to the controller (OpenFlow 1.3.5 §7.4.1).
+/// A packet that a switch sent to the controller (OpenFlow 1.3.5 §7.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketIn<'a> {
     /// The switch that sent it.
     pub switch: Switch,
-    /// The port it came in by.
+    /// The port that it came in through.
     pub in_port: PortNo,
-    /// The switch's own copy of it, if it kept one.
+    /// The buffer in which the switch keeps it, if it does.
     pub buffer_id: Option<u32>,
-    /// Why it was sent: `OFPR_*`.
+    /// The reason, `OFPR_*`.
     pub reason: u8,
     /// The table that sent it.
     pub table_id: u8,
     /// The cookie of the flow that sent it; all ones in OpenFlow 1.0.
     pub cookie: u64,
-    /// The packet, from its Ethernet header on, or its beginning.
+    /// The packet from its Ethernet header on, or only its beginning.
     pub data: &'a [u8],
-    /// Bytes the packet had at the switch.
+    /// The size of the packet at the switch, in bytes.
     pub total_len: u16,
     /// The OpenFlow message as the switch sent it.
     pub message: &'a [u8],
-    /// An instance that died before may have seen it already.
+    /// An earlier instance of this application may have handled it before it died.
     pub repeated: bool,
 }
 
 impl<'a> PacketIn<'a> {
-    /// From its record; `None` if that is another's, or broken.
+    /// Reads a record, or returns `None` if it is of another kind or malformed.
     #[inline]
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         if record.kind != RecordKind::PacketIn as u16 {
@@ -178,12 +176,12 @@ impl<'a> PacketIn<'a> {
         })
     }
 
-    /// Whether `data` is the whole packet.
+    /// Returns whether `data` is the whole packet.
     pub fn is_whole(&self) -> bool {
         self.data.len() >= usize::from(self.total_len)
     }
 
-    /// Destination and source of the Ethernet frame; `None` if it is too short to have them.
+    /// Returns the destination and source of the Ethernet frame, or `None` if it is too short.
     #[inline]
     pub fn addresses(&self) -> Option<(MacAddr, MacAddr)> {
         let (eth_dst, rest) = self.data.split_first_chunk::<6>()?;
@@ -192,68 +190,68 @@ impl<'a> PacketIn<'a> {
     }
 }
 
-/// An answer of a switch, or a part of one.
+/// A reply of a switch, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Who answers.
+    /// The switch that replies.
     pub switch: Switch,
     /// The request's transaction id.
     pub xid: Xid,
-    /// Multipart, barrier, configuration or queue configuration reply, or an experimenter's message.
+    /// The kind: multipart, barrier, configuration or queue configuration reply, or an experimenter's message.
     pub kind: Kind,
-    /// The OpenFlow message. Priorities, groups and meters in it are those on the switch, see
-    /// [`Network::own_priority`](crate::Network::own_priority); cookies of this application's
-    /// flows have its 48 bits.
+    /// The OpenFlow message. Its priorities, groups and meters have the switch's numbers, which
+    /// [`Network::own_priority`](crate::Network::own_priority) and its neighbours convert. Cookies of this application's
+    /// flows are as it wrote them, 48 bits.
     pub message: &'a [u8],
 }
 
 impl<'a> Reply<'a> {
-    /// The statistics or descriptions in it, and whether more follow.
+    /// Decodes statistics or descriptions, and whether more parts follow.
     ///
     /// # Errors
-    /// It is another kind of reply, or malformed.
+    /// The reply is of another kind, or malformed.
     pub fn multipart(&self) -> Result<MultipartReply<'a>, DecodeError> {
         MultipartReply::decode(self.message)
     }
 
-    /// The switch's configuration.
+    /// Decodes the switch's configuration.
     ///
     /// # Errors
-    /// It is another kind of reply, or malformed.
+    /// The reply is of another kind, or malformed.
     pub fn config(&self) -> Result<SwitchConfig, DecodeError> {
         SwitchConfig::decode(self.message)
     }
 
-    /// A port's queues.
+    /// Decodes the queues of a port.
     ///
     /// # Errors
-    /// It is another kind of reply, or malformed.
+    /// The reply is of another kind, or malformed.
     pub fn queue_config(&self) -> Result<QueueConfig, DecodeError> {
         QueueConfig::decode(self.message)
     }
 }
 
-/// What a switch could not do, of what this application sent.
+/// An error that a switch sent about a message of this application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchError<'a> {
-    /// Who could not.
+    /// The switch that sent it.
     pub switch: Switch,
-    /// The transaction id of what was sent.
+    /// The transaction id of the message that failed.
     pub xid: Xid,
-    /// Why; its data is the beginning of what was sent, as this application sent it.
+    /// The error; its data is the beginning of the message as this application sent it.
     pub error: ErrorMessage<'a>,
     /// The OpenFlow message.
     pub message: &'a [u8],
 }
 
-/// A flow of this application that is gone (OpenFlow 1.3.5 §7.4.2).
+/// A flow of this application that a switch removed (OpenFlow 1.3.5 §7.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRemoved<'a> {
-    /// The switch that had it.
+    /// The switch that removed it.
     pub switch: Switch,
     /// Its cookie.
     pub cookie: u64,
-    /// Why it went.
+    /// Why the switch removed it.
     pub reason: FlowRemovedReason,
     /// Its table; 0 in OpenFlow 1.0.
     pub table_id: u8,
@@ -262,19 +260,18 @@ pub struct FlowRemoved<'a> {
 }
 
 impl FlowRemoved<'_> {
-    /// All that was told of it. The priority is that on the switch, see
+    /// Decodes the whole message. Its priority has the switch's number, see
     /// [`Network::own_priority`](crate::Network::own_priority).
     ///
     /// # Errors
-    /// It is malformed, which the kernel has excluded.
+    /// The message is malformed. The kernel delivers no such message.
     pub fn decode(&self) -> Result<openflow::FlowRemoved, DecodeError> {
         openflow::FlowRemoved::decode(self.message)
     }
 }
 
 impl<'a> Event<'a> {
-    /// From a record about a service; the service's number is where other records have a reason, what
-    /// came of the request where they have a table.
+    /// Reads a record about a service: `reason` is the service's number, `table_id` the outcome of the request.
     fn of_service(record: &Record, body: &'a [u8]) -> Option<Self> {
         let service = Service::from_number(u32::from(record.reason))?;
         let body = match Outcome::from_number(record.table_id)? {
@@ -295,7 +292,7 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// From a record; `None` if it is of a kind that is not known here, or broken.
+    /// Reads a record, or returns `None` if it is of an unknown kind or malformed.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         let is = |kind: RecordKind| record.kind == kind as u16;
         if is(RecordKind::PacketIn) {
@@ -363,7 +360,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A service's answer, if there is one; `None` if it cannot be read.
+/// Decodes a service's answer, if there is one; `None` if it is malformed.
 fn read<'a, T>(
     body: Option<&'a [u8]>,
     decode: impl Fn(&'a [u8]) -> Option<T>,

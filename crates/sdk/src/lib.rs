@@ -1,27 +1,27 @@
-//! What a Rosemary application is written with.
+//! Offers what a Rosemary application is written with.
 //!
-//! An application implements [`App`]: it is handed [`Event`]s and a [`Network`] to answer on, and
+//! An application implements [`App`]: it gets [`Event`]s and answers through a [`Network`].
 //! [`export_app!`] makes a shared object of it that runs in an App Zone or in the kernel. Matches,
 //! actions and flow-mods are those of the crate `openflow`, the same for every OpenFlow version,
-//! and are encoded for the version of the switch they go to.
+//! and the SDK encodes them for the version of each switch.
 //!
 //! ```text
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
-//! What it asks of other processes, as to keep state, is in [`services`].
+//! [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage.
+//! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
-//! The module [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
-//!
-//! What it will never do: open a socket, start a thread, read a clock, or offer an application
-//! anything that its host did not hand in.
+//! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
+//! in.
 
-#![deny(unsafe_code)] // the module `abi` alone may, with its reasons
+#![deny(unsafe_code)] // only the module `abi` may, and states its reasons
 
 pub mod abi;
 mod alert;
 mod app;
 mod event;
+pub mod hosts;
 mod network;
 mod own;
 pub mod services;
@@ -34,7 +34,7 @@ pub use alert::{Alert, Limit};
 pub use app::{App, Batch};
 pub use event::{Event, FlowRemoved, PacketIn, Port, PortChange, Reply, Switch, SwitchError};
 pub use network::{Network, SendError, Xid};
-/// What the rest of OpenFlow is said with: groups, meters, statistics, ports.
+/// The types of the rest of OpenFlow: groups, meters, statistics, ports.
 pub use openflow;
 pub use openflow::{
     Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,

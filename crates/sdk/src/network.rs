@@ -1,4 +1,7 @@
-//! What an application asks of the network.
+//! Sends an application's messages to switches: [`Network`], which an application gets with each batch of events.
+//!
+//! Each message is encoded in the version of its switch, straight into the room that the host reserves for it, as a ring
+//! in an App Zone.
 
 use std::time::Duration;
 
@@ -14,64 +17,64 @@ use crate::event::{PacketIn, Switch};
 use crate::own::Own;
 use crate::template::{FlowAndPacket, Template};
 
-/// Room first asked for a message whose size is not known; most flow-mods need less.
+/// Bytes first reserved for a message of unknown size; most flow-mods need less.
 const USUAL_MESSAGE: usize = 1024;
 
 /// The longest OpenFlow message.
 const LONGEST_MESSAGE: usize = u16::MAX as usize;
 
-/// Why a message was not taken.
+/// Why a message was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// There is no room for it until the kernel has taken some of those sent before.
+    /// There is no room until the kernel has taken some of the earlier messages.
     #[error("no room for more messages in this batch")]
     Full,
-    /// A flow's priority is above what the operator gave to this application.
+    /// A flow's priority is above the band that the operator gave to this application.
     #[error("priority {is}: the operator gave this app 0 to {most}")]
     Priority {
-        /// The flow's.
+        /// The priority of the flow.
         is: u16,
-        /// The highest there is.
+        /// The highest priority of this application.
         most: u16,
     },
-    /// A group's number is above what this application has.
+    /// A group's number is above the range of this application.
     #[error("group {is}: this app has 0 to {most}")]
     Group {
-        /// The group's.
+        /// The number of the group.
         is: u32,
-        /// The highest there is.
+        /// The highest number of this application.
         most: u32,
     },
-    /// A meter's number is above what this application has.
+    /// A meter's number is above the range of this application.
     #[error("meter {is}: this app has 0 to {most}")]
     Meter {
-        /// The meter's.
+        /// The number of the meter.
         is: u32,
-        /// The highest there is.
+        /// The highest number of this application.
         most: u32,
     },
-    /// It cannot be said in the switch's OpenFlow version, or is too long for a message.
+    /// The switch's OpenFlow version cannot express it, or it is too long for a message.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
-/// The transaction id of a message that this application sent. What comes back about it has the
-/// same: [`Event::Reply`](crate::Event::Reply), [`Event::Error`](crate::Event::Error) and
+/// The transaction id of a message that this application sent. Events about the message carry the same id:
+/// [`Event::Reply`](crate::Event::Reply), [`Event::Error`](crate::Event::Error) and
 /// [`Event::Refused`](crate::Event::Refused).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Xid(pub u32);
 
 impl Xid {
-    /// That of a message, or of its beginning; `None` if it is too short to have one.
+    /// Returns the transaction id of a message or of its beginning, or `None` if it is too short.
     pub fn of(message: &[u8]) -> Option<Self> {
         let bytes = message.get(4..8)?.first_chunk()?;
         Some(Self(u32::from_be_bytes(*bytes)))
     }
 }
 
-/// What an application asks of the network while it handles a batch.
+/// Sends messages while the application handles a batch.
 ///
-/// Messages go out in this order when the batch is done, each in the version of its switch.
+/// Messages go out in the order of these calls when the batch is done, each in the version of its switch.
 #[derive(Debug)]
 pub struct Network<'h> {
     host: &'h mut Host,
@@ -81,27 +84,28 @@ pub struct Network<'h> {
 }
 
 impl<'h> Network<'h> {
-    /// Of a host, for one batch.
+    /// Sends through `host`, for one batch.
     pub(crate) fn new(host: &'h mut Host, now_ns: u64) -> Self {
         Self { host, now_ns, wake_at_ns: u64::MAX, handling: 0 }
     }
 
-    /// The time of this batch, since an arbitrary moment; it never goes back.
+    /// Returns the time of this batch since an arbitrary moment; it never goes back.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.now_ns)
     }
 
-    /// Asks to be called at this time at the latest; the earliest of several counts. It holds
-    /// until the next call of any kind, and is to be asked for again then.
+    /// Sets a timer: the application is called at this time at the latest. The earliest of several counts.
+    ///
+    /// The next call of the application, for whatever reason, clears the timer.
     pub fn wake_at(&mut self, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.wake_at_ns = self.wake_at_ns.min(time_ns);
     }
 
-    /// Sends a flow-mod. Its priority counts from the lowest that the operator gave to this
-    /// application: 0 is that; one that does not say its priority is in the middle where that of
-    /// `FlowMod` is too high. The groups and the meter that it names count from 0, too.
-    /// [`last_xid`](Self::last_xid) tells its transaction id.
+    /// Sends a flow-mod; [`last_xid`](Self::last_xid) is its transaction id.
+    ///
+    /// Its priority counts from the lowest of this application's band, which is 0 here. A flow-mod that states no
+    /// priority gets the middle of the band if `FlowMod`'s default is above it. Groups and meters count from 0, too.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -121,9 +125,11 @@ impl<'h> Network<'h> {
         Ok(())
     }
 
-    /// A flow-mod of which many alike will be sent, each for a pair of hosts: see
-    /// [`flow_mod_from`](Self::flow_mod_from). It says what `flow_mod` does, but for match, buffer and
-    /// instructions. Its priority and group count as in [`flow_mod`](Self::flow_mod).
+    /// Makes a template of `flow_mod`, from which [`flow_mod_from`](Self::flow_mod_from) sends flow-mods for pairs of
+    /// hosts.
+    ///
+    /// The template ignores the match, buffer and instructions of `flow_mod`. Its priority and group count as in
+    /// [`flow_mod`](Self::flow_mod).
     ///
     /// # Errors
     /// [`SendError::Priority`], [`SendError::Group`].
@@ -131,8 +137,8 @@ impl<'h> Network<'h> {
         Template::new(flow_mod, self.host.own())
     }
 
-    /// Sends a flow-mod of this template, with its blanks filled in. It takes a fraction of the time of
-    /// [`flow_mod`](Self::flow_mod). [`last_xid`](Self::last_xid) tells its transaction id.
+    /// Sends a flow-mod of this template with its blanks filled in; [`last_xid`](Self::last_xid) is its transaction id.
+    /// It takes less time than [`flow_mod`](Self::flow_mod).
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -143,7 +149,7 @@ impl<'h> Network<'h> {
         template: &Template,
         blanks: &Blanks,
     ) -> Result<(), SendError> {
-        // One that uses no buffer is followed by its packet, as a rule: that would end the series.
+        // A flow-mod without a buffer is usually followed by a packet-out, which would end the series.
         if blanks.buffer_id.is_some() && self.flow_mods_from(to, template, [*blanks]) == 1 {
             return Ok(());
         }
@@ -152,13 +158,13 @@ impl<'h> Network<'h> {
         Ok(())
     }
 
-    /// Sends flow-mods of this template, one for each of these blanks, whose transaction ids count up to
-    /// [`last_xid`](Self::last_xid). It takes a fraction of the time of as many
+    /// Sends a flow-mod of this template for each of these blanks; their transaction ids count up to
+    /// [`last_xid`](Self::last_xid). It takes less time than that many calls of
     /// [`flow_mod_from`](Self::flow_mod_from).
     ///
-    /// Returns how many were sent. The first that was not is taken from `blanks` all the same:
-    /// [`flow_mod_from`](Self::flow_mod_from) sends it, or says why it cannot be sent. A template that does not add
-    /// flows sends none here.
+    /// Returns how many were sent. The first that was not sent is also taken from `blanks`:
+    /// [`flow_mod_from`](Self::flow_mod_from) sends it or returns why it cannot. A template that does not add flows
+    /// sends none here.
     #[inline]
     pub fn flow_mods_from(
         &mut self,
@@ -170,16 +176,17 @@ impl<'h> Network<'h> {
         self.flows_and_packets_from(to, template, blanks.into_iter().map(alone))
     }
 
-    /// Sends flow-mods of this template, each followed by the packet that asked for it, if that is not empty, in a
-    /// packet-out by the same port: answers to packet-ins that came whole. It takes a fraction of the time of as many
-    /// [`flow_mod_from`](Self::flow_mod_from) and [`packet_out`](Self::packet_out). Each message has a transaction id;
-    /// they count up to [`last_xid`](Self::last_xid). What the operator did not allow is refused message by message: a
-    /// packet may go out whose flow does not.
+    /// Sends flow-mods of this template, each followed by its packet, if that is not empty, in a packet-out through the
+    /// same port. These are answers to packet-ins that hold the whole packet.
     ///
-    /// Returns how many of `flows` were sent, with their packets. The first that was not is taken from it all the same:
-    /// the two methods named above send it, as one whose packet has more than 8164 bytes, or say why it cannot be sent. A
-    /// template that does not add flows sends none here. Where flows with a packet and without take turns, nothing is
-    /// gained.
+    /// It takes less time than as many calls of [`flow_mod_from`](Self::flow_mod_from) and
+    /// [`packet_out`](Self::packet_out), unless flows with a packet and flows without alternate. Each message has a
+    /// transaction id; they count up to [`last_xid`](Self::last_xid). The kernel refuses each message for itself: a
+    /// packet may go out though its flow does not.
+    ///
+    /// Returns how many of `flows` were sent, with their packets. The first that was not sent is also taken from `flows`:
+    /// the two methods named above send it, as one whose packet has more than 8164 bytes, or return why they cannot. A
+    /// template that does not add flows sends none here.
     #[inline]
     pub fn flows_and_packets_from<'p>(
         &mut self,
@@ -195,8 +202,7 @@ impl<'h> Network<'h> {
         self.host.send_series((id, to), template, flows)
     }
 
-    /// Sends a packet-out. Groups that it names are counted as in a flow-mod.
-    /// [`last_xid`](Self::last_xid) tells its transaction id.
+    /// Sends a packet-out; [`last_xid`](Self::last_xid) is its transaction id. Groups count as in a flow-mod.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -211,8 +217,8 @@ impl<'h> Network<'h> {
         Ok(())
     }
 
-    /// Adds, changes or deletes a group. Its number, and those of others that it names, count from
-    /// this application's first.
+    /// Adds, changes or deletes a group. Its number and the numbers of other groups in it count from this application's
+    /// first.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -247,7 +253,7 @@ impl<'h> Network<'h> {
         self.send(to, USUAL_MESSAGE, |xid, room| table_mod.encode(to.version, xid, room))
     }
 
-    /// Asks for a reply as soon as the switch has done all that it was sent before.
+    /// Requests a reply that the switch sends when it has processed all earlier messages.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -255,9 +261,9 @@ impl<'h> Network<'h> {
         self.send_empty(to, Kind::BarrierRequest)
     }
 
-    /// Asks for statistics or a description; the answer may come in several parts. Groups and
-    /// meters are counted as in a flow-mod. Of flows, groups and meters the application is told its
-    /// own, and others' too if it was granted `flow.read`.
+    /// Requests statistics or a description; the reply may come in several parts. Groups and meters count as in a
+    /// flow-mod. The reply lists the flows, groups and meters of this application, and those of others if it was granted
+    /// `flow.read`.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -270,7 +276,7 @@ impl<'h> Network<'h> {
         self.send(to, USUAL_MESSAGE, |xid, room| request.encode(to.version, xid, room))
     }
 
-    /// Asks for the switch's configuration.
+    /// Requests the switch's configuration.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -278,7 +284,7 @@ impl<'h> Network<'h> {
         self.send_empty(to, Kind::GetConfigRequest)
     }
 
-    /// Asks for the queues of a port.
+    /// Requests the queues of a port.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -301,31 +307,31 @@ impl<'h> Network<'h> {
         self.send(to, size, |xid, room| message.encode(to.version, xid, room))
     }
 
-    /// The transaction id of the last message sent, in this batch or before.
+    /// Returns the transaction id of the last message sent, in this batch or before.
     pub fn last_xid(&self) -> Xid {
         Xid(self.host.last_xid())
     }
 
-    /// What this application calls a priority of the switch; `None` if it is not its own. What a
-    /// switch tells has the numbers that are on the switch.
+    /// Converts a priority in a switch's message to this application's numbering; `None` if it is outside of its
+    /// band.
     pub fn own_priority(&self, on_switch: u16) -> Option<u16> {
         let (lowest, highest) = self.host.own().priorities;
         on_switch.checked_sub(lowest).filter(|_| on_switch <= highest)
     }
 
-    /// What this application calls a group of the switch; `None` if it is not its own.
+    /// Converts a group's number in a switch's message to this application's numbering; `None` if it is another's.
     pub fn own_group(&self, on_switch: u32) -> Option<u32> {
         let (first, last) = self.host.own().groups;
         on_switch.checked_sub(first).filter(|_| on_switch <= last)
     }
 
-    /// What this application calls a meter of the switch; `None` if it is not its own.
+    /// Converts a meter's number in a switch's message to this application's numbering; `None` if it is another's.
     pub fn own_meter(&self, on_switch: u32) -> Option<u32> {
         let (first, last) = self.host.own().meters;
         on_switch.checked_sub(first).filter(|_| on_switch <= last)
     }
 
-    /// Applies `actions` to the packet of a packet-in: to the switch's copy if it kept one.
+    /// Applies `actions` to the packet of a packet-in: to the switch's copy if the switch kept one.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -341,38 +347,38 @@ impl<'h> Network<'h> {
         self.packet_out(packet_in.switch, &packet_out)
     }
 
-    /// Keeps the event being handled from the applications behind this one.
+    /// Stops the current event: the applications behind this one do not get it.
     pub fn stop(&mut self) {
         self.host.stop(self.handling);
     }
 
-    /// Keeps event `number` of the batch from the applications behind this one; for those that
+    /// Stops event `number` of the batch: the applications behind this one do not get it. For applications that
     /// implement [`App::on_batch`](crate::App::on_batch).
     pub fn stop_event(&mut self, number: usize) {
         self.host.stop(number);
     }
 
-    /// Bytes of messages for which there is room now.
+    /// Returns how many bytes of messages there is room for now.
     pub fn room(&self) -> usize {
         self.host.room()
     }
 
-    /// Tells the operator that someone must act.
+    /// Logs that someone must act.
     pub fn error(&self, text: &str) {
         self.host.log(Level::Error, text);
     }
 
-    /// Tells the operator that something went wrong and the application coped.
+    /// Logs that something went wrong and the application coped.
     pub fn warn(&self, text: &str) {
         self.host.log(Level::Warn, text);
     }
 
-    /// Tells the operator what changed.
+    /// Logs a change.
     pub fn info(&self, text: &str) {
         self.host.log(Level::Info, text);
     }
 
-    /// Tells a developer what happens.
+    /// Logs what helps a developer.
     pub fn debug(&self, text: &str) {
         self.host.log(Level::Debug, text);
     }
@@ -381,7 +387,7 @@ impl<'h> Network<'h> {
         self.send(to, Header::SIZE, |xid, room| kind.encode_empty(to.version, xid, room))
     }
 
-    /// Encodes a message where it goes.
+    /// Encodes a message into the room that the host reserves for it.
     #[inline]
     fn send(
         &mut self,
@@ -409,23 +415,23 @@ impl<'h> Network<'h> {
         }
     }
 
-    /// What takes this application's calls.
+    /// Returns the host that this sends through.
     pub(crate) fn host(&mut self) -> &mut Host {
         self.host
     }
 
-    /// Whether there is room for so many bytes.
+    /// Returns whether there is room for `size` bytes of messages.
     #[inline]
     pub(crate) fn has_room(&mut self, size: usize) -> bool {
         self.host.has_room(size)
     }
 
-    /// Which event of the batch is in hand.
+    /// States which event of the batch the application handles now.
     pub(crate) fn now_handling(&mut self, number: usize) {
         self.handling = number;
     }
 
-    /// When to be called at the latest.
+    /// Returns when the timer expires; `u64::MAX` if none is set.
     pub(crate) fn wake_at_ns(&self) -> u64 {
         self.wake_at_ns
     }

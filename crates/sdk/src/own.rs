@@ -1,8 +1,8 @@
-//! The numbers on switches that are an application's own, and what it calls them.
+//! Converts an application's priorities, groups and meters to the numbers on switches.
 //!
-//! An application counts its priorities, groups and meters from 0; on the switch they lie in the
-//! ranges that its host states, so that two applications never mean the same one. Numbers above
-//! those that groups and meters can have stand for all or none of them and stay as they are.
+//! An application counts its priorities, groups and meters from 0. On the switch they lie in the
+//! ranges that its host states, so that two applications never share one. Numbers above
+//! those that groups and meters can have mean all or none of them and do not change.
 
 use openflow::{Action, Actions, Bucket, FlowMod, GroupMod, MeterMod, MultipartRequest};
 
@@ -11,7 +11,7 @@ use crate::network::SendError;
 /// The highest number a group can have (`OFPG_MAX`, OpenFlow 1.3.5 §7.3.4.2).
 const MAX_GROUP: u32 = 0xffff_ff00;
 
-/// Ranges on the switch, both ends included.
+/// An application's ranges on switches, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Own {
     pub(crate) priorities: (u16, u16),
@@ -20,8 +20,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// What the application's priority is on the switch. That of a flow-mod which does not say one
-    /// is the middle of a range that ends below it.
+    /// Converts a priority. The default of [`FlowMod`] becomes the middle of a range that ends below it.
     #[inline]
     pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
         let (lowest, highest) = self.priorities;
@@ -33,7 +32,7 @@ impl Own {
         }
     }
 
-    /// What the application's group is on the switch.
+    /// Converts a group's number.
     pub(crate) fn group(&self, is: u32) -> Result<u32, SendError> {
         if is > MAX_GROUP {
             return Ok(is);
@@ -43,7 +42,7 @@ impl Own {
         group.ok_or(SendError::Group { is, most: last.saturating_sub(first) })
     }
 
-    /// What the application's meter is on the switch.
+    /// Converts a meter's number.
     pub(crate) fn meter(&self, is: u32) -> Result<u32, SendError> {
         if is > MeterMod::MAX_METER {
             return Ok(is);
@@ -53,7 +52,7 @@ impl Own {
         meter.ok_or(SendError::Meter { is, most: last.saturating_sub(first) })
     }
 
-    /// The actions with the groups of the switch; `None` if they name none.
+    /// Converts the groups in actions; returns `None` if they name none.
     pub(crate) fn actions(&self, actions: Actions<'_>) -> Result<Option<Vec<Action>>, SendError> {
         if !actions.name_a_group() {
             return Ok(None);
@@ -68,7 +67,7 @@ impl Own {
         }
     }
 
-    /// Whether a flow-mod has other numbers on the switch than here, beside its priority.
+    /// Returns whether a flow-mod has numbers to convert besides its priority.
     #[inline]
     pub(crate) fn has_other_numbers(flow_mod: &FlowMod<'_>) -> bool {
         let instructions = &flow_mod.instructions;
@@ -78,7 +77,7 @@ impl Own {
             || instructions.write.name_a_group()
     }
 
-    /// Lets `send` have the flow-mod with the numbers of the switch, its priority aside.
+    /// Calls `send` with the flow-mod converted, except for its priority.
     #[cold]
     pub(crate) fn flow_mod<T>(
         &self,
@@ -100,7 +99,7 @@ impl Own {
         send(&on_switch)
     }
 
-    /// The group-mod with the numbers of the switch.
+    /// Converts a group-mod.
     pub(crate) fn group_mod(&self, group_mod: &GroupMod) -> Result<GroupMod, SendError> {
         let bucket = |bucket: &Bucket| {
             let actions = bucket.actions.iter().cloned().map(|action| self.action(action));
@@ -118,7 +117,7 @@ impl Own {
         })
     }
 
-    /// The request with the numbers of the switch.
+    /// Converts a request.
     pub(crate) fn request<'r>(
         &self,
         request: &MultipartRequest<'r>,
@@ -148,7 +147,7 @@ mod tests {
         Own { priorities: (100, 199), groups: (0x7_0000, 0x7_ffff), meters: (0x700, 0x7ff) };
 
     #[test]
-    fn numbers_count_from_the_first_of_the_range_and_end_with_its_last() {
+    fn numbers_stay_within_the_range() {
         assert_eq!(OWN.priority(99), Ok(199));
         assert_eq!(OWN.priority(100), Err(SendError::Priority { is: 100, most: 99 }));
         let wide = Own { priorities: (1, 0xffff), ..OWN };
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_stand_for_all_or_none_stay() {
+    fn numbers_for_all_or_none_do_not_change() {
         for group in [GroupMod::ALL_GROUPS, FlowMod::ANY_GROUP] {
             assert_eq!(OWN.group(group), Ok(group));
         }
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_meters_are_translated_wherever_they_stand() {
+    fn groups_and_meters_are_converted_everywhere() {
         let to = [Action::Group(1)];
         let mut flow_mod = FlowMod::add(Match::new()).priority(1).apply(&to).meter(2);
         flow_mod.instructions.write = (&to).into();

@@ -1,4 +1,4 @@
-//! A flow-mod of which many alike are sent.
+//! Defines [`Template`], a flow-mod that many flow-mods for pairs of hosts are made from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,21 +7,21 @@ use openflow::{Blanks, EncodeError, FlowMod, FlowModTemplate, Version};
 use crate::network::SendError;
 use crate::own::Own;
 
-/// A flow-mod made ahead for switches of every version; see
+/// A flow-mod encoded in advance for switches of every version; made by
 /// [`Network::template`](crate::Network::template).
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// No other's, but those that were made of this one.
+    /// Unique, except that clones share it.
     id: u64,
     v1_0: Result<FlowModTemplate, EncodeError>,
     v1_3: Result<FlowModTemplate, EncodeError>,
 }
 
 impl Template {
-    /// Bytes for which there must be room.
+    /// Bytes of room that a flow-mod of a template needs at most.
     pub(crate) const ROOM: usize = 128;
 
-    /// Of a flow-mod whose priority and group are the application's own.
+    /// Makes a template of a flow-mod whose priority and group count from 0.
     pub(crate) fn new(flow_mod: &FlowMod<'_>, own: Own) -> Result<Self, SendError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut flow_mod = flow_mod.clone().priority(own.priority(flow_mod.priority)?);
@@ -33,13 +33,13 @@ impl Template {
         })
     }
 
-    /// By which it is told from others.
+    /// Returns the number that identifies this template.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// For a switch of this version.
+    /// Returns the template for switches of this version.
     #[inline]
     pub(crate) fn of(&self, version: Version) -> Result<&FlowModTemplate, EncodeError> {
         let template = match version {
@@ -50,12 +50,12 @@ impl Template {
     }
 }
 
-/// A flow for a pair of hosts, and the packet that asked for it, which came whole.
+/// A flow for a pair of hosts, and the whole packet that caused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowAndPacket<'p> {
-    /// What is filled into the template.
+    /// The values for the template's blanks.
     pub flow: Blanks,
-    /// The packet, from its Ethernet header on, which goes out behind the flow-mod by the flow's output; none goes if it
-    /// is empty, as where the switch has kept it in the flow's buffer.
+    /// The packet from its Ethernet header on, which goes out after the flow-mod through the flow's output. Empty if no
+    /// packet is to go out, as when the switch keeps it in the flow's buffer.
     pub packet: &'p [u8],
 }

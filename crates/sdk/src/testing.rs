@@ -1,4 +1,4 @@
-//! An application on a bench: events in by hand, what it sent out as bytes, no processes.
+//! Tests an application without processes: [`Bench`] feeds it events and returns the messages that it sends.
 
 use openflow::{Dpid, MacAddr, PortNo, Version};
 
@@ -11,18 +11,18 @@ use crate::{App, Switch};
 /// A message that the application sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// To which datapath.
+    /// The datapath that it is for.
     pub dpid: Dpid,
-    /// For which of its connections.
+    /// The number of the datapath's connection.
     pub epoch: u32,
     /// The OpenFlow message.
     pub message: Vec<u8>,
 }
 
-/// What the application asked of a service.
+/// A request that the application sent to a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Which.
+    /// The service.
     pub service: Service,
     /// The request's number.
     pub id: RequestId,
@@ -30,7 +30,7 @@ pub struct Asked {
     pub request: Vec<u8>,
 }
 
-/// What stands in for the ring.
+/// The host of an application on a bench: it records messages and log lines.
 #[derive(Debug, Default)]
 pub struct Recorder {
     room: Vec<u8>,
@@ -39,14 +39,14 @@ pub struct Recorder {
     log: Vec<String>,
     asked: Vec<Asked>,
     last_request: u64,
-    /// Bytes of messages for which there is room.
+    /// Bytes of messages that there is room for.
     left: usize,
     config: String,
     most_in_a_series: usize,
 }
 
 impl Recorder {
-    /// With this configuration for the application.
+    /// Makes a recorder with this configuration for the application.
     pub fn with_config(config: &str) -> Self {
         Self { config: config.to_owned(), ..Self::default() }
     }
@@ -68,7 +68,7 @@ impl Host for Recorder {
                 self.sent.extend(series.messages().flatten().map(sent));
             }
             None if series == 0 => self.sent.push(sent(said.to_vec())),
-            None => self.log.push("Warn: what it said to be a series is refused".into()),
+            None => self.log.push("Warn: the kernel would refuse this series".into()),
         }
         true
     }
@@ -114,7 +114,7 @@ impl Host for Recorder {
 pub struct Bench {
     app: HostedApp<Recorder>,
     now_ns: u64,
-    /// Bytes of messages for which there is room in each batch.
+    /// Bytes of messages that there is room for in each batch.
     pub room: usize,
 }
 
@@ -130,7 +130,7 @@ impl Bench {
     /// Creates the application with a configuration.
     ///
     /// # Errors
-    /// What it says against it.
+    /// Why the application does not accept the configuration.
     pub fn configured<A: App>(config: &str) -> Result<Self, LoadError> {
         HostedApp::linked::<A>(Recorder::with_config(config)).map(Self::of)
     }
@@ -140,20 +140,20 @@ impl Bench {
         Self { app, now_ns: 0, room: 1 << 20 }
     }
 
-    /// How many messages the longest series had that it has sent so far.
+    /// Returns the number of messages of the longest series so far.
     pub fn most_in_a_series(&mut self) -> usize {
         self.app.host().most_in_a_series
     }
 
-    /// A switch for events.
+    /// Makes a switch for events.
     pub fn switch(dpid: u64, version: Version) -> Switch {
         Switch { dpid: Dpid(dpid), epoch: 1, version }
     }
 
-    /// Gives it records, and returns what it answered and sent.
+    /// Calls the application with records; returns its answer and messages.
     ///
     /// # Errors
-    /// [`Failed`]: it panicked.
+    /// [`Failed`]: the application panicked.
     pub fn batch(&mut self, records: &[AlignedRecord]) -> Result<(Answer, Vec<Sent>), Failed> {
         self.app.host().left = self.room;
         self.now_ns += 1_000_000;
@@ -162,27 +162,27 @@ impl Bench {
         Ok((answer, std::mem::take(&mut self.app.host().sent)))
     }
 
-    /// Gives it one record, and returns what it sent.
+    /// Calls the application with one record; returns its messages.
     ///
     /// # Panics
-    /// If it panics or does not handle the record.
+    /// If the application panics or does not handle the record.
     pub fn event(&mut self, record: AlignedRecord) -> Vec<Sent> {
         let (answer, sent) = self.batch(&[record]).expect("the app goes on");
         assert_eq!(answer.handled, 1, "the record was handled");
         sent
     }
 
-    /// Which records, by their numbers in their batches, it has kept from the applications behind.
+    /// Returns the numbers, in their batches, of the records that the application stopped.
     pub fn stopped(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.app.host().stopped)
     }
 
-    /// What it asked of services.
+    /// Returns the requests that the application sent to services.
     pub fn asked(&mut self) -> Vec<Asked> {
         std::mem::take(&mut self.app.host().asked)
     }
 
-    /// What it told the operator.
+    /// Returns the lines that the application logged.
     pub fn log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.app.host().log)
     }
@@ -191,13 +191,13 @@ impl Bench {
 /// A record, aligned as in a ring.
 #[derive(Debug)]
 pub struct AlignedRecord {
-    /// The record, behind as many bytes as alignment needs.
+    /// The record, after the bytes that alignment needs.
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl AlignedRecord {
-    /// Of a head and a body; the sizes in the head are filled in.
+    /// Makes a record of a head and a body; fills in the sizes in the head.
     ///
     /// # Panics
     /// If the body is longer than an OpenFlow message.
@@ -216,12 +216,12 @@ impl AlignedRecord {
         Self { bytes, start }
     }
 
-    /// An event without a body.
+    /// Makes an event without a body.
     pub fn about(kind: RecordKind, switch: Switch) -> Self {
         Self::new(Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch), &[])
     }
 
-    /// A packet-in of a whole, unbuffered frame. Its body is the frame alone.
+    /// Makes a packet-in of a whole, unbuffered frame. Its body is only the frame.
     ///
     /// # Panics
     /// If the frame is longer than an OpenFlow message.
@@ -236,7 +236,7 @@ impl AlignedRecord {
         Self::new(head, frame)
     }
 
-    /// The same, of a packet that the switch keeps under this number.
+    /// States the buffer in which the switch keeps the packet.
     #[must_use]
     pub fn with_buffer(mut self, buffer_id: u32) -> Self {
         let at = self.start + std::mem::offset_of!(Record, buffer_id);
@@ -244,7 +244,7 @@ impl AlignedRecord {
         self
     }
 
-    /// A port event; `reason` is `OFPPR_*`, `state` `OFPPS_*`.
+    /// Makes a port event; `reason` is `OFPPR_*`, `state` `OFPPS_*`.
     pub fn port(switch: Switch, reason: u8, port_no: PortNo, state: u32) -> Self {
         let port = Port {
             port_no: port_no.0,
@@ -264,7 +264,7 @@ impl AlignedRecord {
         Self::new(head, &body)
     }
 
-    /// A reply or an error, of a whole OpenFlow message.
+    /// Makes a reply or an error of a whole OpenFlow message.
     ///
     /// # Panics
     /// If the message is longer than an OpenFlow message.
@@ -273,7 +273,7 @@ impl AlignedRecord {
         Self::new(head, message)
     }
 
-    /// A flow of the application is gone; of a whole OpenFlow message.
+    /// Makes a flow-removed event of a whole OpenFlow message.
     ///
     /// # Panics
     /// If the message is longer than an OpenFlow message.
@@ -291,7 +291,7 @@ impl AlignedRecord {
         Self::new(head, message)
     }
 
-    /// From a service.
+    /// Makes an event of a service.
     ///
     /// # Panics
     /// If the answer is longer than an OpenFlow message.
@@ -302,7 +302,7 @@ impl AlignedRecord {
         Self::new(head, body)
     }
 
-    /// So many answers did not reach the application.
+    /// Makes an event about this number of lost answers.
     pub fn lost(count: u64) -> Self {
         Self::new(Record::new(RecordKind::Lost, 0, 0, 0), &count.to_le_bytes())
     }

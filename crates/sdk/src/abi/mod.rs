@@ -1,8 +1,8 @@
-//! The C ABI between an application and what runs it: the structures of `c/rosemary_app.h`.
+//! Defines the C ABI between an application and its host: the structures of `c/rosemary_app.h`.
 //!
-//! Why it is as it is stands in `docs/decisions/0002-app-abi.md`. This module and its two halves
-//! are the only place outside the crate `sys` with `unsafe`: a foreign function interface cannot
-//! be had without. [`guest`] is the side of an application, used through
+//! `docs/decisions/0002-app-abi.md` gives the reasons for its design. This module and its children
+//! are the only place outside the crate `sys` with `unsafe`, which a foreign function interface
+//! needs. [`guest`] is the side of an application, used through
 //! [`export_app!`](crate::export_app); `host`, behind the feature of that name, is the side of a
 //! zone or the kernel.
 //!
@@ -30,7 +30,7 @@ pub mod series;
 
 use std::ffi::{c_char, c_void};
 
-/// The version of the ABI; an object of another version is refused.
+/// The version of the ABI; a host refuses an object of another version.
 pub const ABI: u32 = 1;
 
 /// Most bytes of an application's configuration.
@@ -39,16 +39,16 @@ pub const MAX_CONFIG: usize = 64 * 1024;
 /// Most records in a batch.
 pub const MAX_BATCH: usize = 64;
 
-/// `on_batch`: the application cannot go on.
+/// Returned by `on_batch` if the application cannot go on.
 pub const FAILED: i32 = -1;
 
 /// The name of the symbol that an object exports.
 pub const SYMBOL: &str = "rosemary_app";
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub enum RecordKind {
     SnapshotBegin = 1,
     SnapshotEnd = 2,
@@ -67,21 +67,21 @@ pub enum RecordKind {
     Service = 14,
 }
 
-/// Why a message of an application was refused.
+/// Why the kernel refused a message of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// No such switch is connected.
+    /// The switch is not connected.
     NoSwitch = 1,
-    /// The message was for a past epoch: the switch has been connected anew since.
+    /// The message was for an earlier epoch: the switch has reconnected since.
     Epoch = 2,
     /// It is not a well-formed OpenFlow message of the switch's version.
     Shape = 3,
-    /// It is of a kind that applications may not send.
+    /// Applications may not send this kind of message.
     Kind = 4,
-    /// The switch does not read what is sent to it.
+    /// The switch does not read its messages.
     Full = 5,
-    /// The operator has not granted what it takes.
+    /// The operator has not granted the capability that it needs.
     Capability = 6,
     /// Its priority is outside the application's band, or, in OpenFlow 1.0, its match has no
     /// wildcards and so has priority 65535.
@@ -90,23 +90,23 @@ pub enum Refusal {
     Cookie = 8,
     /// It could modify or delete flows of others.
     Foreign = 9,
-    /// A group or meter that is not the application's own.
+    /// It names a group or meter outside of the application's range.
     Id = 10,
-    /// A buffer that the application was not given.
+    /// It names a buffer of which the application got no packet-in.
     Buffer = 11,
-    /// An action, instruction, field or meter band that may not be used, or whose experimenter is
+    /// It has an action, instruction, field or meter band that is not allowed, or whose experimenter is
     /// not granted.
     Action = 12,
-    /// More messages in this second than the operator allows.
+    /// The application exceeds its messages per second.
     Quota = 13,
-    /// Too many requests of the application wait for this switch's answer.
+    /// Too many requests of the application wait for this switch's replies.
     Unanswered = 14,
-    /// The application has as many flows in this switch as the operator allows.
+    /// The application has reached its limit of flows in this switch.
     Flows = 15,
 }
 
 impl Refusal {
-    /// From its number on the wire.
+    /// Returns the refusal with this number in a record.
     pub fn from_wire(number: u8) -> Option<Self> {
         const ALL: [Refusal; 15] = [
             Refusal::NoSwitch,
@@ -133,7 +133,7 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::NoSwitch => "no such switch is connected",
-            Self::Epoch => "the switch has been connected anew since",
+            Self::Epoch => "the switch has reconnected since",
             Self::Shape => "not a well-formed message of the switch's version",
             Self::Kind => "of a kind that applications may not send",
             Self::Full => "the switch does not read what is sent to it",
@@ -151,13 +151,13 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// `flags`: an application that died may have seen this record already.
+/// In `flags`: an instance that died may have handled this record.
 pub const REPEATED: u8 = 1;
 
 /// The head of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct Record {
     pub size: u32,
     pub kind: u16,
@@ -177,17 +177,17 @@ pub struct Record {
     pub reserved: u16,
 }
 
-/// A record's head as the words that it has in memory.
+/// A record's head as words in memory.
 pub type Words = [u64; RECORD_HEAD / 8];
 
-/// Which of them is the cookie.
+/// The index of the cookie among them.
 pub const COOKIE_WORD: usize = std::mem::offset_of!(Record, cookie) / 8;
 
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = size_of::<Record>();
 
 impl Record {
-    /// A head with nothing in it but what every record has; the ring fills in the size.
+    /// Makes a head with only the fields that every record has; the ring fills in the size.
     #[inline]
     pub fn new(kind: RecordKind, version: u8, dpid: u64, epoch: u32) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl Record {
         }
     }
 
-    /// The head as the words of a ring.
+    /// Returns the head as the words of a ring.
     #[inline]
     pub fn words(&self) -> Words {
         let half = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
@@ -233,7 +233,7 @@ impl Record {
 /// A port, as the body of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct Port {
     pub port_no: u32,
     pub config: u32,
@@ -249,7 +249,7 @@ pub struct Port {
 pub const PORT_SIZE: usize = size_of::<Port>();
 
 impl Port {
-    /// The bytes of a record's body.
+    /// Encodes it as the body of a record.
     pub fn to_bytes(&self) -> [u8; PORT_SIZE] {
         let mut bytes = [0; PORT_SIZE];
         bytes[0..4].copy_from_slice(&self.port_no.to_le_bytes());
@@ -261,7 +261,7 @@ impl Port {
         bytes
     }
 
-    /// From the bytes of a record's body.
+    /// Decodes the body of a record.
     pub fn from_bytes(bytes: &[u8; PORT_SIZE]) -> Self {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -282,10 +282,10 @@ impl Port {
     }
 }
 
-/// What an application can call.
+/// The functions that an application can call: `struct rosemary_host`.
 #[derive(Debug)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct HostTable {
     pub abi: u32,
     pub size: u32,
@@ -323,10 +323,10 @@ pub struct HostTable {
     ) -> i32,
 }
 
-/// What an application is called with.
+/// The argument of a call: `struct rosemary_batch`.
 #[derive(Debug)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct BatchTable {
     pub now_ns: u64,
     pub count: u32,
@@ -334,20 +334,20 @@ pub struct BatchTable {
     pub records: *const *const Record,
 }
 
-/// What an application answers.
+/// The result of a call: `struct rosemary_answer`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct AnswerTable {
     pub handled: u32,
     pub reserved: u32,
     pub wake_at_ns: u64,
 }
 
-/// What an object exports.
+/// The constant that an object exports: `struct rosemary_app`.
 #[derive(Debug)]
 #[repr(C)]
-#[expect(missing_docs, reason = "said in rosemary_app.h")]
+#[expect(missing_docs, reason = "documented in rosemary_app.h")]
 pub struct AppTable {
     pub abi: u32,
     pub size: u32,
@@ -367,7 +367,7 @@ pub struct AppTable {
 // SAFETY: a constant: function pointers, and pointers to constant strings.
 unsafe impl Sync for AppTable {}
 
-/// How urgent a message to the operator is.
+/// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Level {
@@ -375,9 +375,9 @@ pub enum Level {
     Error = 1,
     /// The application coped.
     Warn = 2,
-    /// The network changed its state.
+    /// The state of the network changed.
     Info = 3,
-    /// Each message.
+    /// Details, as of each message.
     Debug = 4,
 }
 
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_has_the_layout_of_the_c_header_as_words_of_the_ring() {
+    fn head_has_the_layout_of_the_c_header() {
         let head = Record {
             size: 0x0102_0304,
             kind: 0x0506,
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn port_survives_as_bytes_and_they_have_its_layout_in_memory() {
+    fn port_survives_as_bytes() {
         let port = Port {
             port_no: 1,
             config: 2,

@@ -1,19 +1,19 @@
-//! The broker: TCP connections to the hosts that `net.connect` grants.
+//! Defines the broker's messages: it opens TCP connections to the hosts that `net.connect` grants.
 //!
 //! ```text
 //! request     host text | port u16
 //! answer      0                              connected; the descriptor is with the zone's host
-//!             1 | why text                   could not: the name is not known, nobody listens, it took too long
+//!             1 | why text                   failed: unknown name, nobody listens, timeout
 //!             2                              the operator has not granted this host and port
 //!             3                              not a request, or too many are underway
 //! ```
 
 use super::wire::{Reader, Writer};
 
-/// Letters of a host's name, at most (RFC 1035 §2.3.4).
+/// Most letters of a host's name (RFC 1035 §2.3.4).
 pub const LONGEST_HOST: usize = 253;
 
-/// A connection that is wanted.
+/// A request for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// A name or an address, exactly as the operator has granted it.
@@ -22,29 +22,29 @@ pub struct Request<'a> {
     pub port: u16,
 }
 
-/// What the broker answers.
+/// An answer of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<'a> {
-    /// There is a connection: [`Network::take`](crate::Network::take) it.
+    /// The connection is open: [`Network::take`](crate::Network::take) returns it.
     Connected,
-    /// There is none, for this reason.
+    /// The connection failed, for this reason.
     Failed(&'a str),
     /// The operator has not granted this host and port: `net.connect:HOST:PORT`.
     NotGranted,
-    /// It was no request, or too many of this application's are underway.
+    /// The request was malformed, or too many of this application's requests are underway.
     Refused,
 }
 
 impl<'a> Request<'a> {
-    /// As bytes.
+    /// Encodes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.short(self.host.as_bytes()).u16(self.port);
         out.0
     }
 
-    /// From bytes; `None` if they are none.
+    /// Decodes it; `None` if the bytes are malformed.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let host = from.text().filter(|host| (1..=LONGEST_HOST).contains(&host.len()))?;
@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// As bytes.
+    /// Encodes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         match self {
@@ -66,7 +66,7 @@ impl<'a> Answer<'a> {
         out.0
     }
 
-    /// From bytes; `None` if they are none.
+    /// Decodes it; `None` if the bytes are malformed.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let answer = match from.u8()? {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_answers_survive_and_every_cut_of_them_is_refused() {
+    fn messages_survive_and_cut_ones_are_refused() {
         let request = Request { host: "example.org", port: 443 };
         let bytes = request.encode();
         assert_eq!(Request::decode(&bytes), Some(request));

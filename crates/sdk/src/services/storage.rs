@@ -1,23 +1,23 @@
-//! The storage: values under keys, each with a version, durable when it is acknowledged.
+//! Sends requests to the storage: values under keys, each with a version, durable when acknowledged.
 //!
-//! Every application has a namespace of its own, which no other can see unless the operator grants
+//! Every application has a namespace of its own, which others see only if the operator grants
 //! `storage.read:NAME` or `storage.write:NAME`. Versions count the writes of a namespace and never go
-//! back, also over a delete, so a write that expects one ([`Expect`]) is safe.
+//! back, even after a delete, so a write that expects a version ([`Expect`]) is safe.
 //!
 //! ```text
 //! request     what u8 | namespace text, empty for its own | key or prefix short | ...
 //!     1  get      key
 //!     2  put      key | expect u64 | value long
 //!     3  delete   key | expect u64
-//!     4  list     prefix | after short: keys behind this one, empty from the first
+//!     4  list     prefix | after short: keys after this one; empty for all
 //!     5  watch    prefix
 //!     6  unwatch  request u64, in the key's place as 8 bytes
-//! expect      0 whatever is there, all ones nothing, else this version
+//! expect      0: any value or none; all ones: no value; else: this version
 //! answer      what u8 | ...
 //!     0  done     version u64: of the value that was written; 0 if it was deleted
 //!     1  value    version u64 | value long
 //!     2  nothing  there is no such key
-//!     3  conflict version u64: what is there has this one; 0 if nothing is
+//!     3  conflict version u64: of the present value; 0 if there is none
 //!     4  keys     more u8 | for each: version u64 | key short
 //!     5  watching (more answers follow)
 //!     6  changed  version u64, 0 if deleted | key short
@@ -30,18 +30,18 @@ use super::wire::{Reader, Writer};
 use super::{AskError, RequestId, Service};
 use crate::abi::guest::Host;
 
-/// Bytes of a key, at most; one has a byte at least.
+/// Most bytes of a key; a key has at least one.
 pub const LONGEST_KEY: usize = 512;
 
-/// Bytes of a value, at most.
+/// Most bytes of a value.
 pub const LONGEST_VALUE: usize = 32 * 1024;
 
-/// What must be there for a write to be done.
+/// The present value that a write requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever is there.
+    /// Any value or none.
     Anything,
-    /// Nothing.
+    /// No value.
     Nothing,
     /// The value with this version.
     Version(u64),
@@ -65,7 +65,7 @@ impl Expect {
     }
 }
 
-/// What is asked.
+/// A request to the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "said at the methods of `Client`")]
 pub enum Request<'a> {
@@ -77,33 +77,35 @@ pub enum Request<'a> {
     Unwatch { request: u64 },
 }
 
-/// Why something was refused; nothing was done.
+/// Why the storage refused a request; nothing was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The namespace is another app's and not granted for this, or there is none of that name.
-    #[error("the operator has not granted this namespace for this")]
+    /// The namespace is another app's and not granted, or does not exist.
+    #[error("the operator has not granted this use of the namespace")]
     NotGranted = 1,
-    /// It is no request, or its key or value is too short or too long.
-    #[error("not a request: a key has 1 to {LONGEST_KEY} bytes, a value {LONGEST_VALUE} at most")]
+    /// The request is malformed, or its key or value is too short or too long.
+    #[error(
+        "malformed request: a key has 1 to {LONGEST_KEY} bytes, a value at most {LONGEST_VALUE}"
+    )]
     Malformed = 2,
-    /// The namespace has as many bytes or keys as it may.
-    #[error("the namespace has as many bytes or keys as the operator's [storage] allows")]
+    /// The namespace has reached its limit of bytes or keys.
+    #[error("the namespace has reached the limit of bytes or keys in the operator's [storage]")]
     Quota = 3,
     /// The disk is full.
     #[error("the disk is full")]
     DiskFull = 4,
-    /// The disk does not work, or what is on it is damaged.
-    #[error("the disk does not work")]
+    /// The disk failed, or its content is damaged.
+    #[error("the disk failed")]
     Failed = 5,
-    /// It watches as much as it may.
-    #[error("as much is watched as may be")]
+    /// The application has reached the limit of watches.
+    #[error("too many watches")]
     TooManyWatches = 6,
 }
 
 impl Refused {
-    /// From its number.
+    /// Returns the refusal with this number.
     fn from_number(number: u8) -> Option<Self> {
         let all = [
             Self::NotGranted,
@@ -117,54 +119,54 @@ impl Refused {
     }
 }
 
-/// What the storage answers.
+/// An answer of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<'a> {
-    /// It is done and on the disk; the version of what was written, 0 of what was deleted.
+    /// The write is done and on the disk.
     Done {
-        /// See above.
+        /// The version of the written value; 0 after a delete.
         version: u64,
     },
-    /// What is there.
+    /// The value under the key.
     Value {
         /// Its version.
         version: u64,
-        /// It itself.
+        /// The value.
         value: &'a [u8],
     },
-    /// There is no such key.
+    /// There is no value under the key.
     Nothing,
-    /// What is there is not what was expected; nothing was done.
+    /// The present value is not the expected one; nothing was done.
     Conflict {
-        /// Its version; 0 if nothing is there.
+        /// The version of the present value; 0 if there is none.
         version: u64,
     },
-    /// Keys, in their order.
+    /// Keys in ascending order.
     Keys(Keys<'a>),
-    /// Changes will be told, as answers to the same request.
+    /// The watch has begun: changes follow as answers to the same request.
     Watching,
     /// A key that is watched was written or deleted.
     Changed {
         /// Its version; 0 if it was deleted.
         version: u64,
-        /// Which.
+        /// The key.
         key: &'a [u8],
     },
-    /// It may not be, or could not be done.
+    /// The storage refused the request.
     Refused(Refused),
 }
 
 /// Keys with their versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys<'a> {
-    /// Whether there are more behind the last of these.
+    /// Whether there are more after the last of these.
     pub more: bool,
     entries: Reader<'a>,
 }
 
 impl<'a> Keys<'a> {
-    /// Each with its version, in their order.
+    /// Returns each key with its version, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], u64)> + use<'a> {
         let mut entries = self.entries;
         std::iter::from_fn(move || {
@@ -175,7 +177,7 @@ impl<'a> Keys<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// As bytes.
+    /// Encodes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         let mut head = |what, namespace: &str, key| {
@@ -229,7 +231,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// As bytes, but for [`Answer::Keys`], of which [`KeysWriter`] makes one.
+    /// Encodes it. [`KeysWriter`] makes an [`Answer::Keys`].
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         match *self {
@@ -248,7 +250,7 @@ impl<'a> Answer<'a> {
         out.0
     }
 
-    /// From bytes; `None` if they are none.
+    /// Decodes it; `None` if the bytes are malformed.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let answer = match from.u8()? {
@@ -274,12 +276,12 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Makes the entries of [`Answer::Keys`], as many as an answer holds.
+/// Collects the entries of an [`Answer::Keys`], up to the limit of an answer.
 #[derive(Debug, Default)]
 pub struct KeysWriter(Writer);
 
 impl KeysWriter {
-    /// Adds a key with its version. `false` if there is no room for it.
+    /// Adds a key with its version; returns `false` if there is no room.
     pub fn push(&mut self, key: &[u8], version: u64) -> bool {
         let fits = self.0.0.len() + key.len() + 10 <= LONGEST_VALUE;
         if fits {
@@ -288,14 +290,14 @@ impl KeysWriter {
         fits
     }
 
-    /// The answer's bytes; `more` if there are keys behind the last.
+    /// Returns the answer's bytes; `more` says that keys follow the last one.
     pub fn finish(self, more: bool) -> Vec<u8> {
         Answer::Keys(Keys { more, entries: Reader(&self.0.0) }).encode()
     }
 }
 
-/// Asks the storage. Each call is answered by an [`Event::Storage`](crate::Event::Storage) with the id
-/// that it returns.
+/// Sends requests to the storage. An [`Event::Storage`](crate::Event::Storage) with the id that a call returns is the
+/// answer.
 #[derive(Debug)]
 pub struct Client<'h> {
     host: &'h mut Host,
@@ -307,59 +309,59 @@ impl<'h> Client<'h> {
         Self { host, namespace: "" }
     }
 
-    /// In the namespace of the application of this name, instead of its own.
+    /// Uses the namespace of the application of this name in place of the own one.
     #[must_use]
     pub fn of(self, app: &'h str) -> Self {
         Self { namespace: app, ..self }
     }
 
-    /// What is under `key`: [`Answer::Value`] or [`Answer::Nothing`].
+    /// Reads the value under `key`: [`Answer::Value`] or [`Answer::Nothing`].
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn get(&mut self, key: &[u8]) -> Result<RequestId, AskError> {
         self.ask(&Request::Get { namespace: self.namespace, key })
     }
 
-    /// Writes `value` under `key`, if what is there is as expected: [`Answer::Done`] or
+    /// Writes `value` under `key` if the present value is the expected one: [`Answer::Done`] or
     /// [`Answer::Conflict`].
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn put(&mut self, key: &[u8], value: &[u8], expect: Expect) -> Result<RequestId, AskError> {
         self.ask(&Request::Put { namespace: self.namespace, key, expect, value })
     }
 
-    /// Deletes what is under `key`, if it is as expected: [`Answer::Done`] or [`Answer::Conflict`].
-    /// What is not there is done, too.
+    /// Deletes the value under `key` if it is the expected one: [`Answer::Done`] or [`Answer::Conflict`].
+    /// Deleting no value is done, too.
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn delete(&mut self, key: &[u8], expect: Expect) -> Result<RequestId, AskError> {
         self.ask(&Request::Delete { namespace: self.namespace, key, expect })
     }
 
-    /// Keys that begin with `prefix`, behind the key `after`: [`Answer::Keys`].
+    /// Lists keys that begin with `prefix`, after the key `after`: [`Answer::Keys`].
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn list(&mut self, prefix: &[u8], after: &[u8]) -> Result<RequestId, AskError> {
         self.ask(&Request::List { namespace: self.namespace, prefix, after })
     }
 
-    /// Tells from now on what changes under keys that begin with `prefix`: [`Answer::Watching`], then
-    /// any number of [`Answer::Changed`], until it says otherwise or the service ends.
+    /// Watches keys that begin with `prefix`: [`Answer::Watching`], then an [`Answer::Changed`] for each change, until
+    /// [`unwatch`](Self::unwatch) or the end of the service.
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn watch(&mut self, prefix: &[u8]) -> Result<RequestId, AskError> {
         self.ask(&Request::Watch { namespace: self.namespace, prefix })
     }
 
-    /// Ends a watch: [`Answer::Done`] to this request, and to that of the watch.
+    /// Ends a watch: [`Answer::Done`] to this request and to the watch's.
     ///
     /// # Errors
-    /// [`AskError`]; nothing was asked.
+    /// [`AskError`]; no request was sent.
     pub fn unwatch(&mut self, watch: RequestId) -> Result<RequestId, AskError> {
         self.ask(&Request::Unwatch { request: watch.0 })
     }
@@ -374,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_survive_and_every_cut_of_them_is_refused() {
+    fn requests_survive_and_cut_ones_are_refused() {
         let (namespace, key, value) = ("other", &b"key"[..], &b"value"[..]);
         for request in [
             Request::Get { namespace, key },
@@ -406,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_survive_and_keys_are_as_many_as_fit() {
+    fn answers_survive_and_keys_fill_one() {
         for answer in [
             Answer::Done { version: 1 },
             Answer::Value { version: 2, value: b"value" },

@@ -1,56 +1,57 @@
-//! How requests and answers of services are laid out: numbers little endian, and before what varies
-//! its length, of two bytes for names and keys, of four for values.
+//! Reads and writes requests and answers of services.
+//!
+//! Numbers are little endian. A length stands before names and keys, in two bytes, and before values, in four.
 
-/// What is left of a message.
+/// Reads a message; holds the bytes not read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next `size` bytes; `None` if there are not as many.
+    /// Reads the next `size` bytes, or returns `None` if fewer are left.
     pub fn take(&mut self, size: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(size)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
-    /// The next number of two bytes.
+    /// Reads the next number of two bytes.
     pub fn u16(&mut self) -> Option<u16> {
         Some(u16::from_le_bytes(*self.take(2)?.first_chunk()?))
     }
 
-    /// The next number of four bytes.
+    /// Reads the next number of four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(*self.take(4)?.first_chunk()?))
     }
 
-    /// The next number of eight bytes.
+    /// Reads the next number of eight bytes.
     pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
-    /// The next bytes with a length of two bytes before them.
+    /// Reads the next bytes with a length of two bytes before them.
     pub fn short(&mut self) -> Option<&'a [u8]> {
         let size = self.u16()?;
         self.take(usize::from(size))
     }
 
-    /// The next bytes with a length of four bytes before them.
+    /// Reads the next bytes with a length of four bytes before them.
     pub fn long(&mut self) -> Option<&'a [u8]> {
         let size = self.u32()?;
         self.take(usize::try_from(size).ok()?)
     }
 
-    /// The next text with a length of two bytes before it.
+    /// Reads the next text with a length of two bytes before it.
     pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.short()?).ok()
     }
 
-    /// `Some` if nothing is left.
+    /// Returns `Some` if nothing is left.
     pub fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
