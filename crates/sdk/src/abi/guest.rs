@@ -1,7 +1,7 @@
-//! The application's side of the ABI: the functions behind [`export_app!`](crate::export_app).
+//! Implements the application's side of the ABI: the functions behind [`export_app!`](crate::export_app).
 //!
 //! They turn the C structures into [`Event`](crate::Event)s, call the [`App`], and turn a panic
-//! into [`FAILED`]: a panic must not cross into the host.
+//! into [`FAILED`], because a panic must not cross into the host.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
@@ -22,7 +22,7 @@ use crate::own::Own;
 use crate::services::{AskError, RequestId, Service};
 use crate::template::FlowAndPacket;
 
-/// An application's table, for `export_app!`.
+/// Makes an application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
     AppTable {
         abi: ABI,
@@ -36,10 +36,10 @@ pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTa
     }
 }
 
-/// A literal that ends with its only NUL, for `export_app!`.
+/// Converts a literal that ends with its only NUL, for `export_app!`.
 ///
 /// # Panics
-/// At compile time, if it has another one.
+/// At compile time, if the literal has another NUL.
 pub const fn text(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
@@ -47,47 +47,47 @@ pub const fn text(text: &'static str) -> &'static CStr {
     }
 }
 
-/// What `create` returns.
+/// The instance that `create` returns.
 struct Instance<A> {
     app: A,
     host: Host,
 }
 
-/// The host's table, as an application sees it.
+/// Calls the host through its table, and keeps what lasts from call to call.
 #[derive(Debug)]
 pub(crate) struct Host {
     table: *const HostTable,
     /// The transaction id of the last message.
     xid: u32,
-    /// What is being written in the room that was reserved last, if that is a series.
+    /// The series that the application writes in the room reserved last, if it does.
     series: Option<OpenSeries>,
-    /// Bytes for which there is room, at least; see [`has_room`](Self::has_room).
+    /// Bytes that there is certainly room for; see [`has_room`](Self::has_room).
     room_at_least: usize,
 }
 
-/// Bytes that a message takes beyond its own, as `rosemary_app.h` says.
+/// Bytes that a message takes beyond its size, as `rosemary_app.h` says.
 const HEAD: usize = 24;
 
-/// The same, with what there may be up to where the next begins.
+/// The same with the padding before the next message.
 const MOST_HEAD: usize = 32;
 
-/// Bytes of the flows and packets of a series with packets, at most. Longer packets go out alone.
+/// Most bytes of the flows and packets of a series with packets. Longer packets go out in messages of their own.
 const WITH_PACKETS: usize = 8192;
 
-/// A series of which more may come.
+/// A series that more flow-mods may be added to.
 #[derive(Debug)]
 struct OpenSeries {
-    /// Which template's, and to whom.
+    /// The number of its template, and its switch.
     of: (u64, Switch),
-    /// Where the flow-mod begins.
+    /// Where its flow-mod begins.
     start: *mut u8,
     rest: Rest,
 }
 
-/// Where more of a series goes.
+/// Where the next flow-mod of a series goes.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
-    /// There is room from here to `end`.
+    /// The room is from here to `end`.
     next: *mut u8,
     end: *mut u8,
     /// How many flow-mods there are.
@@ -97,7 +97,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// That of no series.
+    /// No room: there is no series.
     const NONE: Self = Self {
         next: std::ptr::null_mut(),
         end: std::ptr::null_mut(),
@@ -105,11 +105,11 @@ impl Rest {
         has_packets: false,
     };
 
-    /// Whether a flow-mod with this packet, of which so many bytes are said, can be the next.
+    /// Returns whether a flow-mod with this packet, which takes `size` bytes, can be the next.
     #[inline]
     fn takes(&self, packet: &[u8], size: usize) -> bool {
         if packet.is_empty() {
-            // Without packets there is room for `MAX_SERIES` blanks (`begin_series`), of which each takes the same.
+            // Without packets the room is for exactly `MAX_SERIES` blanks (`begin_series`), all of one size.
             return !self.has_packets && self.next != self.end;
         }
         self.has_packets && self.end.addr() - self.next.addr() >= size && self.count < MAX_SERIES
@@ -121,7 +121,7 @@ impl Host {
         Self { table, xid: 0, series: None, room_at_least: 0 }
     }
 
-    /// Another batch begins. One that panicked may have left a series, whose room is no longer.
+    /// Begins a batch. One that panicked may have left a series, whose room has gone.
     fn begin_batch(&mut self) {
         (self.series, self.room_at_least) = (None, 0);
     }
@@ -132,7 +132,7 @@ impl Host {
         unsafe { &*self.table }
     }
 
-    /// The numbers on switches that are the application's.
+    /// Returns the application's ranges of numbers on switches.
     #[inline]
     pub(crate) fn own(&self) -> Own {
         let table = self.table();
@@ -143,13 +143,13 @@ impl Host {
         }
     }
 
-    /// The application's configuration; what is no text is told as a phrase.
+    /// Returns the application's configuration, or a phrase about bytes that are no text.
     fn config(&self) -> Result<&str, String> {
         let table = self.table();
         let bytes = if table.config_size == 0 {
             &[]
         } else {
-            // SAFETY: the ABI's contract: so many bytes, for as long as the table.
+            // SAFETY: the ABI's contract: this number of bytes, for as long as the table.
             unsafe {
                 std::slice::from_raw_parts(table.config.cast::<u8>(), table.config_size as usize)
             }
@@ -160,23 +160,23 @@ impl Host {
         })
     }
 
-    /// The transaction id of the last message sent; 0 before the first.
+    /// Returns the transaction id of the last message sent; 0 before the first.
     #[inline]
     pub(crate) fn last_xid(&self) -> u32 {
         self.xid
     }
 
-    /// Notes that a message with this transaction id was sent.
+    /// States the transaction id of the last message sent.
     #[inline]
     pub(crate) fn sent(&mut self, xid: u32) {
         self.xid = xid;
     }
 
-    /// Room for a message, inside the ring; `None` if there is none now.
+    /// Reserves room for a message inside the ring; returns `None` if there is none now.
     #[inline]
     pub(crate) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.end_series();
-        // Twice: where it would cross a ring's end, as much before it is filled.
+        // Twice, because a message that would cross the ring's end leaves up to its size unused before the end.
         let taken = 2 * (size + MOST_HEAD);
         self.room_at_least = self.room_at_least.saturating_sub(taken);
         let size = u32::try_from(size).ok()?;
@@ -199,8 +199,8 @@ impl Host {
         unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
     }
 
-    /// Sends flow-mods of a template, one for each of these, with its packet, as parts of series. Returns how many: fewer
-    /// if there is no room for a long series now, or the next cannot be said in one.
+    /// Sends flow-mods of a template, one for each of `flows`, with its packet, as parts of series. Returns how many:
+    /// fewer if there is no room for a long series now, or a series cannot express the next.
     #[inline]
     pub(crate) fn send_series<'p>(
         &mut self,
@@ -209,7 +209,7 @@ impl Host {
         flows: impl IntoIterator<Item = FlowAndPacket<'p>>,
     ) -> usize {
         let (mut sent, last_port) = (0, template.last_port());
-        // Apart from the series, which would be written anew with each.
+        // A copy, which stays in registers: the series itself would be written to memory for each flow.
         let mut rest = match &self.series {
             Some(series) if series.of == of => series.rest,
             _ => Rest::NONE,
@@ -247,7 +247,7 @@ impl Host {
         sent + self.go_on_at(of, rest)
     }
 
-    /// The series that is being written, if it is this one, is written up to here; by how many flow-mods.
+    /// Notes that the present series, if it is this one, is written up to here; returns by how many flow-mods.
     fn go_on_at(&mut self, of: (u64, Switch), rest: Rest) -> usize {
         let Some(series) = self.series.as_mut().filter(|series| series.of == of) else { return 0 };
         let flow_mods = rest.count - series.rest.count;
@@ -257,8 +257,8 @@ impl Host {
         flow_mods
     }
 
-    /// Begins a series of a template, in which the next transaction id is put; where its first flow-mod goes, of which
-    /// so many bytes are said. `None` if there is no room for a long series now, or the packet is longer than one.
+    /// Begins a series of a template with the next transaction id; returns where its first flow-mod goes, which takes
+    /// `first` bytes. `None` if there is no room for a long series now, or the packet is too long for one.
     #[inline(never)]
     fn begin_series(
         &mut self,
@@ -284,7 +284,7 @@ impl Host {
         Some(rest)
     }
 
-    /// Sends the series that is being written, if one is.
+    /// Sends the present series, if there is one.
     #[inline]
     pub(crate) fn end_series(&mut self) {
         if let Some(series) = self.series.take() {
@@ -302,10 +302,10 @@ impl Host {
         // SAFETY: as in `reserve`.
         let sent =
             unsafe { (self.table().commit_series)(self.table, to.dpid.0, to.epoch, size, count) };
-        assert!(sent == 0, "a host takes what it has made room for");
+        assert!(sent == 0, "the host accepts a series in the room that it reserved");
     }
 
-    /// Bytes of messages for which there is room.
+    /// Returns how many bytes of messages there is room for.
     pub(crate) fn room(&self) -> usize {
         // SAFETY: as in `reserve`.
         let room = unsafe { (self.table().room)(self.table) as usize };
@@ -313,7 +313,7 @@ impl Host {
         room.saturating_sub(self.series.as_ref().map_or(0, taken))
     }
 
-    /// Whether there is room for so many bytes. Asks only if that may have changed.
+    /// Returns whether there is room for `size` bytes. It calls the host only if `room_at_least` does not suffice.
     #[inline]
     pub(crate) fn has_room(&mut self, size: usize) -> bool {
         if self.room_at_least < size {
@@ -322,14 +322,14 @@ impl Host {
         self.room_at_least >= size
     }
 
-    /// Keeps a record of the batch from the applications behind.
+    /// Stops a record of the batch: the applications behind this one do not get it.
     pub(crate) fn stop(&mut self, number: usize) {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`.
         unsafe { (self.table().stop)(self.table, number) };
     }
 
-    /// Asks a service.
+    /// Sends a request to a service.
     pub(crate) fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
         let size = u32::try_from(request.len()).map_err(|_| AskError::TooLong)?;
         let start = request.as_ptr().cast();
@@ -341,7 +341,7 @@ impl Host {
         }
     }
 
-    /// Takes the descriptor that came with an answer.
+    /// Returns the descriptor that came with an answer.
     pub(crate) fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
         // SAFETY: as in `reserve`.
         let fd = unsafe { (self.table().take)(self.table, request.0) };
@@ -350,7 +350,7 @@ impl Host {
         (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Tells the operator something.
+    /// Writes a line to the operator's log.
     pub(crate) fn log(&self, level: Level, text: &str) {
         let size = u32::try_from(text.len()).unwrap_or(u32::MAX);
         // SAFETY: as in `reserve`, and `create` may call it too; the text has that many bytes.
@@ -360,7 +360,7 @@ impl Host {
     }
 }
 
-/// The records of a batch, where the host has them.
+/// The records of a batch in the host's memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records<'a> {
     /// Each points to a whole, aligned record that nobody changes for `'a`.
@@ -368,7 +368,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of a batch.
+    /// Takes the records of a batch.
     ///
     /// # Safety
     /// The batch has `count` pointers, each to a whole, aligned record, and nobody changes one of them
@@ -376,25 +376,25 @@ impl<'a> Records<'a> {
     unsafe fn of(batch: &'a BatchTable) -> Self {
         let count = (batch.count as usize).min(MAX_BATCH);
         if count == 0 {
-            return Self { starts: &[] }; // there may be no array, then
+            return Self { starts: &[] }; // there may be no array in this case
         }
         // SAFETY: the caller's promise.
         Self { starts: unsafe { std::slice::from_raw_parts(batch.records, count) } }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.starts.len()
     }
 
-    /// The head and the body of one.
+    /// Returns the head and the body of one.
     #[inline]
     pub(crate) fn get(self, number: usize) -> Option<(&'a Record, &'a [u8])> {
         self.from(number).next()
     }
 
-    /// Those from this number on.
+    /// Returns those from this number on.
     #[inline]
     pub(crate) fn from(self, first: usize) -> impl Iterator<Item = (&'a Record, &'a [u8])> {
         let starts = self.starts.get(first..).unwrap_or_default();
@@ -403,19 +403,19 @@ impl<'a> Records<'a> {
             let record = unsafe { &**start };
             let body = start.wrapping_add(1).cast::<u8>();
             let size = (record.size as usize).saturating_sub(RECORD_HEAD);
-            // SAFETY: as above: a record has `size` bytes, of which the head takes the first 48.
+            // SAFETY: as above: a record has `size` bytes, and the head takes the first 48 of them.
             (record, unsafe { std::slice::from_raw_parts(body, size) })
         })
     }
 }
 
-/// What is at most a series' size.
+/// Converts a number that is at most a series' size.
 #[expect(clippy::cast_possible_truncation, reason = "a series is short")]
 fn few(size: usize) -> u32 {
     size as u32
 }
 
-/// Tells the operator why the application ends.
+/// Logs why the application ends.
 fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
     let why = panic
         .downcast_ref::<&str>()

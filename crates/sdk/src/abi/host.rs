@@ -1,8 +1,8 @@
-//! The host's side of the ABI: checks an object's table, makes an instance, calls it.
+//! Implements the host's side of the ABI: checks an object's table, makes an instance, calls it.
 //!
-//! The object's code is believed nothing: what it says about itself is checked before use, what
-//! it sends goes through [`Host`], and whatever it does to this process is the business of the
-//! confinement that the process has put on before.
+//! The host does not trust the object's code. It checks the object's table before use, and the
+//! object's calls reach only [`Host`]. The sandbox, which the process has entered before, limits
+//! everything else that the code can do.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
@@ -21,37 +21,37 @@ use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
 
 pub use super::gathered::{Gathered, WholeRecord, Writer};
 
-/// What an application's calls lead to.
+/// Carries out the calls of an application.
 pub trait Host: 'static {
-    /// Room for a message of up to `size` bytes; `None` if there is none now.
+    /// Reserves room for a message of up to `size` bytes; returns `None` if there is none now.
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]>;
-    /// Makes the first `size` bytes of that room a message, or a [`Series`](super::series::Series) of so many
-    /// if `series` is not 0. `false` if there was no such room.
+    /// Makes the first `size` bytes of that room a message, or a [`Series`](super::series::Series) of `series` flow-mods
+    /// if that is not 0. Returns `false` if there was no such room.
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool;
-    /// Bytes of messages for which there is room.
+    /// Returns how many bytes of messages there is room for.
     fn room(&self) -> usize;
-    /// The priorities, on the switch, that flows of the application may have.
+    /// Returns the band of priorities on the switch that the application's flows may have.
     fn band(&self) -> (u16, u16);
-    /// The numbers, on the switch, of groups that are the application's: first and last.
+    /// Returns the first and last number on the switch of the application's groups.
     fn groups(&self) -> (u32, u32);
-    /// The numbers, on the switch, of meters that are the application's: first and last.
+    /// Returns the first and last number on the switch of the application's meters.
     fn meters(&self) -> (u32, u32);
-    /// The application's configuration, at most [`MAX_CONFIG`] bytes; empty if there is none.
+    /// Returns the application's configuration, at most [`MAX_CONFIG`] bytes; empty if there is none.
     fn config(&self) -> &[u8];
-    /// Record `number` of the batch in hand is not for the applications behind. Called after the
-    /// application has answered: at most once per record, and only for those that it handled.
+    /// Stops record `number` of the present batch: the applications behind do not get it. Called after the
+    /// application has returned, at most once per record, and only for records that it handled.
     fn stop(&mut self, number: usize);
-    /// The application tells the operator something.
+    /// Writes a line to the operator's log.
     fn log(&mut self, level: Level, text: &str);
-    /// The application asks a service.
+    /// Sends a request to a service.
     ///
     /// # Errors
-    /// [`AskError`]: nothing was asked. So it always is where there are no services.
+    /// [`AskError`]: no request was sent. Where there are no services, this is always the result.
     fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
         let _ = (service, request);
         Err(AskError::NotNamed)
     }
-    /// The application takes the descriptor that came with the answer to a request; `None` if there
+    /// Returns the descriptor that came with the answer to a request; `None` if there
     /// is none, as where there are no services.
     fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
         let _ = request;
@@ -59,7 +59,7 @@ pub trait Host: 'static {
     }
 }
 
-/// Why an object is not an application that can be run here.
+/// Why the host cannot run an object.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// It exports no `rosemary_app`.
@@ -67,7 +67,7 @@ pub enum LoadError {
         "the object exports no symbol `{SYMBOL}`: {0}; is it built with export_app! or against rosemary_app.h?"
     )]
     NoSymbol(std::io::Error),
-    /// It was built for another ABI.
+    /// The object was built for another ABI.
     #[error(
         "the object is built for version {abi} of the app ABI with a table of {size} bytes, this host runs version {ABI} with {expected}; build it again"
     )]
@@ -85,15 +85,15 @@ pub enum LoadError {
     /// `create` returned NULL or panicked.
     #[error("the app could not create its instance: {0}")]
     Create(
-        /// What it said of it.
+        /// The reason that it logged.
         String,
     ),
-    /// Its configuration is too long.
+    /// The configuration is too long.
     #[error("its configuration has {0} bytes, at most {MAX_CONFIG} are allowed; shorten it")]
     Config(usize),
 }
 
-/// The application cannot go on: it said so, or broke the ABI. It is not called again.
+/// The application cannot go on: it returned that it has failed, or broke the ABI. It is not called again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Failed {
     /// `on_batch` returned `ROSEMARY_FAILED`; from Rust, this is a panic.
@@ -109,22 +109,21 @@ pub enum Failed {
     },
 }
 
-/// What an application answered to a batch.
+/// An application's answer to a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// How many of the records it handled.
     pub handled: usize,
-    /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
+    /// When its timer expires, in nanoseconds of the monotonic clock.
     pub wake_at_ns: Option<u64>,
 }
 
 /// An instance of an application. Never moved to another thread; never unloaded.
 ///
-/// The application keeps a pointer to its host table for as long as it lives and goes through it
-/// during our calls. So the state behind the table is reached by raw pointers from one allocation
-/// alone, by the application and by us: a box, or a reference kept over a call, would claim it for
-/// itself each time that this structure is moved or borrowed, and the application's pointer
-/// would no longer be allowed to look at it.
+/// The application keeps a pointer to its host table as long as it lives and uses it during calls.
+/// Both sides therefore reach the state behind the table only through raw pointers from one allocation.
+/// A box, or a reference kept over a call, would claim the state for itself each time that this
+/// structure is moved or borrowed, and the application's pointer would become invalid.
 #[derive(Debug)]
 pub struct HostedApp<H: Host> {
     on_batch: unsafe extern "C" fn(*mut c_void, *const BatchTable, *mut AnswerTable) -> i32,
@@ -132,15 +131,15 @@ pub struct HostedApp<H: Host> {
     app: *mut c_void,
     name: String,
     version: String,
-    /// A box's; freed in `drop`.
+    /// From a box; freed in `drop`.
     state: NonNull<State<H>>,
 }
 
-/// What `HostTable::context` points to.
+/// The allocation that holds the host table and the state behind it.
 #[derive(Debug)]
 struct State<H> {
     table: HostTable,
-    /// What the table points to.
+    /// The configuration that the table points to.
     config: Box<[u8]>,
     inner: UnsafeCell<Inner<H>>,
 }
@@ -148,13 +147,13 @@ struct State<H> {
 #[derive(Debug)]
 struct Inner<H> {
     host: H,
-    /// Records of the batch in hand; 0 outside of one.
+    /// Records of the present batch; 0 outside of one.
     count: usize,
     /// Which of them were stopped, a bit each.
     stopped: u64,
-    /// The instance is being created.
+    /// Whether `create` is running.
     creating: bool,
-    /// What went wrong with that.
+    /// The last error that it logged.
     complaint: Option<String>,
 }
 
@@ -170,7 +169,7 @@ impl<H: Host> HostedApp<H> {
         Self::create_from(check(table)?, host)
     }
 
-    /// An instance of an application that is linked into this program, for tests.
+    /// Creates an instance of an application that is linked into this program, for tests.
     ///
     /// # Errors
     /// [`LoadError::Create`]: it panicked.
@@ -227,7 +226,7 @@ impl<H: Host> HostedApp<H> {
         let mut hosted =
             Self { on_batch, destroy: None, app: ptr::null_mut(), name, version, state };
         let context = hosted.inner().cast();
-        // SAFETY: the state is alive, and nobody else knows of it yet.
+        // SAFETY: the state is alive, and nobody else has a pointer to it yet.
         unsafe { (*state.as_ptr()).table.context = context };
         // SAFETY: as above.
         let config = unsafe { &(*state.as_ptr()).config }.as_ptr().cast();
@@ -252,7 +251,7 @@ impl<H: Host> HostedApp<H> {
         Ok(hosted)
     }
 
-    /// Where the application's calls and we find the host. A reference made of it must not live
+    /// Returns the pointer through which both sides reach the host. A reference made of it must not live
     /// over a call into the application.
     fn inner(&self) -> *mut Inner<H> {
         // SAFETY: the state lives until `drop`; only an address is taken.
@@ -260,17 +259,17 @@ impl<H: Host> HostedApp<H> {
         UnsafeCell::raw_get(cell)
     }
 
-    /// The name that the object states.
+    /// Returns the name that the object states.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The version that the object states.
+    /// Returns the version that the object states.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// What the application's calls lead to.
+    /// Returns what carries out the application's calls.
     pub fn host(&mut self) -> &mut H {
         // SAFETY: the state lives until `drop`; the application looks at it in calls only, and
         // `&mut self` keeps us from making one while the reference lives.
@@ -280,7 +279,7 @@ impl<H: Host> HostedApp<H> {
     /// Calls the application with a batch of whole records, or with none as a wake-up.
     ///
     /// # Errors
-    /// [`Failed`]: it must not be called again; what it sent in this call is to be forgotten.
+    /// [`Failed`]: it must not be called again, and the messages of this call must not be sent.
     ///
     /// # Panics
     /// If there are more than [`MAX_BATCH`] records.
@@ -299,7 +298,7 @@ impl<H: Host> HostedApp<H> {
         unsafe { self.call(now_ns, &pointers[..given]) }
     }
 
-    /// The same with records that stand in a row already.
+    /// Does the same with records that are in a slice already.
     ///
     /// # Errors
     /// As [`on_batch`](Self::on_batch).
@@ -338,8 +337,8 @@ impl<H: Host> HostedApp<H> {
         if handled > count {
             return Err(Failed::Handled { handled, count: given });
         }
-        // Now and not when it said so: that may have been between a `reserve` and its `commit`, or
-        // more often than there are records, and a record that comes again may be stopped again.
+        // Not during its calls of `stop`: they may come between a `reserve` and its `commit`, or more than once for a
+        // record, and a record that the app did not handle comes again and may be stopped again.
         let mut left = stopped;
         while left.trailing_zeros() < handled {
             self.host().stop(left.trailing_zeros() as usize);
@@ -349,8 +348,7 @@ impl<H: Host> HostedApp<H> {
         Ok(Answer { handled: handled as usize, wake_at_ns })
     }
 
-    /// Takes it down that a batch of `count` records is in hand now; returns which records of the
-    /// one before were stopped.
+    /// Begins a batch of `count` records; returns which records of the one before were stopped.
     fn begin(&mut self, count: usize) -> u64 {
         // SAFETY: as in `host`.
         let inner = unsafe { &mut *self.inner() };
@@ -371,7 +369,7 @@ impl<H: Host> Drop for HostedApp<H> {
     }
 }
 
-/// Checks what can be checked before anything of the table is used.
+/// Checks the table as far as possible before anything of it is used.
 fn check(table: NonNull<AppTable>) -> Result<&'static AppTable, LoadError> {
     let expected = size_of::<AppTable>();
     // SAFETY: two numbers stand first in every version of the table; objects are never unloaded,
@@ -394,7 +392,7 @@ fn text(pointer: *const c_char) -> Option<String> {
     (!text.is_empty() && text.len() <= 64).then(|| text.to_owned())
 }
 
-/// The state behind a host table.
+/// Returns the state behind a host table.
 ///
 /// # Safety
 /// `host` must be the table of a live `HostedApp<H>` whose application is in a call.
@@ -435,7 +433,7 @@ unsafe extern "C" fn commit_series<H: Host>(
 ) -> i32 {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
-    // None of a series is no message either.
+    // A series of none is not one message.
     let sent = count > 0 && inner.host.commit(dpid, epoch, size as usize, count);
     if sent { 0 } else { -1 }
 }
