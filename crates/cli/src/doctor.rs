@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use monitor::config::{Limit, Limits};
 use monitor::usage::{Keeper, Kept};
-use monitor::{places, trial};
+use monitor::{places, sandbox_probe};
 use serde::Serialize;
-use sys::jail::{Mechanism, Report, State};
+use sys::sandbox::{Mechanism, Report, State};
 
 use crate::say;
 
@@ -42,7 +42,7 @@ struct Told<'a> {
 /// The program of zones is missing or cannot be started.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let zone = places::program("rosemary-zone", &places::own_dir()?)?;
-    let report = trial::run(&zone).context("cannot try to confine a process")?;
+    let report = sandbox_probe::run(&zone).context("cannot try to confine a process")?;
     let told = tell(&report);
     let gaps = report.gaps().len();
     let keeper = Keeper::find();
@@ -197,7 +197,7 @@ fn what_to_do(mechanism: Mechanism) -> &'static str {
              /sys/kernel/security/lsm: boot with lsm=landlock,... in front of that list"
         }
         Mechanism::SystemCalls => "it takes a Linux with CONFIG_SECCOMP_FILTER",
-        Mechanism::Records => {
+        Mechanism::CallReports => {
             "it takes Linux 5.0 or newer, and that Rosemary is not itself behind a seccomp filter \
              with a listener, as of some containers"
         }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use sdk::abi::MAX_BATCH;
 use serde::{Deserialize, Serialize};
-use sys::jail::Report;
+use sys::sandbox::Report;
 use sys::ring::DEFAULT_CAPACITY;
 
 use crate::policy::Policy;
@@ -221,7 +221,7 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The process is confined. Descriptor, if there is one: the listener that is told of refused
-    /// system calls ([`sys::jail::records`]).
+    /// system calls ([`sys::sandbox::notifications`]).
     Confined {
         /// What could be done.
         report: Report,

@@ -21,7 +21,7 @@
 //! | `transactions`, `rewrite` | whose message an answer is about; what it says to that app |
 //! | `flows` | a switch's flows, for an operator |
 //! | `occupancy` | how full a switch's tables are, and with whose flows |
-//! | `wall` | how it confines itself |
+//! | `sandbox` | how it confines itself |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //! | `rate` | how much outsiders can write into the log |
 //!
@@ -60,5 +60,5 @@ mod switch;
 pub mod tls;
 mod transactions;
 
-mod wall;
+mod sandbox;
 pub mod worker;

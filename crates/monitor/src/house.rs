@@ -44,6 +44,7 @@ use crate::program::{Death, Program};
 use crate::progress::{DEFAULT_BOUND, Received, Watch};
 use crate::reception::{OperatorId, Reception};
 use crate::rights;
+use crate::sandbox::{RefusedCalls, Require};
 use crate::service::Service;
 use crate::signals::Signals;
 use crate::supervise::State;
@@ -51,7 +52,6 @@ use crate::usage::Keeper;
 use crate::usage::counters::Counters;
 use crate::usage::meter::Meter;
 use crate::users::Users;
-use crate::wall::{Refusals, Require};
 use crate::zone::{Heard, Zone};
 
 /// Messages of one peer in one turn of the loop.
@@ -67,7 +67,7 @@ pub(crate) struct House {
     entrance: Entrance,
     users: Users,
     kernel: Program,
-    kernel_refusals: Refusals,
+    kernel_refusals: RefusedCalls,
     /// In which app the kernel is, and whether it gets on, while it runs.
     watch: Option<Watch>,
     /// For what it was killed, if it hung.
@@ -152,7 +152,7 @@ impl House {
                 Apart::find(),
                 (keeper, Limits::none()),
             ),
-            kernel_refusals: Refusals::of_kernel(Instant::now()),
+            kernel_refusals: RefusedCalls::of_kernel(Instant::now()),
             watch: None,
             hung: None,
             zones,

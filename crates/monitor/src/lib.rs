@@ -18,7 +18,7 @@
 //! | `progress.rs` | whether an app's calls come back |
 //! | `hosting.rs` | which apps the kernel hosts, and until when |
 //! | `output.rs`, `journal.rs` | what a program writes, on its way into the log; to the service that keeps it |
-//! | `wall.rs`, `trial.rs` | how each app is confined, and what is heard of it; trying that out |
+//! | `sandbox.rs`, `sandbox_probe.rs` | how each app is confined, and what is heard of it; trying that out |
 //! | `usage/` | how much each program uses, and who keeps it below its limits |
 //! | `attachment.rs` | which of the kernel's rings a zone holds |
 //! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
@@ -54,14 +54,14 @@ mod progress;
 mod reception;
 mod rights;
 mod runtime;
+pub mod sandbox;
+pub mod sandbox_probe;
 mod service;
 mod signals;
 mod state;
 pub mod supervise;
-pub mod trial;
 pub mod usage;
 mod users;
-pub mod wall;
 mod zone;
 
 use std::path::{Path, PathBuf};
@@ -82,10 +82,10 @@ use crate::packages::Store;
 use crate::places::Places;
 use crate::reception::{Admitted, Reception};
 use crate::runtime::RuntimeDir;
+use crate::sandbox::Require;
 use crate::signals::Signals;
 use crate::state::StateDir;
 use crate::usage::{Keeper, Kept};
-use crate::wall::Require;
 
 /// Keeps a line of our own log, as [`sys::log::in_background`] gives it, for the service that keeps it.
 pub fn log_own(line: &[u8]) {
@@ -104,9 +104,9 @@ fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), St
         return Ok(());
     }
     if require == Require::Full {
-        let report = trial::run(zone)
+        let report = sandbox_probe::run(zone)
             .map_err(|source| StartError::System { what: "try a wall around an app", source })?;
-        if let Some(gaps) = report.gaps_told() {
+        if let Some(gaps) = report.gaps_text() {
             return Err(StartError::NoWall(gaps));
         }
     }

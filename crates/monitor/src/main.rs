@@ -27,7 +27,8 @@ struct Command {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    let confined = if command.options.unconfined { Ok(()) } else { sys::jail::confine_monitor() };
+    let confined =
+        if command.options.unconfined { Ok(()) } else { sys::sandbox::confine_monitor() };
     sys::log::in_background(rosemary_monitor::log_own);
     if let Err(error) = confined {
         warn!(%error, "the monitor keeps privileges that it does not need");

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use zone::wall::sha256;
+use zone::sandbox::sha256;
 
 use crate::places::read_object;
 

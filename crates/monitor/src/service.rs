@@ -27,18 +27,18 @@ use crate::house::Services;
 use crate::output::Voice;
 use crate::places::Places;
 use crate::program::{Program, shortened};
+use crate::sandbox::{RefusedCalls, Require};
 use crate::supervise::State;
 use crate::usage::Keeper;
 use crate::usage::meter::Meter;
 use crate::users::Users;
-use crate::wall::{Refusals, Require};
 
 /// A service, and its process if it runs.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) kind: Kind,
     pub(crate) program: Program,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: RefusedCalls,
     pub(crate) meter: Meter,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
@@ -88,7 +88,7 @@ impl Service {
                 apart,
                 (keeper.clone(), Limits::default()),
             ),
-            refusals: Refusals::of_service(kind.name(), Instant::now()),
+            refusals: RefusedCalls::of_service(kind.name(), Instant::now()),
             meter: Meter::new(Limits::none(), Vec::new()),
             wall,
             run_as: users.for_service(kind).filter(|_| wall.is_some()),

@@ -18,8 +18,8 @@ use kernel::policy::{Band, Policy};
 use kernel::query::AppCounters;
 use sdk::services::Service;
 use services::control::{Client, Rights};
-use sys::jail;
 use sys::process::{Apart, main_thread};
+use sys::sandbox;
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
 
@@ -36,11 +36,11 @@ use crate::output::Voice;
 use crate::program::{Program, harmless, shortened};
 use crate::progress::silence::{Activity, Silence};
 use crate::progress::{Received, Watch};
+use crate::sandbox::{RefusedCalls, Require};
 use crate::supervise::State;
 use crate::usage::Keeper;
 use crate::usage::meter::Meter;
 use crate::users::Users;
-use crate::wall::{Refusals, Require};
 
 /// An app, and its zone if it has one.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct Zone {
     never: Arc<[PathBuf]>,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: RefusedCalls,
     /// The user that the kernel runs as.
     kernel_as: Option<u32>,
     pub(crate) policy: Policy,
@@ -72,7 +72,7 @@ pub(crate) struct Zone {
     rights: Rights,
     attachment: Attachment,
     /// What setrlimit(2) is told.
-    process_limits: jail::Limits,
+    process_limits: sandbox::Limits,
     pub(crate) meter: Meter,
     /// Whether its app's calls come back, while its process runs.
     pub(crate) watch: Option<Watch>,
@@ -122,7 +122,7 @@ impl Zone {
             process_limits: keeper.process_limits(&of.limits),
             meter: keeper.meter(of.limits),
             wall,
-            refusals: Refusals::of_zone(of.name.clone(), Instant::now()),
+            refusals: RefusedCalls::of_zone(of.name.clone(), Instant::now()),
             name: of.name,
             hosting: Hosting::new(of.host),
             object: of.object,

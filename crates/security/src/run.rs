@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use package::{MAX_PACKAGE, MAX_SIGNATURE};
 use sys::channel::{Channel, ChannelError};
-use sys::jail::seccomp::Kind;
-use sys::jail::{Jail, Limits, Memory};
+use sys::sandbox::seccomp::Profile;
+use sys::sandbox::{Limits, Memory, Sandbox};
 use sys::shm::read_sealed;
 use thiserror::Error;
 
@@ -44,9 +44,9 @@ fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Ans
     let [package, signature] = <[OwnedFd; 2]>::try_from(fds)
         .map_err(|_| io::Error::other("a request without a package and its signature"))?;
     let keep = [package.as_fd(), signature.as_fd()];
-    let jail = Jail::new(Kind::Security, asker.as_fd(), LIMITS);
-    let jail = Jail { run_as: request.run_as, keep: &keep, ..jail };
-    drop(jail.confine()?); // what it tries beyond is refused, and nobody has to be told
+    let sandbox = Sandbox::new(Profile::Security, asker.as_fd(), LIMITS);
+    let sandbox = Sandbox { run_as: request.run_as, keep: &keep, ..sandbox };
+    drop(sandbox.confine()?); // what it tries beyond is refused, and nobody has to be told
     let keys = request.keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(io::Error::other)?;
     let signature = read_sealed(signature, MAX_SIGNATURE)?;

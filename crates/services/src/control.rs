@@ -3,7 +3,7 @@
 //! One enum each way, the same for all services. The monitor is the only one that holds the other end.
 
 use serde::{Deserialize, Serialize};
-use sys::jail::Report;
+use sys::sandbox::Report;
 
 /// The monitor to a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ pub struct Host {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The process is confined. Descriptor, if there is one: the listener that is told of refused
-    /// system calls ([`sys::jail::records`]).
+    /// system calls ([`sys::sandbox::notifications`]).
     Confined {
         /// What could be done.
         report: Report,

@@ -13,7 +13,7 @@
 //! | [`broker`] | connections to hosts that the operator has named |
 //!
 //! Each service is a folder here, a program in `bin/` and a list of system calls in
-//! `sys/src/jail/seccomp/lists/services.rs`. Why they are as they are stands in
+//! `sys/src/sandbox/seccomp/lists/services.rs`. Why they are as they are stands in
 //! `docs/decisions/0003-services.md`.
 //!
 //! What a service will never do: open what it was not given, believe a message about who sent it, or wait

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::{Channel, ChannelError};
-use sys::jail::seccomp::Kind;
-use sys::jail::{Jail, Limits};
+use sys::sandbox::seccomp::Profile;
+use sys::sandbox::{Limits, Sandbox};
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -79,7 +79,7 @@ pub trait Service: Sized {
 #[derive(Debug)]
 pub struct Needs {
     /// Its list of system calls.
-    pub kind: Kind,
+    pub profile: Profile,
     /// The machine's network.
     pub network: bool,
     /// Files that it reads, those of them that are there.
@@ -155,15 +155,15 @@ fn confine(
 ) -> Result<(), ServiceError> {
     let keep: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
     let read: Vec<PathBuf> = needs.read.into_iter().filter(|path| path.exists()).collect();
-    let jail = Jail {
+    let sandbox = Sandbox {
         run_as: wall.run_as,
         keep: &keep,
         read: &read,
         network: needs.network,
-        ..Jail::new(needs.kind, monitor.as_fd(), needs.limits)
+        ..Sandbox::new(needs.profile, monitor.as_fd(), needs.limits)
     };
-    let confined = jail.confine().map_err(ServiceError::Confine)?;
-    let gaps = confined.report.gaps_told().filter(|_| wall.full);
+    let confined = sandbox.confine().map_err(ServiceError::Confine)?;
+    let gaps = confined.report.gaps_text().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report: confined.report }, listener.as_slice())?;
     gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))

@@ -19,7 +19,7 @@
 //! | [`flight`] | in which app a process was when it died |
 //! | [`log`] | where our programs log to |
 //! | [`rate`] | how often something is logged that others can repeat |
-//! | [`jail`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
+//! | [`sandbox`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loading an application's shared object from a descriptor |
 //! | [`text`] | text of others made safe to show |
 //! | `testing` | an allocator that counts and the like, for tests, behind the feature of that name |
@@ -33,7 +33,6 @@ pub mod channel;
 pub mod clock;
 pub mod doorbell;
 pub mod flight;
-pub mod jail;
 pub mod log;
 pub mod memory;
 pub mod named;
@@ -44,6 +43,7 @@ pub mod process;
 pub mod program;
 pub mod rate;
 pub mod ring;
+pub mod sandbox;
 pub mod sched;
 pub mod shm;
 mod socket;

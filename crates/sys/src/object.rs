@@ -41,7 +41,7 @@ impl Object {
         Ok(object)
     }
 
-    /// As [`load`](Self::load), from a file: one of those that a [jail](crate::jail) has copied to
+    /// As [`load`](Self::load), from a file: one of those that a [sandbox](crate::sandbox) has copied to
     /// where nobody can change them.
     ///
     /// # Errors

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rosemary_sys::channel::{Channel, ChannelError};
-use rosemary_sys::jail::seccomp::Kind;
-use rosemary_sys::jail::{Jail, Limits, Mechanism};
 use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rosemary_sys::sandbox::seccomp::Profile;
+use rosemary_sys::sandbox::{Limits, Mechanism, Sandbox};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -63,13 +63,13 @@ fn play() {
     let control = Channel::from_stdin().unwrap();
     let read: Vec<PathBuf> = granted.split(' ').map(|name| dir.join(name)).collect();
     let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, memory: None };
-    let jail = Jail {
+    let sandbox = Sandbox {
         run_as: Some(1_879_113_726),
         read: &read,
         never: &[dir.join("own"), dir.join("above/missing")],
-        ..Jail::new(Kind::Zone, control.as_fd(), limits)
+        ..Sandbox::new(Profile::Zone, control.as_fd(), limits)
     };
-    let said: Said = jail.confine().map_err(|error| error.to_string()).map(|confined| {
+    let said: Said = sandbox.confine().map_err(|error| error.to_string()).map(|confined| {
         let names = [
             "data/file",
             "data/nested/file",

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use sys::jail::{Limits, Report};
+use sys::sandbox::{Limits, Report};
 
 /// The numbers on switches that are an app's: of its 0, and of its highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub struct Wall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The process is confined, and no byte of the object was looked at before. Descriptor, if there
-    /// is one: the listener that is told of refused system calls ([`sys::jail::records`]).
+    /// is one: the listener that is told of refused system calls ([`sys::sandbox::notifications`]).
     Confined {
         /// What could be done.
         report: Report,

@@ -5,7 +5,7 @@
 //! | [`control`] | what the monitor asks and is told |
 //! | [`host`] | what the application's calls lead to: the down ring |
 //! | [`services`] | what the application asks of services, and is answered |
-//! | [`wall`] | how it confines itself, and loads what is meant and nothing else |
+//! | [`sandbox`] | how it confines itself, and loads what is meant and nothing else |
 //! | [`run`](mod@run) | the zone's life: confine, load, then batch after batch |
 //!
 //! It holds nothing but what it was given: its control socket, the application's object, and the
@@ -19,7 +19,7 @@
 pub mod control;
 pub mod host;
 pub mod run;
+pub mod sandbox;
 pub mod services;
-pub mod wall;
 
 pub use sdk::Limit;

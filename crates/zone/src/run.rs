@@ -41,8 +41,8 @@ use tracing::info;
 
 use crate::control::{Answer, Request};
 use crate::host::ZoneHost;
+use crate::sandbox;
 use crate::services::Services;
-use crate::wall;
 
 /// Batches after which a busy zone looks at its control socket, and nanoseconds, if these are fewer.
 const LOOK_EVERY: u32 = 256;
@@ -176,7 +176,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let (request, fds) = monitor.wait()?;
     if let Request::Try { wall } = request {
         let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let confined = wall::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
+        let confined = sandbox::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
         monitor.send(&Answer::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
@@ -187,7 +187,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         .map_err(|_| ZoneError::OutOfOrder("Load without an object and a configuration"))?;
     let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
     let object = match wall {
-        Some(wall) => wall::confine_and_load(monitor, object, &wall, &sha256)?,
+        Some(wall) => sandbox::confine_and_load(monitor, object, &wall, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
     let services = Services::named(&services);

@@ -22,7 +22,7 @@ use monitor::supervise::State;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
 use sys::cgroup::Tree;
-use sys::jail::seccomp::{ANSWERED, Entry, Kind, Test};
+use sys::sandbox::seccomp::{Condition, EMULATED, Profile, SyscallRule};
 
 /// Where root's configuration is.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
@@ -234,23 +234,23 @@ fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
         // What the arguments decide was asked with the wrong ones, and then with the right ones; a file
         // to be written may be in /tmp, which nobody sees of a pointer to nowhere.
         let is_counted = Tree::find().counts_swap();
-        let whatever = |entry: &&Entry| match entry.test {
-            Test::Always | Test::ToRead(_) | Test::OwnRoot => true,
-            Test::Counted => is_counted,
+        let whatever = |entry: &&SyscallRule| match entry.condition {
+            Condition::Always | Condition::ToRead(_) | Condition::OwnRoot => true,
+            Condition::Counted => is_counted,
             _ => false,
         };
-        let decided = Kind::Zone
-            .allowed()
-            .filter(|entry| !matches!(entry.test, Test::Always | Test::OwnRoot | Test::Counted));
+        let decided = Profile::Zone.allowed().filter(|entry| {
+            !matches!(entry.condition, Condition::Always | Condition::OwnRoot | Condition::Counted)
+        });
         let decided: BTreeSet<i64> = decided.map(|entry| entry.number).collect();
         assert_eq!(numbers("SUITED"), decided, "with arguments that may be");
-        let listed = Kind::Zone.allowed().filter(whatever).map(|entry| entry.number);
+        let listed = Profile::Zone.allowed().filter(whatever).map(|entry| entry.number);
         let done =
-            ANSWERED.iter().filter(|(_, _, error)| *error == 0).map(|(_, number, _)| *number);
+            EMULATED.iter().filter(|(_, _, error)| *error == 0).map(|(_, number, _)| *number);
         let listed: BTreeSet<i64> = listed.chain(done).collect();
         let expected: BTreeSet<i64> = listed.difference(&left).copied().collect();
         let name = |number: &i64| {
-            let entry = Kind::Zone.allowed().find(|entry| entry.number == *number);
+            let entry = Profile::Zone.allowed().find(|entry| entry.number == *number);
             entry.map_or_else(|| number.to_string(), |entry| entry.name.to_owned())
         };
         let names = |set: &mut dyn Iterator<Item = &i64>| set.map(name).collect::<Vec<_>>();

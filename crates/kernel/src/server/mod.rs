@@ -32,7 +32,7 @@ use crate::tls::{
     self, TransportPolicy,
     keys::{Keys, KeysError},
 };
-use crate::wall::{self, Wall};
+use crate::sandbox::{self, KernelSandbox};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 
 /// Most operators at once; the oldest gives way.
@@ -97,8 +97,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         return Err(ServerError::NotStarted);
     };
     let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
-    let wall = Wall { monitor: &monitor, run_as, fds: &fds, objects: hosting };
-    let confined = wall.enter().map_err(system("giving up privileges"))?;
+    let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
+    let confined = own_sandbox.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
     let sockets: Vec<TcpListener> =
         fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
@@ -114,7 +114,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let recorder = Recorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
-    let (report, listener) = wall::limit_calls(confined, &monitor);
+    let (report, listener) = sandbox::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // it is the monitor's alone

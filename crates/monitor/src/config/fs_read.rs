@@ -30,7 +30,7 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
 /// starts. `own` are directories of Rosemary's, in which there are keys and sockets.
 pub(crate) fn why_not(path: &Path, own: &[PathBuf]) -> Option<String> {
     let own: Vec<PathBuf> = own.iter().map(|dir| real(dir)).collect();
-    let why = sys::jail::why_never_shown(&real(path), &own)?;
+    let why = sys::sandbox::reason_not_grantable(&real(path), &own)?;
     Some(format!("fs.read:{}: {why}", path.display()))
 }
 

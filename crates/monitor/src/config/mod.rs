@@ -42,7 +42,7 @@ pub use trust::{TRUST_KEYS, TooMuch, Trust};
 pub use zone::Limit;
 
 use crate::error::StartError;
-use crate::wall::Require;
+use crate::sandbox::Require;
 use value::{Mistake, Table};
 
 /// Most apps.

@@ -18,11 +18,11 @@ use crate::journal::{Nonsense, PATIENCE};
 use crate::places::Places;
 use crate::program::Program;
 use crate::reception::OperatorId;
+use crate::sandbox::Require;
 use crate::service::{Heard, Service};
 use crate::supervise::State;
 use crate::usage::Keeper;
 use crate::users::Users;
-use crate::wall::Require;
 
 /// What the log has for what comes last, before all of us end.
 const LAST_LINES: Duration = Duration::from_millis(600);

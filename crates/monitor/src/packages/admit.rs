@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use security::control::{Answer, Request, Signed};
-use zone::wall::sha256;
+use zone::sandbox::sha256;
 
 use super::{Files, Refused};
 use crate::child;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use sys::cgroup::{Bounds, Controller, Tree};
-use sys::jail;
 use sys::process::Apart;
+use sys::sandbox;
 use zone::Limit;
 
 use super::meter::Meter;
@@ -137,10 +137,10 @@ impl Keeper {
     }
 
     /// What setrlimit(2) is told for an app.
-    pub(crate) fn process_limits(&self, limits: &Limits) -> jail::Limits {
+    pub(crate) fn process_limits(&self, limits: &Limits) -> sandbox::Limits {
         let Bound { hard: threads, .. } = limits.of(Limit::Threads);
         let in_group = self.tree.has(Controller::Pids);
-        jail::Limits {
+        sandbox::Limits {
             descriptors: limits.of(Limit::Descriptors).hard,
             // A group of two, which is the least, would let a single one make another.
             threads: if in_group && threads > 1 {
@@ -150,16 +150,16 @@ impl Keeper {
             },
             // With this, what is shared and of no file is refused; what of /tmp is mapped is seen by looking.
             memory: (!self.tree.counts_swap()).then(|| self.process_memory(limits)),
-            ..zone::wall::LIMITS
+            ..zone::sandbox::LIMITS
         }
     }
 
     /// Bounds the memory of an app where no group counts it. The address space has room for libraries, stacks of
     /// threads and the allocator's reserve beside the memory, and for the rings, which are not the app's memory.
-    fn process_memory(&self, limits: &Limits) -> jail::Memory {
+    fn process_memory(&self, limits: &Limits) -> sandbox::Memory {
         let data = limits.of(Limit::Memory).hard;
         let address_space = data.saturating_mul(2).saturating_add(self.rings);
-        jail::Memory { data, address_space }
+        sandbox::Memory { data, address_space }
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(keeper.kept(Limit::Threads), Kept::Process);
         let set = keeper.process_limits(&limits);
         assert_eq!((set.threads, set.descriptors), (64, 512));
-        let memory = jail::Memory { data: 512 << 20, address_space: 1 << 30 };
+        let memory = sandbox::Memory { data: 512 << 20, address_space: 1 << 30 };
         assert_eq!(set.memory, Some(memory));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let least = config.app("a").unwrap().limits.clone();
         let largest = 2 * 16 * ((4 << 20) + 4096);
         let keeper = Keeper::without_groups("not here").with_rings(largest);
-        let memory = jail::Memory { data: 8 << 20, address_space: (16 << 20) + largest };
+        let memory = sandbox::Memory { data: 8 << 20, address_space: (16 << 20) + largest };
         assert_eq!(keeper.process_limits(&least).memory, Some(memory));
     }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use sdk::services::broker::{Answer, Request};
 use sys::doorbell::{Doorbell, Ringer};
-use sys::jail::Limits;
-use sys::jail::seccomp::Kind;
+use sys::sandbox::Limits;
+use sys::sandbox::seccomp::Profile;
 
 use crate::clients::{Asked, ClientId, Clients, Reply};
 use crate::control::{Host, Quotas};
@@ -81,7 +81,7 @@ impl Service for Broker {
     fn needs() -> Needs {
         let limits = Limits { descriptors: 512, threads: 64, file_size: 0, memory: None };
         let read = FILES.iter().map(Into::into).collect();
-        Needs { kind: Kind::Broker, network: true, read, limits }
+        Needs { profile: Profile::Broker, network: true, read, limits }
     }
 
     fn open(_file: Option<OwnedFd>, _quotas: Quotas) -> Result<Self, OpenError> {

@@ -11,8 +11,8 @@ pub mod messages;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use sys::jail::Limits;
-use sys::jail::seccomp::Kind;
+use sys::sandbox::Limits;
+use sys::sandbox::seccomp::Profile;
 use tracing::{error, info};
 
 use self::book::{Book, Page, Part};
@@ -45,7 +45,7 @@ impl Service for Log {
 
     fn needs() -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
-        Needs { kind: Kind::Log, network: false, read: Vec::new(), limits }
+        Needs { profile: Profile::Log, network: false, read: Vec::new(), limits }
     }
 
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {

@@ -12,9 +12,9 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use sdk::services::storage::{Answer, Refused, Request};
-use sys::jail::Limits;
-use sys::jail::seccomp::Kind;
 use sys::rate::Rate;
+use sys::sandbox::Limits;
+use sys::sandbox::seccomp::Profile;
 use tracing::error;
 
 use self::engine::{Engine, Op, Outcome};
@@ -68,7 +68,7 @@ impl Service for Storage {
 
     fn needs() -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
-        Needs { kind: Kind::Storage, network: false, read: Vec::new(), limits }
+        Needs { profile: Profile::Storage, network: false, read: Vec::new(), limits }
     }
 
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {

@@ -84,7 +84,7 @@ pub fn split_off_init() -> io::Result<()> {
     if rustix::process::getpid().is_init() {
         let _ = APART.set(Apart::ByParent);
     } else {
-        let entered = try_first(crate::jail::enter_with_processes)?;
+        let entered = try_first(crate::sandbox::enter_with_processes)?;
         if let Err(error) = entered {
             let _ = APART.set(Apart::No(error));
             return Ok(());

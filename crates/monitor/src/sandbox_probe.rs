@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use sys::jail::Report;
+use sys::sandbox::Report;
 use zone::control::{Answer, Request, Wall};
 
 use crate::child;
@@ -17,7 +17,7 @@ use crate::users::Users;
 /// The program cannot be started, or could not even give up its privileges.
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
-    let limits = zone::wall::LIMITS;
+    let limits = zone::sandbox::LIMITS;
     let wall = Wall {
         run_as: users.for_nobody(),
         full: false,

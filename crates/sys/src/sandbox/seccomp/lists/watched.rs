@@ -2,16 +2,16 @@
 
 use libc::c_long;
 
-use super::{Entry, always};
+use super::{SyscallRule, always};
 
 /// Calls that are told when they are refused: by which a program would reach for what is not its own.
 /// Their tests are not looked at.
-pub fn watched() -> impl Iterator<Item = &'static Entry> {
+pub fn watched() -> impl Iterator<Item = &'static SyscallRule> {
     WATCHED.iter().chain(OLD_WATCHED)
 }
 
 #[rustfmt::skip]
-const WATCHED: &[Entry] = &[
+const WATCHED: &[SyscallRule] = &[
     always("execve", libc::SYS_execve),
     always("execveat", libc::SYS_execveat),
     always("ptrace", libc::SYS_ptrace),
@@ -117,7 +117,7 @@ const WATCHED: &[Entry] = &[
 /// The same, of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const OLD_WATCHED: &[Entry] = &[
+const OLD_WATCHED: &[SyscallRule] = &[
     always("open", libc::SYS_open),
     always("creat", libc::SYS_creat),
     always("fork", libc::SYS_fork),
@@ -136,11 +136,11 @@ const OLD_WATCHED: &[Entry] = &[
     always("ustat", libc::SYS_ustat),
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_WATCHED: &[Entry] = &[];
+const OLD_WATCHED: &[SyscallRule] = &[];
 
 /// Calls that are answered without being made, and with which error; 0 for done.
 #[rustfmt::skip]
-pub static ANSWERED: &[(&str, c_long, i32)] = &[
+pub static EMULATED: &[(&str, c_long, i32)] = &[
     // As if this Linux did not have them: C libraries then take the older ones, whose arguments can be
     // looked at.
     ("clone3", libc::SYS_clone3, libc::ENOSYS), // threads: `clone`

@@ -16,11 +16,11 @@ use libc::c_long;
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
-pub use self::watched::{ANSWERED, watched};
+pub use self::watched::{EMULATED, watched};
 
 /// A kind of process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Profile {
     /// An app's zone.
     Zone,
     /// Who looks into a package.
@@ -37,10 +37,10 @@ pub enum Kind {
     Monitor,
 }
 
-impl Kind {
+impl Profile {
     /// What it may call. An entry stands once.
-    pub fn allowed(self) -> impl Iterator<Item = &'static Entry> {
-        let lists: &[&[Entry]] = match self {
+    pub fn allowed(self) -> impl Iterator<Item = &'static SyscallRule> {
+        let lists: &[&[SyscallRule]] = match self {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
@@ -66,19 +66,19 @@ impl Kind {
 
 /// A call, and when it may be made.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct SyscallRule {
     /// As in the manual.
     pub name: &'static str,
     /// On this machine.
     pub number: c_long,
     /// When.
-    pub test: Test,
+    pub condition: Condition,
 }
 
 /// When a call may be made. Arguments count from 0; of an `int` the system looks at the lower half
 /// only, and so do we.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Test {
+pub enum Condition {
     /// Always.
     Always,
     /// The argument is one of these.
@@ -198,23 +198,24 @@ const CLONE_MASK: u32 = CLONE_THREAD
         | libc::CLONE_PTRACE)
         .cast_unsigned();
 
-const fn always(name: &'static str, number: c_long) -> Entry {
-    Entry { name, number, test: Test::Always }
+const fn always(name: &'static str, number: c_long) -> SyscallRule {
+    SyscallRule { name, number, condition: Condition::Always }
 }
 
-const fn when(name: &'static str, number: c_long, test: Test) -> Entry {
-    Entry { name, number, test }
+const fn when(name: &'static str, number: c_long, condition: Condition) -> SyscallRule {
+    SyscallRule { name, number, condition }
 }
 
 /// Duplicates and modes of descriptors, seals of shared memory.
-const HOLDS: &[Entry] = &[when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL))];
+const HOLDS: &[SyscallRule] = &[when("fcntl", libc::SYS_fcntl, Condition::OneOf(1, FCNTL))];
 
 /// The same, and pipes.
-const MAKES: &[Entry] = &[when("fcntl", libc::SYS_fcntl, Test::OneOf(1, FCNTL_OF_PIPES))];
+const MAKES: &[SyscallRule] =
+    &[when("fcntl", libc::SYS_fcntl, Condition::OneOf(1, FCNTL_OF_PIPES))];
 
 /// What any program in Rust or C needs, zones, kernel and apps alike.
 #[rustfmt::skip]
-const PROGRAM: &[Entry] = &[
+const PROGRAM: &[SyscallRule] = &[
     always("read", libc::SYS_read), // doorbells, files
     always("write", libc::SYS_write), // doorbells, the log
     always("readv", libc::SYS_readv), // std's and C's buffered reading
@@ -225,14 +226,14 @@ const PROGRAM: &[Entry] = &[
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
-    when("mmap", libc::SYS_mmap, Test::CountedFlags(3)), // memory, rings, objects, stacks of threads; not what no limit counts
+    when("mmap", libc::SYS_mmap, Condition::CountedFlags(3)), // memory, rings, objects, stacks of threads; not what no limit counts
     always("munmap", libc::SYS_munmap), // the same
-    when("mremap", libc::SYS_mremap, Test::Counted), // the allocator, which does without
+    when("mremap", libc::SYS_mremap, Condition::Counted), // the allocator, which does without
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
-    when("madvise", libc::SYS_madvise, Test::OneOf(2, MADVISE)), // allocators, stacks of threads
+    when("madvise", libc::SYS_madvise, Condition::OneOf(2, MADVISE)), // allocators, stacks of threads
     always("brk", libc::SYS_brk), // the allocator
     always("futex", libc::SYS_futex), // locks, joining threads
-    when("clone", libc::SYS_clone, Test::Bits(0, CLONE_MASK, CLONE_THREAD)), // threads; no processes, no namespaces
+    when("clone", libc::SYS_clone, Condition::Bits(0, CLONE_MASK, CLONE_THREAD)), // threads; no processes, no namespaces
     always("set_robust_list", libc::SYS_set_robust_list), // C: a thread's start
     always("rseq", libc::SYS_rseq), // C: a thread's start
     always("set_tid_address", libc::SYS_set_tid_address), // C: a thread's start
@@ -246,8 +247,8 @@ const PROGRAM: &[Entry] = &[
     always("rt_sigprocmask", libc::SYS_rt_sigprocmask), // a thread's start, abort()
     always("rt_sigreturn", libc::SYS_rt_sigreturn), // the end of a handler
     always("sigaltstack", libc::SYS_sigaltstack), // std: a thread's start
-    when("tgkill", libc::SYS_tgkill, Test::OwnSignal(0, 2)), // abort(), raise()
-    when("kill", libc::SYS_kill, Test::OwnSignal(0, 1)), // raise() of some libraries
+    when("tgkill", libc::SYS_tgkill, Condition::OwnSignal(0, 2)), // abort(), raise()
+    when("kill", libc::SYS_kill, Condition::OwnSignal(0, 1)), // raise() of some libraries
     always("restart_syscall", libc::SYS_restart_syscall), // a sleep that was interrupted
     always("nanosleep", libc::SYS_nanosleep), // sleeping
     always("clock_nanosleep", libc::SYS_clock_nanosleep), // sleeping
@@ -265,38 +266,38 @@ const PROGRAM: &[Entry] = &[
     always("uname", libc::SYS_uname), // libraries at their start
     always("sysinfo", libc::SYS_sysinfo), // C: qsort() asks how much memory there is
     always("getrusage", libc::SYS_getrusage), // apps that measure themselves
-    when("prlimit64", libc::SYS_prlimit64, Test::Null(2)), // reading limits, not setting them
-    when("prctl", libc::SYS_prctl, Test::OneOfOrWithProc(0, PRCTL, DUMPABLE)), // names of threads and of memory
+    when("prlimit64", libc::SYS_prlimit64, Condition::Null(2)), // reading limits, not setting them
+    when("prctl", libc::SYS_prctl, Condition::OneOfOrWithProc(0, PRCTL, DUMPABLE)), // names of threads and of memory
 ];
 
 /// The same, of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const OLD_PROGRAM: &[Entry] = &[
+const OLD_PROGRAM: &[SyscallRule] = &[
     always("poll", libc::SYS_poll), // zone and kernel sleep
     always("dup2", libc::SYS_dup2), // C programs
-    when("arch_prctl", libc::SYS_arch_prctl, Test::OneOf(0, ARCH_PRCTL)), // C: a thread's start
+    when("arch_prctl", libc::SYS_arch_prctl, Condition::OneOf(0, ARCH_PRCTL)), // C: a thread's start
     always("getrlimit", libc::SYS_getrlimit), // C: stack sizes
     always("time", libc::SYS_time), // C programs
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_PROGRAM: &[Entry] = &[];
+const OLD_PROGRAM: &[SyscallRule] = &[];
 
 /// A zone's messages with the monitor and with services, and what the broker connected for it.
 ///
 /// Sockets can be made, bound and connected by nobody here. With an address, sendto(2) would connect, too.
 #[rustfmt::skip]
-const CONTROL: &[Entry] = &[
-    when("sendmsg", libc::SYS_sendmsg, Test::ControlSocket), // an answer
+const CONTROL: &[SyscallRule] = &[
+    when("sendmsg", libc::SYS_sendmsg, Condition::ControlSocket), // an answer
     always("recvmsg", libc::SYS_recvmsg), // a request, with its descriptors; a service's answer
     always("recvfrom", libc::SYS_recvfrom), // the size of the next request; from a connection
-    when("sendto", libc::SYS_sendto, Test::Null(4)), // a request to a service; to a connection
+    when("sendto", libc::SYS_sendto, Condition::Null(4)), // a request to a service; to a connection
     always("shutdown", libc::SYS_shutdown), // the end of a connection
 ];
 
 /// Files that were given as descriptors, where none can be opened.
 #[rustfmt::skip]
-const GIVEN_FILES: &[Entry] = &[
+const GIVEN_FILES: &[SyscallRule] = &[
     always("pread64", libc::SYS_pread64), // a package and its signature
     always("statx", libc::SYS_statx), // their sizes
 ];
@@ -305,8 +306,8 @@ const GIVEN_FILES: &[Entry] = &[
 ///
 /// No `flock`: a lock on a library or on what is granted would be held against everybody outside.
 #[rustfmt::skip]
-const FILES: &[Entry] = &[
-    when("openat", libc::SYS_openat, Test::ToRead(2)), // the loader, std, C; to write: the monitor looks at the path
+const FILES: &[SyscallRule] = &[
+    when("openat", libc::SYS_openat, Condition::ToRead(2)), // the loader, std, C; to write: the monitor looks at the path
     always("newfstatat", libc::SYS_newfstatat), // the loader, std
     always("statx", libc::SYS_statx), // std
     always("faccessat", libc::SYS_faccessat), // C programs
@@ -324,37 +325,37 @@ const FILES: &[Entry] = &[
 /// The same, of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const OLD_FILES: &[Entry] = &[
-    when("open", libc::SYS_open, Test::ToRead(1)), // some C libraries
+const OLD_FILES: &[SyscallRule] = &[
+    when("open", libc::SYS_open, Condition::ToRead(1)), // some C libraries
     always("stat", libc::SYS_stat), // some C libraries
     always("lstat", libc::SYS_lstat), // some C libraries
     always("access", libc::SYS_access), // the loader
     always("readlink", libc::SYS_readlink), // std
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_FILES: &[Entry] = &[];
+const OLD_FILES: &[SyscallRule] = &[];
 
 /// Changing files: a private `/tmp`, where there is one.
 #[rustfmt::skip]
-const TMP: &[Entry] = &[
-    when("pwrite64", libc::SYS_pwrite64, Test::OwnRoot), // C programs
-    when("pwritev", libc::SYS_pwritev, Test::OwnRoot), // C programs
-    when("ftruncate", libc::SYS_ftruncate, Test::OwnRoot), // std
-    when("fallocate", libc::SYS_fallocate, Test::OwnRoot), // C programs
-    when("unlinkat", libc::SYS_unlinkat, Test::OwnRoot), // std
-    when("mkdirat", libc::SYS_mkdirat, Test::OwnRoot), // std
-    when("renameat", libc::SYS_renameat, Test::OwnRoot), // std
-    when("renameat2", libc::SYS_renameat2, Test::OwnRoot), // C programs
+const TMP: &[SyscallRule] = &[
+    when("pwrite64", libc::SYS_pwrite64, Condition::OwnRoot), // C programs
+    when("pwritev", libc::SYS_pwritev, Condition::OwnRoot), // C programs
+    when("ftruncate", libc::SYS_ftruncate, Condition::OwnRoot), // std
+    when("fallocate", libc::SYS_fallocate, Condition::OwnRoot), // C programs
+    when("unlinkat", libc::SYS_unlinkat, Condition::OwnRoot), // std
+    when("mkdirat", libc::SYS_mkdirat, Condition::OwnRoot), // std
+    when("renameat", libc::SYS_renameat, Condition::OwnRoot), // std
+    when("renameat2", libc::SYS_renameat2, Condition::OwnRoot), // C programs
 ];
 
 /// The same, of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const OLD_TMP: &[Entry] = &[
-    when("unlink", libc::SYS_unlink, Test::OwnRoot), // std
-    when("mkdir", libc::SYS_mkdir, Test::OwnRoot), // std
-    when("rmdir", libc::SYS_rmdir, Test::OwnRoot), // std
-    when("rename", libc::SYS_rename, Test::OwnRoot), // std
+const OLD_TMP: &[SyscallRule] = &[
+    when("unlink", libc::SYS_unlink, Condition::OwnRoot), // std
+    when("mkdir", libc::SYS_mkdir, Condition::OwnRoot), // std
+    when("rmdir", libc::SYS_rmdir, Condition::OwnRoot), // std
+    when("rename", libc::SYS_rename, Condition::OwnRoot), // std
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_TMP: &[Entry] = &[];
+const OLD_TMP: &[SyscallRule] = &[];

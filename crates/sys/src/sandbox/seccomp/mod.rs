@@ -6,7 +6,7 @@
 //! | `program.rs` | a filter of such a list, in the kernel's language |
 //!
 //! A call that is not on the list fails with EPERM. One that an attacker would like ([`watched`]) is
-//! also told to the monitor ([`records`](super::records)), which answers EPERM: the caller waits so
+//! also told to the monitor ([`notifications`](super::notifications)), which answers EPERM: the caller waits so
 //! long. What needs a listener and has none fails all the same.
 
 mod lists;
@@ -15,30 +15,30 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use self::lists::{ANSWERED, Entry, Kind, Test, watched};
+pub use self::lists::{Condition, EMULATED, Profile, SyscallRule, watched};
 use self::program::Own;
-use super::{Jail, Mechanism, Report};
+use super::{Mechanism, Report, Sandbox};
 
-/// Installs the filter of the jail's kind. Returns where refused calls are told.
-pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> {
+/// Installs the filter of the sandbox's kind. Returns where refused calls are told.
+pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<OwnedFd> {
     let own = Own {
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
-        control: jail.control.as_raw_fd().unsigned_abs(),
+        control: sandbox.control.as_raw_fd().unsigned_abs(),
         has_proc: !report.is_on(Mechanism::Root),
-        is_counted: jail.limits.memory.is_none(),
+        is_counted: sandbox.limits.memory.is_none(),
     };
-    let told = program::of(jail.kind, own, true);
+    let told = program::of(sandbox.profile, own, true);
     match install(&told, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
         Ok(listener) => {
             report.on(Mechanism::SystemCalls);
-            report.on(Mechanism::Records);
+            report.on(Mechanism::CallReports);
             // SAFETY: with this flag the system has made a descriptor for us and returned it.
             return Some(unsafe { OwnedFd::from_raw_fd(listener) });
         }
         Err(error) => {
-            let silent = program::of(jail.kind, own, false);
+            let silent = program::of(sandbox.profile, own, false);
             report.add(Mechanism::SystemCalls, install(&silent, 0).map(drop));
-            report.missing(Mechanism::Records, format!("seccomp user notification: {error}"));
+            report.missing(Mechanism::CallReports, format!("seccomp user notification: {error}"));
         }
     }
     None
@@ -48,7 +48,7 @@ pub(super) fn restrict(jail: &Jail<'_>, report: &mut Report) -> Option<OwnedFd> 
 /// starts is still to confine itself.
 pub(super) fn restrict_monitor() -> io::Result<()> {
     let program = program::of(
-        Kind::Monitor,
+        Profile::Monitor,
         Own { pid: 0, control: 0, has_proc: true, is_counted: true },
         false,
     );

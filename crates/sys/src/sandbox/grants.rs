@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs};
 
-use super::Jail;
+use super::Sandbox;
 use super::mounts::Mounts;
 use super::namespaces::Proc;
 
@@ -33,18 +33,18 @@ pub(super) struct Grant<'a> {
 ///
 /// # Errors
 /// One of them is not there, or is shown to nobody; the text says which, and what to do.
-pub(super) fn open<'a>(jail: &Jail<'a>, proc: &Proc) -> io::Result<Vec<Grant<'a>>> {
-    if jail.read.is_empty() {
+pub(super) fn open<'a>(sandbox: &Sandbox<'a>, proc: &Proc) -> io::Result<Vec<Grant<'a>>> {
+    if sandbox.read.is_empty() {
         return Ok(Vec::new());
     }
     let mounts = Mounts::read(proc)?;
     let one = |path: &'a PathBuf| {
-        open_one(path, jail.never, proc, &mounts).map_err(|error| {
+        open_one(path, sandbox.never, proc, &mounts).map_err(|error| {
             let text = format!("{} cannot be shown to it: {error}", path.display());
             io::Error::new(error.kind(), text)
         })
     };
-    jail.read.iter().map(one).collect()
+    sandbox.read.iter().map(one).collect()
 }
 
 fn open_one<'a>(
@@ -57,7 +57,7 @@ fn open_one<'a>(
         |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let opened = look_at(path).map_err(|error| with_hint(error.into()))?;
     let real = proc.path_of(&opened)?;
-    if let Some(why) = why_never_shown(&real, never) {
+    if let Some(why) = reason_not_grantable(&real, never) {
         return Err(io::Error::other(why));
     }
     let place = mounts.place_of(&opened, proc)?;
@@ -98,7 +98,7 @@ pub(super) fn without_root(grants: &[Grant<'_>], why: &str) -> io::Result<()> {
 
 /// Why what is at `real`, a path without links, is shown to nobody, if it is not. `own` are directories of
 /// Rosemary's, in which there are keys and sockets.
-pub fn why_never_shown(real: &Path, own: &[PathBuf]) -> Option<String> {
+pub fn reason_not_grantable(real: &Path, own: &[PathBuf]) -> Option<String> {
     let covers = |dir: &Path| real.starts_with(dir) || dir.starts_with(real);
     if SYSTEM.iter().any(|dir| covers(Path::new(dir))) {
         let real = real.display();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn state_of_the_system_and_what_is_rosemarys_own_is_shown_to_nobody() {
         let own = [PathBuf::from("/etc/rosemary/pki"), PathBuf::from("/var/lib/rosemary")];
-        let why = |path: &str| why_never_shown(Path::new(path), &own);
+        let why = |path: &str| reason_not_grantable(Path::new(path), &own);
         for path in ["/proc", "/proc/1/environ", "/sys/kernel", "/dev/mem", "/"] {
             assert!(why(path).is_some_and(|why| why.contains("system's own")), "{path}");
         }

@@ -1,6 +1,6 @@
 //! The wall around a program: what a process gives up before it runs code that is not ours.
 //!
-//! [`Jail`] says what the process is to be left with; [`Jail::confine`] takes the rest away, in the
+//! [`Sandbox`] says what the process is to be left with; [`Sandbox::confine`] takes the rest away, in the
 //! process itself, in this order, each step by what the steps before have left:
 //!
 //! ```text
@@ -30,8 +30,8 @@ mod landlock;
 mod limits;
 mod mounts;
 mod namespaces;
+pub mod notifications;
 mod privileges;
-pub mod records;
 mod report;
 mod root;
 pub mod seccomp;
@@ -42,11 +42,11 @@ use std::path::PathBuf;
 
 use rustix::thread::CapabilitySet;
 
-pub use self::grants::why_never_shown;
+pub use self::grants::reason_not_grantable;
 pub use self::limits::{Limits, Memory};
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
-use self::seccomp::Kind;
+use self::seccomp::Profile;
 
 /// Where the copies of objects are, inside.
 pub const OBJECTS: &str = "/app";
@@ -76,9 +76,9 @@ pub struct Tmp {
 
 /// What a process is to be left with.
 #[derive(Debug)]
-pub struct Jail<'a> {
+pub struct Sandbox<'a> {
     /// Which system calls.
-    pub kind: Kind,
+    pub profile: Profile,
     /// The user and group to become; `None` to stay who it is.
     pub run_as: Option<u32>,
     /// Its control socket. It is kept, and the only socket that it can send messages through.
@@ -108,15 +108,15 @@ pub struct Confined {
     pub report: Report,
     /// Where the copies of the objects are, in their order; empty if there is no root of its own.
     pub objects: Vec<PathBuf>,
-    /// Tells of refused system calls; for the monitor, see [`records`].
+    /// Tells of refused system calls; for the monitor, see [`notifications`].
     pub listener: Option<OwnedFd>,
 }
 
-impl<'a> Jail<'a> {
+impl<'a> Sandbox<'a> {
     /// One in which a process stays who it is, keeps nothing but its control socket, and sees nothing.
-    pub fn new(kind: Kind, control: BorrowedFd<'a>, limits: Limits) -> Self {
+    pub fn new(profile: Profile, control: BorrowedFd<'a>, limits: Limits) -> Self {
         Self {
-            kind,
+            profile,
             run_as: None,
             control,
             keep: &[],
@@ -162,8 +162,11 @@ impl<'a> Jail<'a> {
         // The way to /proc, which leads there also when there is no such path any more.
         let proc = namespaces::Proc::open();
         let mapped = self.mapped(&proc);
-        let first_to_end =
-            if self.kind == Kind::Zone { proc.write("oom_score_adj", "1000") } else { Ok(()) };
+        let first_to_end = if self.profile == Profile::Zone {
+            proc.write("oom_score_adj", "1000")
+        } else {
+            Ok(())
+        };
         let mut users = namespaces::enter_if_needed(&proc);
         namespaces::leave(self.network, &mut report);
         // Of the mounts that are its own from here on: no others can be shown.

@@ -14,23 +14,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use libc::c_long;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-pub use self::memory::Reader;
+pub use self::memory::TargetReader;
 use super::seccomp::watched;
 
 /// A watched call, and what was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct WatchedCall {
     /// Its name.
     pub call: &'static str,
     /// Its arguments, as numbers.
     pub arguments: [u64; 6],
     /// The path or address it was about.
-    pub about: About,
+    pub about: Target,
     /// Whether the file system decides. If not, it was refused.
     pub goes_on: bool,
 }
 
-impl Told {
+impl WatchedCall {
     /// The arguments, all six, as a list of hexadecimal numbers.
     pub fn arguments_in_hex(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|it| format!("{it:#x}")).collect();
@@ -40,15 +40,15 @@ impl Told {
 
 /// The path or address that a call was about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum About {
+pub enum Target {
     /// It was about none.
-    Nothing,
+    None,
     /// It could not be read: the system does not let us, it is not there, or it did not come in time.
-    Unread,
+    Unreadable,
     /// Nobody looked: reading those before took all the time that there is for it.
-    OutOfTime,
+    NotRead,
     /// This one. Any bytes: to be escaped before it is shown.
-    Text(String),
+    Path(String),
 }
 
 /// Is told of the calls of one confined process.
@@ -63,7 +63,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes what [`confine`](super::Jail::confine) returned, in another process.
+    /// Takes what [`confine`](super::Sandbox::confine) returned, in another process.
     ///
     /// # Errors
     /// The system has no user notification.
@@ -92,7 +92,7 @@ impl Listener {
     ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`]: the process and all it started are gone.
-    pub fn answer_next(&mut self, reader: &mut Reader) -> io::Result<Option<Told>> {
+    pub fn answer_next(&mut self, reader: &mut TargetReader) -> io::Result<Option<WatchedCall>> {
         loop {
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -108,19 +108,19 @@ impl Listener {
             let call = watched().find(|it| it.number == c_long::from(told.data.nr));
             let call = call.map_or("unknown", |it| it.name);
             let mut about = reader.look(told.pid, call, arguments);
-            if !self.is_valid(id) && matches!(about, About::Text(_)) {
-                about = About::Unread; // it may be another's by now
+            if !self.is_valid(id) && matches!(about, Target::Path(_)) {
+                about = Target::Unreadable; // it may be another's by now
             }
             let may = match &about {
-                About::Nothing => false,
-                About::Unread | About::OutOfTime => true,
-                About::Text(path) => {
+                Target::None => false,
+                Target::Unreadable | Target::NotRead => true,
+                Target::Path(path) => {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
                 }
             };
             let goes_on = self.has_tmp && ["open", "openat"].contains(&call) && may;
             self.answer(id, goes_on);
-            return Ok(Some(Told { call, arguments, about, goes_on }));
+            return Ok(Some(WatchedCall { call, arguments, about, goes_on }));
         }
     }
 

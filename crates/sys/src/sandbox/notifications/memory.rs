@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::About;
+use super::Target;
 
 /// Bytes of a path that are read at most.
 const LONGEST: usize = 256;
@@ -17,7 +17,7 @@ const LONGEST: usize = 256;
 /// Bytes of an address.
 const LONGEST_ADDRESS: usize = 128;
 
-/// How long memory is waited for between two [rests](Reader::rest).
+/// How long memory is waited for between two [rests](TargetReader::rest).
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Bytes of the reading thread's stack: it reads a path and makes a text of it.
@@ -25,7 +25,7 @@ const STACK: usize = 128 * 1024;
 
 /// Reads memory of the callers of one program. It may be kept for longer than they live.
 #[derive(Debug)]
-pub struct Reader {
+pub struct TargetReader {
     thread: Option<Thread>,
     /// How long it is waited for between two rests.
     most: Duration,
@@ -42,13 +42,13 @@ struct Thread {
     is_reading: bool,
 }
 
-impl Default for Reader {
+impl Default for TargetReader {
     fn default() -> Self {
         Self::with_patience(PATIENCE)
     }
 }
 
-impl Reader {
+impl TargetReader {
     /// One that waits for memory so long between two rests, for who has time.
     pub fn with_patience(most: Duration) -> Self {
         Self { thread: None, most, patience: most }
@@ -60,15 +60,15 @@ impl Reader {
     }
 
     /// What that `call` of thread `pid` is about.
-    pub(super) fn look(&mut self, pid: u32, call: &str, arguments: [u64; 6]) -> About {
-        let Some(place) = Place::of(pid, call, arguments) else { return About::Nothing };
+    pub(super) fn look(&mut self, pid: u32, call: &str, arguments: [u64; 6]) -> Target {
+        let Some(place) = Place::of(pid, call, arguments) else { return Target::None };
         if self.patience.is_zero() {
-            return About::OutOfTime;
+            return Target::NotRead;
         }
         let begun = Instant::now();
         let text = self.ask(place);
         self.patience = self.patience.saturating_sub(begun.elapsed());
-        text.map_or(About::Unread, About::Text)
+        text.map_or(Target::Unreadable, Target::Path)
     }
 
     fn ask(&mut self, place: Place) -> Option<String> {
@@ -249,29 +249,29 @@ mod tests {
             return;
         };
         let (me, text) = (std::process::id(), c"/etc/passwd");
-        let open = |reader: &mut Reader, at| reader.look(me, "open", [at, 0, 0, 0, 0, 0]);
+        let open = |reader: &mut TargetReader, at| reader.look(me, "open", [at, 0, 0, 0, 0, 0]);
         let there = text.as_ptr().addr() as u64;
-        let patient = || Reader::with_patience(Duration::from_secs(1)); // for a busy machine
+        let patient = || TargetReader::with_patience(Duration::from_secs(1)); // for a busy machine
         let mut reader = patient();
-        assert_eq!(open(&mut reader, there), About::Text("/etc/passwd".into()));
-        assert_eq!(open(&mut reader, address), About::Unread);
+        assert_eq!(open(&mut reader, there), Target::Path("/etc/passwd".into()));
+        assert_eq!(open(&mut reader, address), Target::Unreadable);
         assert!(reader.patience.is_zero());
-        assert_eq!(open(&mut reader, there), About::OutOfTime);
+        assert_eq!(open(&mut reader, there), Target::NotRead);
         reader.rest();
-        assert_eq!(open(&mut reader, there), About::Unread, "its thread stands still");
+        assert_eq!(open(&mut reader, there), Target::Unreadable, "its thread stands still");
         assert!(!reader.patience.is_zero(), "which is not waited for again");
-        assert_eq!(open(&mut patient(), there), About::Text("/etc/passwd".into()));
+        assert_eq!(open(&mut patient(), there), Target::Path("/etc/passwd".into()));
         drop(keeper);
-        while open(&mut reader, there) == About::Unread {
+        while open(&mut reader, there) == Target::Unreadable {
             reader.rest();
         }
     }
 
     #[test]
     fn call_that_is_about_no_path_is_not_looked_at() {
-        let mut reader = Reader::default();
-        assert_eq!(reader.look(std::process::id(), "kill", [16; 6]), About::Nothing);
+        let mut reader = TargetReader::default();
+        assert_eq!(reader.look(std::process::id(), "kill", [16; 6]), Target::None);
         assert!(reader.thread.is_none());
-        assert_eq!(reader.look(std::process::id(), "execve", [16; 6]), About::Unread);
+        assert_eq!(reader.look(std::process::id(), "execve", [16; 6]), Target::Unreadable);
     }
 }

@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 use sys::channel::Channel;
-use sys::jail::seccomp::Kind;
-use sys::jail::{Confined, Jail, Limits, Tmp};
 use sys::object::Object;
+use sys::sandbox::seccomp::Profile;
+use sys::sandbox::{Confined, Limits, Sandbox, Tmp};
 use tracing::warn;
 
 use crate::control::{Answer, Wall};
@@ -36,7 +36,7 @@ pub fn confine_and_load(
     sha256: &str,
 ) -> Result<Object, ZoneError> {
     let confined = confine(monitor, &[object.as_fd()], wall).map_err(ZoneError::Confine)?;
-    let gaps = confined.report.gaps_told().filter(|_| wall.full);
+    let gaps = confined.report.gaps_text().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     let answer = Answer::Confined { report: confined.report };
     monitor.send(&answer, listener.as_slice())?;
@@ -75,15 +75,15 @@ pub fn confine(
 ) -> io::Result<Confined> {
     // Where no group counts it, what is in /tmp is counted nowhere: then it is a part of what the app may have.
     let size = wall.limits.memory.map_or(TMP.size, |memory| TMP.size.min(memory.data / 4));
-    let jail = Jail {
+    let sandbox = Sandbox {
         run_as: wall.run_as,
         objects,
         read: &wall.read,
         never: &wall.never,
         tmp: Some(Tmp { size, ..TMP }),
-        ..Jail::new(Kind::Zone, monitor.as_fd(), wall.limits)
+        ..Sandbox::new(Profile::Zone, monitor.as_fd(), wall.limits)
     };
-    jail.confine()
+    sandbox.confine()
 }
 
 /// Says no to an object with another digest.

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use super::grants::Grant;
-use super::{Jail, Mechanism, OBJECTS, Report};
+use super::{Mechanism, OBJECTS, Report, Sandbox};
 
 /// `struct landlock_ruleset_attr`, `linux/landlock.h`.
 #[repr(C)]
@@ -63,7 +63,12 @@ fn handled(version: i64) -> RulesetAttr {
 }
 
 /// Restricts the calling thread and all it starts. `own_root`: paths are those inside.
-pub(super) fn restrict(jail: &Jail<'_>, grants: &[Grant<'_>], own_root: bool, report: &mut Report) {
+pub(super) fn restrict(
+    sandbox: &Sandbox<'_>,
+    grants: &[Grant<'_>],
+    own_root: bool,
+    report: &mut Report,
+) {
     let version = match version() {
         Ok(version) => version,
         Err(error) => {
@@ -74,31 +79,31 @@ pub(super) fn restrict(jail: &Jail<'_>, grants: &[Grant<'_>], own_root: bool, re
                 }
                 _ => format!("Landlock: {error}"),
             };
-            return none(jail, &why, report);
+            return none(sandbox, &why, report);
         }
     };
     let mut handled = handled(version);
-    if jail.network {
+    if sandbox.network {
         handled.handled_access_net = 0;
     }
-    if let Err(error) = enforce(jail, grants, own_root, &handled) {
-        return none(jail, &format!("Landlock: {error}"), report);
+    if let Err(error) = enforce(sandbox, grants, own_root, &handled) {
+        return none(sandbox, &format!("Landlock: {error}"), report);
     }
     report.on(Mechanism::LandlockFiles);
-    if jail.network {
+    if sandbox.network {
         report.granted(Mechanism::LandlockTcp);
     }
     for (mechanism, since, linux) in
         [(Mechanism::LandlockTcp, 4, "6.7"), (Mechanism::LandlockScopes, 6, "6.12")]
     {
-        if jail.network && mechanism == Mechanism::LandlockTcp {
+        if sandbox.network && mechanism == Mechanism::LandlockTcp {
             continue;
         }
         if version >= since {
             report.on(mechanism);
         } else {
             let why = format!("this Linux does not have it (since {linux})");
-            if jail.network {
+            if sandbox.network {
                 report.granted(mechanism); // as in `none`
             } else {
                 report.missing(mechanism, why);
@@ -108,12 +113,12 @@ pub(super) fn restrict(jail: &Jail<'_>, grants: &[Grant<'_>], own_root: bool, re
 }
 
 /// There is no Landlock.
-fn none(jail: &Jail<'_>, why: &str, report: &mut Report) {
+fn none(sandbox: &Sandbox<'_>, why: &str, report: &mut Report) {
     for it in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
         match it {
             // Of who keeps the network, the list of calls has no sockets with abstract names, and
             // the processes that it could send signals to are its own.
-            Mechanism::LandlockTcp | Mechanism::LandlockScopes if jail.network => {
+            Mechanism::LandlockTcp | Mechanism::LandlockScopes if sandbox.network => {
                 report.granted(it);
             }
             _ => report.missing(it, why.to_owned()),
@@ -135,7 +140,7 @@ fn version() -> io::Result<i64> {
 }
 
 fn enforce(
-    jail: &Jail<'_>,
+    sandbox: &Sandbox<'_>,
     grants: &[Grant<'_>],
     own_root: bool,
     handled: &RulesetAttr,
@@ -166,7 +171,7 @@ fn enforce(
     }
     if own_root {
         allow(&ruleset, Path::new(OBJECTS), READ & handled.handled_access_fs)?;
-        if jail.tmp.is_some() {
+        if sandbox.tmp.is_some() {
             allow(&ruleset, Path::new("/tmp"), WRITE & handled.handled_access_fs)?;
         }
     }

@@ -1,4 +1,4 @@
-//! What could be done of a jail, mechanism by mechanism.
+//! What could be done of a sandbox, mechanism by mechanism.
 
 use std::fmt;
 use std::io;
@@ -48,7 +48,8 @@ pub enum Mechanism {
     /// The allow-list of system calls.
     SystemCalls,
     /// Refused system calls are told.
-    Records,
+    #[serde(rename = "records")]
+    CallReports,
 }
 
 impl Mechanism {
@@ -73,7 +74,7 @@ impl Mechanism {
         Self::LandlockTcp,
         Self::LandlockScopes,
         Self::SystemCalls,
-        Self::Records,
+        Self::CallReports,
     ];
 
     /// Its name, for people.
@@ -98,7 +99,7 @@ impl Mechanism {
             Self::LandlockTcp => "Landlock: TCP",
             Self::LandlockScopes => "Landlock: signals and abstract sockets",
             Self::SystemCalls => "system calls",
-            Self::Records => "records of refused system calls",
+            Self::CallReports => "records of refused system calls",
         }
     }
 
@@ -146,7 +147,7 @@ pub struct Finding {
     pub state: State,
 }
 
-/// What could be done of a jail.
+/// What could be done of a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Each mechanism once, as far as it was got to.
@@ -195,7 +196,7 @@ impl Report {
     }
 
     /// The [`gaps`](Self::gaps) in a phrase, each with its reason; `None` if there are none.
-    pub fn gaps_told(&self) -> Option<String> {
+    pub fn gaps_text(&self) -> Option<String> {
         let gaps = self.gaps();
         let told: Vec<_> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
         (!told.is_empty()).then(|| told.join("; "))

@@ -15,7 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
-use super::lists::{ANSWERED, Kind, SHARED, STOPS, Test, UNCOUNTED, watched};
+use super::lists::{Condition, EMULATED, Profile, SHARED, STOPS, UNCOUNTED, watched};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
@@ -46,36 +46,42 @@ pub(super) struct Own {
 }
 
 /// The program for `kind`; `tells`: with somebody who is told of refused calls.
-pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
-    let refuse = match kind {
-        Kind::Zone | Kind::Security | Kind::Kernel | Kind::Log | Kind::Storage | Kind::Broker => {
-            SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()
-        }
+pub(super) fn of(profile: Profile, own: Own, tells: bool) -> Vec<sock_filter> {
+    let refuse = match profile {
+        Profile::Zone
+        | Profile::Security
+        | Profile::Kernel
+        | Profile::Log
+        | Profile::Storage
+        | Profile::Broker => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
         // What it starts has this filter and one of its own, and of two answers the system takes the
         // stricter one. An error is stricter than telling the monitor; this is not. Without a tracer,
         // the call fails with ENOSYS.
-        Kind::Monitor => SECCOMP_RET_TRACE,
+        Profile::Monitor => SECCOMP_RET_TRACE,
     };
     let told = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
-    for entry in kind.allowed() {
+    for entry in profile.allowed() {
         // Its list is what it starts begins with, of whose arguments nothing is known here.
-        let test = if kind == Kind::Monitor { Test::Always } else { entry.test };
+        let condition =
+            if profile == Profile::Monitor { Condition::Always } else { entry.condition };
         let is_watched = watched().any(|it| it.number == entry.number);
         let otherwise = if is_watched { told } else { refuse };
-        let body = match test {
-            Test::Always => vec![return_value(SECCOMP_RET_ALLOW)],
+        let body = match condition {
+            Condition::Always => vec![return_value(SECCOMP_RET_ALLOW)],
             // Without a listener the file system alone says what can be written: its own.
-            Test::ToRead(_) if !tells && !own.has_proc => vec![return_value(SECCOMP_RET_ALLOW)],
-            test => tested(test, own, otherwise),
+            Condition::ToRead(_) if !tells && !own.has_proc => {
+                vec![return_value(SECCOMP_RET_ALLOW)]
+            }
+            condition => tested(condition, own, otherwise),
         };
         let over = u8::try_from(body.len()).expect("tests are short");
         program.push(jump_if_equal(number(entry.number), 0, over));
         program.extend(body);
     }
     let rest = watched().map(|it| (it.number, told)).chain(
-        ANSWERED
+        EMULATED
             .iter()
             .map(|(_, number, error)| (*number, SECCOMP_RET_ERRNO | error.unsigned_abs())),
     );
@@ -89,7 +95,7 @@ pub(super) fn of(kind: Kind, own: Own, tells: bool) -> Vec<sock_filter> {
 
 /// Allows if the test holds, and returns `otherwise` if not. Ends in any case, so that the number, which
 /// is no longer loaded, is not looked at again.
-fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
+fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
     let mut body = Vec::new();
     let mut one_of = |index, values: &[u32]| {
         body.push(load(argument(index, 0)));
@@ -101,22 +107,22 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
         body.push(return_value(otherwise));
         body.push(return_value(SECCOMP_RET_ALLOW));
     };
-    match test {
-        Test::OwnRoot if own.has_proc => body.push(return_value(otherwise)),
-        Test::Counted if !own.is_counted => body.push(return_value(otherwise)),
-        Test::Always | Test::OwnRoot | Test::Counted => {
+    match condition {
+        Condition::OwnRoot if own.has_proc => body.push(return_value(otherwise)),
+        Condition::Counted if !own.is_counted => body.push(return_value(otherwise)),
+        Condition::Always | Condition::OwnRoot | Condition::Counted => {
             body.push(return_value(SECCOMP_RET_ALLOW));
         }
-        Test::OneOfOrWithProc(index, values, more) if own.has_proc => {
+        Condition::OneOfOrWithProc(index, values, more) if own.has_proc => {
             one_of(index, &[values, more].concat());
         }
-        Test::OneOf(index, values) | Test::OneOfOrWithProc(index, values, _) => {
+        Condition::OneOf(index, values) | Condition::OneOfOrWithProc(index, values, _) => {
             one_of(index, values);
         }
-        Test::OwnSignal(process, signal) => {
+        Condition::OwnSignal(process, signal) => {
             body.extend(own_signal(process, signal, own, otherwise));
         }
-        Test::ControlSocket => body.extend([
+        Condition::ControlSocket => body.extend([
             load(argument(0, 0)),
             jump_if_equal(own.control, 0, 3),
             load(argument(2, 0)),
@@ -125,11 +131,11 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
             return_value(otherwise),
             return_value(SECCOMP_RET_ALLOW),
         ]),
-        Test::Bits(index, mask, value) => {
+        Condition::Bits(index, mask, value) => {
             body.extend(masked(index, mask, value, otherwise));
         }
-        Test::ToRead(index) => body.extend(masked(index, WRITES, 0, otherwise)),
-        Test::CountedFlags(index) => {
+        Condition::ToRead(index) => body.extend(masked(index, WRITES, 0, otherwise)),
+        Condition::CountedFlags(index) => {
             if !own.is_counted {
                 body.extend([
                     load(argument(index, 0)),
@@ -140,7 +146,7 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
             }
             body.extend(masked(index, UNCOUNTED, 0, otherwise));
         }
-        Test::Null(index) => body.extend([
+        Condition::Null(index) => body.extend([
             load(argument(index, 0)),
             jump_if_equal(0, 0, 2),
             load(argument(index, 1)),
@@ -152,7 +158,7 @@ fn tested(test: Test, own: Own, otherwise: u32) -> Vec<sock_filter> {
     body
 }
 
-/// See [`Test::OwnSignal`].
+/// See [`Condition::OwnSignal`].
 fn own_signal(process: u8, signal: u8, own: Own, otherwise: u32) -> Vec<sock_filter> {
     let count = u8::try_from(STOPS.len()).expect("there are four");
     let mut body = vec![
@@ -236,7 +242,8 @@ mod tests {
         let with_proc = Own { has_proc: true, ..OWN };
         let write = [0, 0, u64::from(libc::O_WRONLY.cast_unsigned()), 0, 0, 0];
         for tells in [true, false] {
-            let (own, others) = (of(Kind::Zone, OWN, tells), of(Kind::Zone, with_proc, tells));
+            let (own, others) =
+                (of(Profile::Zone, OWN, tells), of(Profile::Zone, with_proc, tells));
             for call in [libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_ftruncate] {
                 assert_eq!(run(&own, call, [0; 6]), SECCOMP_RET_ALLOW);
                 assert_eq!(run(&others, call, [0; 6]), REFUSED);
@@ -249,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_would_be_held_against_others_is_refused_or_not_done() {
-        let zone = of(Kind::Zone, OWN, true);
+        let zone = of(Profile::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), SECCOMP_RET_USER_NOTIF);
         assert_eq!(run(&zone, libc::SYS_fsync, [0; 6]), SECCOMP_RET_ERRNO, "without an error");
         for uncounted in [libc::MAP_HUGETLB, libc::MAP_GROWSDOWN] {
@@ -260,7 +267,7 @@ mod tests {
         let stack = [0, 0, 0, u64::from(stack.cast_unsigned()), 0, 0];
         assert_eq!(run(&zone, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
         assert_eq!(run(&zone, libc::SYS_mremap, [0; 6]), SECCOMP_RET_ALLOW);
-        let without_groups = of(Kind::Zone, Own { is_counted: false, ..OWN }, true);
+        let without_groups = of(Profile::Zone, Own { is_counted: false, ..OWN }, true);
         assert_eq!(run(&without_groups, libc::SYS_mremap, [0; 6]), REFUSED);
         assert_eq!(run(&without_groups, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
         let map = |flags: libc::c_int| [0, 0, 0, u64::from(flags.cast_unsigned()), 0, 0];
@@ -277,7 +284,7 @@ mod tests {
 
     #[test]
     fn memory_that_no_limit_counts_cannot_be_asked_for() {
-        for kind in [Kind::Zone, Kind::Kernel, Kind::Log] {
+        for kind in [Profile::Zone, Profile::Kernel, Profile::Log] {
             let program = of(kind, OWN, true);
             let advise = |advice: libc::c_int| {
                 let advice = u64::from(advice.cast_unsigned());
@@ -298,7 +305,7 @@ mod tests {
 
     #[test]
     fn signals_are_for_the_process_itself_and_messages_for_its_control_socket() {
-        let zone = of(Kind::Zone, OWN, true);
+        let zone = of(Profile::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_kill, [2, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
         for other in [0, 1, u64::MAX] {
             assert_eq!(run(&zone, libc::SYS_kill, [other, 0, 0, 0, 0, 0]), SECCOMP_RET_USER_NOTIF);
@@ -317,7 +324,7 @@ mod tests {
         assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, and_connect, 0, 0, 0]), REFUSED);
         let set_pipe_size = [0, 1031, 0, 0, 0, 0];
         assert_eq!(run(&zone, libc::SYS_fcntl, set_pipe_size), REFUSED);
-        let kernel = of(Kind::Kernel, OWN, true);
+        let kernel = of(Profile::Kernel, OWN, true);
         assert_eq!(run(&kernel, libc::SYS_fcntl, set_pipe_size), SECCOMP_RET_ALLOW);
     }
 }

@@ -30,7 +30,7 @@ use rustix::mount::{
 };
 
 use super::grants::Grant;
-use super::{Jail, OBJECTS, Tmp};
+use super::{OBJECTS, Sandbox, Tmp};
 
 /// Where the dynamic loader looks for libraries.
 const LIBRARIES: [&str; 8] =
@@ -58,9 +58,9 @@ pub(super) struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    pub(super) fn of(jail: &Jail<'a>, grants: &'a [Grant<'a>]) -> Self {
-        let owner = jail.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        Self { objects: jail.objects, grants, tmp: jail.tmp, owner }
+    pub(super) fn of(sandbox: &Sandbox<'a>, grants: &'a [Grant<'a>]) -> Self {
+        let owner = sandbox.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        Self { objects: sandbox.objects, grants, tmp: sandbox.tmp, owner }
     }
 
     /// Makes it and goes there, with no way back. Returns where the objects are inside.

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use sys::jail::records::{About, Listener, Reader, Told};
-use sys::jail::{Mechanism, Report};
+use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
+use sys::sandbox::{Mechanism, Report};
 use tracing::{info, warn};
 
 /// How much of a wall an operator wants.
@@ -56,7 +56,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Hears of what one process was refused.
 #[derive(Debug)]
-pub(crate) struct Refusals {
+pub(crate) struct RefusedCalls {
     /// The app whose zone it is; `None` for the kernel.
     app: Option<String>,
     program: &'static str,
@@ -68,7 +68,7 @@ pub(crate) struct Refusals {
     lines: u32,
     suppressed: u64,
     /// Reads the paths of its calls.
-    reader: Reader,
+    reader: TargetReader,
     unread: Unread,
 }
 
@@ -80,7 +80,7 @@ struct Unread {
     told: Option<Instant>,
 }
 
-impl Refusals {
+impl RefusedCalls {
     /// For the zone of the app of that name, of which nothing is heard yet.
     pub(crate) fn of_zone(app: String, now: Instant) -> Self {
         Self::new(Some(app), "zone", now)
@@ -107,7 +107,7 @@ impl Refusals {
             answered,
             lines,
             suppressed,
-            reader: Reader::default(),
+            reader: TargetReader::default(),
             unread: Unread::default(),
         }
     }
@@ -121,7 +121,7 @@ impl Refusals {
     pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
         self.is_confined = true;
         let (app, program) = (self.app.as_deref(), self.program);
-        if let Some(missing) = report.gaps_told() {
+        if let Some(missing) = report.gaps_text() {
             warn!(
                 app,
                 program, missing, "confined as far as this system lets us; see rosemary doctor"
@@ -191,11 +191,11 @@ impl Refusals {
     }
 
     /// Records a call, if it is one to be recorded and not one too many.
-    fn record(&mut self, told: Told, now: Instant) {
+    fn record(&mut self, told: WatchedCall, now: Instant) {
         let (app, program, call) = (self.app.as_deref(), self.program, told.call);
         let arguments = told.arguments_in_hex();
         match told.about {
-            About::Text(_) if told.goes_on => {} // in its own /tmp
+            Target::Path(_) if told.goes_on => {} // in its own /tmp
             _ if told.goes_on => {
                 self.unread.count += 1;
                 if self.unread.next_due().is_none_or(|at| at <= now) {
@@ -210,15 +210,15 @@ impl Refusals {
                     );
                 }
             }
-            About::Text(path) if app.is_none() && is_asked_by_c(call, &path, told.arguments) => {}
+            Target::Path(path) if app.is_none() && is_asked_by_c(call, &path, told.arguments) => {}
             _ if self.lines >= LINES => self.suppressed += 1,
             about => {
                 self.lines += 1;
                 let about = match about {
-                    About::Nothing => None,
-                    About::Unread => Some("(could not be read)".to_owned()),
-                    About::OutOfTime => Some(NOT_LOOKED_AT.to_owned()),
-                    About::Text(text) => Some(crate::program::shortened(&text, 200)),
+                    Target::None => None,
+                    Target::Unreadable => Some("(could not be read)".to_owned()),
+                    Target::NotRead => Some(NOT_LOOKED_AT.to_owned()),
+                    Target::Path(text) => Some(crate::program::shortened(&text, 200)),
                 };
                 warn!(app, program, call, about, arguments, "refused a system call");
             }
@@ -256,21 +256,21 @@ mod tests {
         assert_eq!(Require::named("Full"), None);
     }
 
-    fn told(call: &'static str, path: &str, flags: u64) -> Told {
-        let about = About::Text(path.into());
-        Told { call, arguments: [0, 0, flags, 0, 0, 0], about, goes_on: false }
+    fn told(call: &'static str, path: &str, flags: u64) -> WatchedCall {
+        let about = Target::Path(path.into());
+        WatchedCall { call, arguments: [0, 0, flags, 0, 0, 0], about, goes_on: false }
     }
 
     #[test]
     fn what_the_c_library_asks_for_hides_no_other_call_and_no_app() {
         let now = Instant::now();
-        let mut kernel = Refusals::of_kernel(now);
+        let mut kernel = RefusedCalls::of_kernel(now);
         kernel.record(told("openat", ASKED_BY_C, 0o2_000_000), now);
         assert_eq!(kernel.lines, 0);
         kernel.record(told("execve", ASKED_BY_C, 0), now);
         kernel.record(told("openat", ASKED_BY_C, 2), now);
         assert_eq!(kernel.lines, 2);
-        let mut zone = Refusals::of_zone("app".into(), now);
+        let mut zone = RefusedCalls::of_zone("app".into(), now);
         zone.record(told("openat", ASKED_BY_C, 0), now);
         assert_eq!(zone.lines, 1);
     }
@@ -278,17 +278,21 @@ mod tests {
     #[test]
     fn file_that_is_opened_to_write_by_an_unread_path_is_told_and_those_that_follow_are_counted() {
         let begin = Instant::now();
-        let mut zone = Refusals::of_zone("app".into(), begin);
-        let unread = || Told { about: About::Unread, goes_on: true, ..told("openat", "", 1) };
+        let mut zone = RefusedCalls::of_zone("app".into(), begin);
+        let unread =
+            || WatchedCall { about: Target::Unreadable, goes_on: true, ..told("openat", "", 1) };
         zone.record(unread(), begin);
         assert_eq!((zone.unread.count, zone.next_due()), (0, None), "told");
         (0..3).for_each(|_| zone.record(unread(), begin + PERIOD));
         assert_eq!((zone.unread.count, zone.next_due()), (3, Some(begin + QUIET)));
         zone.catch_up(begin + QUIET);
         assert_eq!(zone.next_due(), None);
-        zone.record(Told { goes_on: true, ..told("openat", "/tmp/x", 1) }, begin + QUIET);
+        zone.record(WatchedCall { goes_on: true, ..told("openat", "/tmp/x", 1) }, begin + QUIET);
         assert_eq!((zone.unread.count, zone.lines), (0, 0), "its own matter");
-        zone.record(Told { about: About::Unread, ..told("execve", "", 0) }, begin + QUIET);
+        zone.record(
+            WatchedCall { about: Target::Unreadable, ..told("execve", "", 0) },
+            begin + QUIET,
+        );
         assert_eq!(zone.lines, 1);
     }
 }

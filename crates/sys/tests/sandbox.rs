@@ -1,4 +1,4 @@
-//! A process in the jail, as it is from the inside, and what is told of it outside.
+//! A process in the sandbox, as it is from the inside, and what is told of it outside.
 //!
 //! The process is this test program again, started as a zone is, with one ignored test's name. As root
 //! and as an ordinary user: without root, the same by way of a user namespace.
@@ -17,10 +17,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rosemary_sys::channel::{Channel, ChannelError};
-use rosemary_sys::jail::records::{About, Listener, Reader};
-use rosemary_sys::jail::seccomp::Kind;
-use rosemary_sys::jail::{Jail, Limits, Mechanism, Report, Tmp};
 use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rosemary_sys::sandbox::notifications::{Listener, Target, TargetReader};
+use rosemary_sys::sandbox::seccomp::Profile;
+use rosemary_sys::sandbox::{Limits, Mechanism, Report, Sandbox, Tmp};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
@@ -56,14 +56,14 @@ fn play() {
     let object = rosemary_sys::shm::sealed_copy("object", b"an object").unwrap();
     let granted = PathBuf::from("/etc/hostname");
     let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, memory: None };
-    let jail = Jail {
+    let sandbox = Sandbox {
         run_as: as_user.parse().ok(),
         objects: &[object.as_fd()],
         read: &[granted],
         tmp: Some(TMP),
-        ..Jail::new(Kind::Zone, control.as_fd(), limits)
+        ..Sandbox::new(Profile::Zone, control.as_fd(), limits)
     };
-    let mut confined = jail.confine().unwrap();
+    let mut confined = sandbox.confine().unwrap();
     drop(object);
     let listener = confined.listener.take();
     let fds: Vec<_> = listener.iter().map(OwnedFd::as_fd).collect();
@@ -160,7 +160,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     let mut listener: Option<Listener> = None;
-    let (mut told, mut reader) = (Vec::new(), Reader::with_patience(Duration::from_secs(10)));
+    let (mut told, mut reader) = (Vec::new(), TargetReader::with_patience(Duration::from_secs(10)));
     loop {
         let mut fds = vec![PollFd::new(&ours, PollFlags::IN)];
         fds.extend(listener.iter().map(|it| PollFd::new(it, PollFlags::IN)));
@@ -168,9 +168,9 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
         if let Some(it) = &mut listener {
             while let Ok(Some(one)) = it.answer_next(&mut reader) {
                 let about = match one.about {
-                    About::Nothing => String::new(),
-                    About::Unread | About::OutOfTime => "unread".into(),
-                    About::Text(text) => format!("{text:?}"),
+                    Target::None => String::new(),
+                    Target::Unreadable | Target::NotRead => "unread".into(),
+                    Target::Path(text) => format!("{text:?}"),
                 };
                 let call = one.call;
                 told.push(format!("{call} {about}{}", if one.goes_on { " went on" } else { "" }));

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn unknown_address_space_leaves_the_other_limits() {
-        const NAME: &str = "jail::limits::tests::unknown_address_space_leaves_the_other_limits";
+        const NAME: &str = "sandbox::limits::tests::unknown_address_space_leaves_the_other_limits";
         if std::env::var_os(CHILD).is_none() {
             let program = std::env::current_exe().unwrap();
             let mut child = std::process::Command::new(program);

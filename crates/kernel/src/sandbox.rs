@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use sys::channel::Channel;
-use sys::jail::seccomp::Kind;
-use sys::jail::{Confined, Jail, Limits, Report};
+use sys::sandbox::seccomp::Profile;
+use sys::sandbox::{Confined, Sandbox, Limits, Report};
 
 /// What setrlimit(2) is told: connections, threads, and rings.
 const LIMITS: Limits =
@@ -16,7 +16,7 @@ const LIMITS: Limits =
 
 /// What there is to keep.
 #[derive(Debug)]
-pub(crate) struct Wall<'a> {
+pub(crate) struct KernelSandbox<'a> {
     /// The control socket.
     pub(crate) monitor: &'a Channel,
     /// The user to become.
@@ -27,7 +27,7 @@ pub(crate) struct Wall<'a> {
     pub(crate) objects: usize,
 }
 
-impl Wall<'_> {
+impl KernelSandbox<'_> {
     /// Confines this process, but for its system calls.
     ///
     /// # Errors
@@ -36,18 +36,18 @@ impl Wall<'_> {
         let fds: Vec<BorrowedFd<'_>> = self.fds.iter().map(AsFd::as_fd).collect();
         let end = fds.len().saturating_sub(1);
         let objects = fds.get(end.saturating_sub(self.objects)..end).unwrap_or_default();
-        let jail = Jail { run_as: self.run_as, keep: &fds, objects, ..jail(self.monitor) };
-        jail.enter()
+        let sandbox = Sandbox { run_as: self.run_as, keep: &fds, objects, ..sandbox(self.monitor) };
+        sandbox.enter()
     }
 }
 
 /// Limits this process to the kernel's system calls; what came of it all, and the listener for the
 /// monitor.
 pub(crate) fn limit_calls(mut confined: Confined, monitor: &Channel) -> (Report, Option<OwnedFd>) {
-    jail(monitor).limit_calls(&mut confined);
+    sandbox(monitor).limit_calls(&mut confined);
     (confined.report, confined.listener)
 }
 
-fn jail(monitor: &Channel) -> Jail<'_> {
-    Jail::new(Kind::Kernel, monitor.as_fd(), LIMITS)
+fn sandbox(monitor: &Channel) -> Sandbox<'_> {
+    Sandbox::new(Profile::Kernel, monitor.as_fd(), LIMITS)
 }

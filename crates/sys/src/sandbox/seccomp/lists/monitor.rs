@@ -1,11 +1,11 @@
 //! The monitor's calls, beyond those of the others. What it starts inherits this list until it confines
 //! itself with a shorter one, so this one has what each of them needs for that.
 
-use super::{Entry, always};
+use super::{SyscallRule, always};
 
 /// What the monitor does beyond that, and what it starts does until it confines itself.
 #[rustfmt::skip]
-pub(super) const MONITOR: &[Entry] = &[
+pub(super) const MONITOR: &[SyscallRule] = &[
     always("execve", libc::SYS_execve), // kernel, zones
     always("wait4", libc::SYS_wait4), // init
     always("waitid", libc::SYS_waitid), // children that ended
@@ -89,7 +89,7 @@ pub(super) const MONITOR: &[Entry] = &[
 /// The same, of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-pub(super) const OLD_MONITOR: &[Entry] = &[
+pub(super) const OLD_MONITOR: &[SyscallRule] = &[
     always("chmod", libc::SYS_chmod), // modes of the runtime directory
     always("chown", libc::SYS_chown), // the same
     always("lchown", libc::SYS_lchown), // the same
@@ -108,4 +108,4 @@ pub(super) const OLD_MONITOR: &[Entry] = &[
     always("getdents", libc::SYS_getdents), // C programs
 ];
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) const OLD_MONITOR: &[Entry] = &[];
+pub(super) const OLD_MONITOR: &[SyscallRule] = &[];

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-use super::Jail;
+use super::Sandbox;
 
 /// Empties the environment. The process has one thread.
 pub(super) fn clear_environment() {
@@ -16,20 +16,20 @@ pub(super) fn clear_environment() {
     }
 }
 
-/// Closes every descriptor but standard output and error and those of the jail.
+/// Closes every descriptor but standard output and error and those of the sandbox.
 ///
 /// Standard input, which was the control socket, becomes an empty file that nobody can write: were it
 /// closed, the next descriptor that is opened would be taken for it.
-pub(super) fn close_others(jail: &Jail<'_>) -> io::Result<()> {
+pub(super) fn close_others(sandbox: &Sandbox<'_>) -> io::Result<()> {
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     let empty = memfd_create("standard input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     fcntl_add_seals(&empty, seals)?;
     rustix::stdio::dup2_stdin(empty.as_fd())?;
     drop(empty);
 
-    let granted = [jail.control].into_iter().chain(jail.keep.iter().copied());
+    let granted = [sandbox.control].into_iter().chain(sandbox.keep.iter().copied());
     let mut kept: Vec<u32> = granted
-        .chain(jail.objects.iter().copied())
+        .chain(sandbox.objects.iter().copied())
         .map(|fd| fd.as_raw_fd().unsigned_abs())
         .filter(|fd| *fd > 2)
         .collect();
