@@ -39,6 +39,11 @@ pub(crate) const OPERATORS_PATIENCE: Duration = Duration::from_secs(4);
 /// How long an answer to an operator may take as a whole.
 pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(20);
 
+// The kernel gives up before the operator's command does.
+const _: () = assert!(
+    LONGEST_ANSWER.as_secs() + OPERATORS_PATIENCE.as_secs() < crate::query::FLOWS_PATIENCE.as_secs()
+);
+
 /// Bytes of an answer to an operator, at most: more than a hundred thousand flows.
 const LARGEST_ANSWER: usize = 16 << 20;
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use control::kernel::MAX_WORKERS;
 use sys::doorbell::Ringer;
 
 pub(crate) use self::datapaths::DatapathClaim;
@@ -25,13 +26,6 @@ pub(crate) use self::shared_quota::{KINDS, SharedQuota};
 use crate::control::{AppId, Tuning};
 use crate::memory::Memory;
 use crate::worker::Command;
-
-/// Most workers: so many rings find room in one message to a zone.
-pub const MAX_WORKERS: u16 = 16;
-
-// A doorbell, and three descriptors for each: see `Answer::Attached`.
-const _: () =
-    assert!(3 * (MAX_WORKERS as usize) < sys::channel::MAX_FDS, "an app's rings fit in a message");
 
 /// See the module's description.
 #[derive(Debug)]

@@ -178,7 +178,7 @@ impl<D: Disk> Book<D> {
                     break;
                 };
                 let (line, mut rest) = heads.swap_remove(oldest);
-                let wanted = filter.wants(line.time, line.level);
+                let wanted = filter.selects(line.time, line.level);
                 size += if wanted { line.size() } else { 0 };
                 if size > MOST_LINES {
                     break;
@@ -310,7 +310,7 @@ fn newest(
     let Some(entry) = lines.next_back().transpose()? else { return Ok(None) };
     let (place, said) = entry;
     let (time, level, _) = said.value();
-    Ok(Some((place.value().1, filter.wants(time, self::level(level)))))
+    Ok(Some((place.value().1, filter.selects(time, self::level(level)))))
 }
 
 /// The first of those lines.

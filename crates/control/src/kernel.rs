@@ -1,0 +1,247 @@
+//! Messages between the monitor and the kernel, over the kernel's control socket.
+//!
+//! Only the monitor holds the other end, so messages carry no authentication. Descriptors travel with a
+//! message, in the order that its documentation states.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use sdk::abi::MAX_BATCH;
+use serde::{Deserialize, Serialize};
+use sys::sandbox::Report;
+use sys::ring::DEFAULT_CAPACITY;
+
+use crate::app::{AppId, Hosting};
+use crate::policy::Policy;
+
+/// The highest number of workers: the rings of all of them must fit in one message to a zone.
+pub const MAX_WORKERS: u16 = 16;
+
+// A doorbell, and three descriptors per worker: see `KernelReply::Attached`.
+const _: () =
+    assert!(3 * (MAX_WORKERS as usize) < sys::channel::MAX_FDS, "an app's rings fit in a message");
+
+/// The thread name of a worker, by which tools find the thread.
+pub fn worker_name(number: usize) -> String {
+    format!("worker-{number}")
+}
+
+/// An app as the kernel must know it before the app runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppSpec {
+    /// Its number.
+    pub app: AppId,
+    /// Its name, for messages.
+    pub name: String,
+    /// Its rights and its position among the apps.
+    pub policy: Policy,
+    /// The process that hosts it.
+    pub host: Hosting,
+    /// The size of its configuration in bytes, if the kernel hosts it.
+    pub config_size: u32,
+}
+
+/// The peers that may speak OpenFlow over plain TCP, which neither encrypts nor authenticates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlainTcp {
+    /// Peers on this machine.
+    #[default]
+    Loopback,
+    /// Every peer that reaches the port.
+    Any,
+    /// No peer.
+    Never,
+}
+
+impl PlainTcp {
+    /// Whether a peer at `address` may speak plain TCP.
+    pub fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Loopback => address.to_canonical().is_loopback(),
+            Self::Any => true,
+            Self::Never => false,
+        }
+    }
+}
+
+impl fmt::Display for PlainTcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "loopback",
+            Self::Any => "any",
+            Self::Never => "never",
+        })
+    }
+}
+
+impl FromStr for PlainTcp {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "loopback" => Ok(Self::Loopback),
+            "any" => Ok(Self::Any),
+            "never" => Ok(Self::Never),
+            _ => Err("say loopback (from this machine only), any (from everywhere) or never"),
+        }
+    }
+}
+
+/// Settings of the workers. The defaults suit everybody who does not measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Whether each worker keeps to a CPU of its own, if there are several workers and enough CPUs.
+    pub pin: bool,
+    /// Bytes that a worker reads from one switch before it turns to the next, within [`READ`](Self::READ).
+    pub read: u32,
+    /// Bytes of records that each ring holds, a power of two within [`RING`](Self::RING).
+    pub ring: u32,
+    /// Most records per call of an app, within [`BATCH`](Self::BATCH).
+    pub batch: u16,
+    /// Most ports of all switches together, beyond the first 64 of each; a switch that exceeds it is refused.
+    #[serde(default = "Tuning::default_ports")]
+    pub ports: u32,
+}
+
+impl Tuning {
+    /// The lower bound is little more than one packet-in; more than the upper exceeds a core's private cache.
+    pub const READ: RangeInclusive<u32> = 4 << 10..=1 << 20;
+    /// The longest OpenFlow message takes a quarter of the smallest ring.
+    pub const RING: RangeInclusive<u32> = 256 << 10..=4 << 20;
+    /// The upper bound is the app ABI's.
+    #[expect(clippy::cast_possible_truncation, reason = "64")]
+    pub const BATCH: RangeInclusive<u16> = 1..=MAX_BATCH as u16;
+    /// The upper bound takes 1.2 GB.
+    pub const PORTS: RangeInclusive<u32> = 0..=1 << 24;
+
+    /// A million ports take some 75 MB.
+    const fn default_ports() -> u32 {
+        1 << 20
+    }
+}
+
+impl Default for Tuning {
+    /// One read takes in over two thousand packet-ins. They and the records written for them fit in a
+    /// second-level cache of 1 MiB.
+    fn default() -> Self {
+        Self {
+            pin: true,
+            read: 256 << 10,
+            ring: DEFAULT_CAPACITY,
+            batch: *Self::BATCH.end(),
+            ports: Self::default_ports(),
+        }
+    }
+}
+
+/// Sent by the monitor to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelRequest {
+    /// The first message: confine yourself and serve switches. Answered by [`KernelReply::Confined`] and
+    /// then [`KernelReply::Ready`].
+    ///
+    /// Descriptors, in this order: one listening TCP socket per address; the three PEM files of the keys,
+    /// each in sealed memory, if `tls` is set (certificate, key, authorities); if the kernel hosts apps,
+    /// their configurations, concatenated in sealed memory, and the object of each, in sealed memory; the
+    /// memory of the [flight recorder](sys::flight), in which worker n has slot n.
+    Start {
+        /// The addresses that the sockets are bound to, for messages.
+        listeners: Vec<SocketAddr>,
+        /// The user and group to become first, if the monitor is root.
+        run_as: Option<u32>,
+        /// All apps of the configuration. A guard counts as silent until it is attached.
+        apps: Vec<AppSpec>,
+        /// The peers that may speak plain TCP.
+        plain: PlainTcp,
+        /// Whether there are keys, so that switches may speak TLS.
+        tls: bool,
+        /// The number of workers, at most [`MAX_WORKERS`]; `None` for one per CPU.
+        workers: Option<u16>,
+        /// Settings of the workers.
+        tuning: Tuning,
+    },
+    /// A zone has loaded its app and needs rings. Answered by [`KernelReply::Attached`] or
+    /// [`KernelReply::NotAttached`].
+    Attach {
+        /// The app. If it is attached already, the kernel detaches it first.
+        app: AppId,
+        /// Its name, for messages.
+        name: String,
+        /// Its rights and its position among the apps.
+        policy: Policy,
+    },
+    /// The zone's process has ended and was reaped, so the contents of its rings are final.
+    Detach {
+        /// The app.
+        app: AppId,
+    },
+    /// An operator whom the monitor has authenticated sends [queries](crate::query). Descriptor: their
+    /// connected socket.
+    Operator,
+    /// Close everything and exit with code 0.
+    Stop,
+}
+
+/// Sent by the kernel to the monitor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelReply {
+    /// The process is confined. Descriptor, if there is one: the listener that reports refused system
+    /// calls ([`sys::sandbox::notifications`]).
+    Confined {
+        /// The confinement that the system granted.
+        report: Report,
+    },
+    /// The kernel serves switches.
+    Ready,
+    /// New rings. Descriptors for the zone: up doorbell; then, for each worker, up memory, down memory and
+    /// down doorbell.
+    Attached {
+        /// The app.
+        app: AppId,
+        /// Bytes of records that each ring holds.
+        capacity: u32,
+        /// Most records per call of the app.
+        batch: u16,
+    },
+    /// The kernel could not make rings, most likely for want of descriptors. The monitor tries again.
+    NotAttached {
+        /// The app.
+        app: AppId,
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// The zone broke the protocol of its rings. The kernel has cut them; the monitor must end the zone's
+    /// process.
+    Fault {
+        /// The app.
+        app: AppId,
+        /// The rule that it broke, with the values.
+        why: String,
+    },
+    /// An app runs in the kernel.
+    Hosted {
+        /// The app.
+        app: AppId,
+        /// The version that its object states.
+        version: String,
+    },
+    /// An app that the kernel should host panicked, or could not be loaded or created. The kernel has
+    /// disabled it and goes on. Once the app's zone is attached, it receives the events that it had not
+    /// handled.
+    Demoted {
+        /// The app.
+        app: AppId,
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// A record has ended the app twice. The kernel will not deliver it again.
+    SetAside {
+        /// The app.
+        app: AppId,
+        /// The whole record, as lower-case hexadecimal digits.
+        record: String,
+    },
+}

@@ -1,0 +1,27 @@
+//! Defines the messages between Rosemary's processes: one file per pair, with the request enum, the reply
+//! enum and the processes that may send each.
+//!
+//! | module | requests from | requests to |
+//! | --- | --- | --- |
+//! | [`kernel`] | monitor | kernel |
+//! | [`zone`] | monitor | zone |
+//! | [`service`] | monitor | service |
+//! | [`query`] | operator's command | kernel |
+//! | [`log`] | monitor, operator's command | log service |
+//!
+//! Enums are named after the receiver: `KernelRequest` goes to the kernel, `KernelReply` comes from it.
+//! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
+//! [`sdk::services`]. Both ends of a pair are programs of the same release.
+//!
+//! Two modules hold types that several pairs share: [`app`] (an app's number and hosting) and [`policy`]
+//! (its rights).
+
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod kernel;
+pub mod log;
+pub mod policy;
+pub mod query;
+pub mod service;
+pub mod zone;

@@ -1,0 +1,212 @@
+//! Queries of an operator's command to the kernel, and the replies.
+//!
+//! They travel over a socket that the monitor makes after it has authenticated the operator: the monitor
+//! gives one end to the kernel and the other to the command.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Sent by an operator's command to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelQuery {
+    /// List the connected switches. Answered by [`KernelQueryReply::Switches`].
+    Switches {
+        /// Only switches with a greater DPID; `None` for the first page. A reply holds at most [`PAGE`]
+        /// switches, so that any number of them can be listed.
+        after: Option<u64>,
+    },
+    /// List the flows of a switch. The kernel requests them from the switch. Answered by
+    /// [`KernelQueryReply::Flows`], [`KernelQueryReply::NoSwitch`] or [`KernelQueryReply::Failed`] within
+    /// [`FLOWS_TIMEOUT`].
+    Flows {
+        /// The switch's datapath identifier.
+        dpid: u64,
+    },
+    /// Continue the last [`KernelQueryReply::Flows`], which announced more. Answered as
+    /// [`KernelQuery::Flows`].
+    MoreFlows,
+    /// List the counters of all apps. Answered by [`KernelQueryReply::Apps`].
+    Apps,
+}
+
+/// How long a command waits for the reply to [`KernelQuery::Flows`]; the kernel gives up earlier.
+pub const FLOWS_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Most characters of a flow's match and of its actions; a longer text is cut and ends in `...`.
+pub const MAX_TEXT: usize = 8 * 1024;
+
+/// Most switches in one reply.
+pub const PAGE: usize = 192;
+
+/// Sent by the kernel to an operator's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelQueryReply {
+    /// Connected switches, by ascending DPID.
+    Switches {
+        /// The switches of this page.
+        switches: Vec<SwitchStatus>,
+        /// Whether more switches follow the last of these.
+        more: bool,
+    },
+    /// Flows of a switch, in the switch's order.
+    Flows {
+        /// The flows of this page.
+        flows: Vec<FlowStatus>,
+        /// Whether more follow; [`KernelQuery::MoreFlows`] requests them.
+        more: bool,
+    },
+    /// No such switch is connected.
+    NoSwitch,
+    /// The kernel could not find out.
+    Failed {
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// The counters of all apps.
+    Apps(Vec<AppCounters>),
+}
+
+/// A flow of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// Its table.
+    pub table: u8,
+    /// Its priority on the switch.
+    pub priority: u16,
+    /// The name of the app that owns it; `kernel`, or `other` if someone else wrote it.
+    pub owner: String,
+    /// Its cookie in hexadecimal: the owning app's 48 bits, or all 64 bits of a flow of others.
+    pub cookie: String,
+    /// The match, as text.
+    #[serde(rename = "match")]
+    pub match_: String,
+    /// The actions, as text.
+    pub actions: String,
+    /// Packets it matched; `None` if the switch does not count them.
+    pub packets: Option<u64>,
+    /// Bytes it matched; `None` if the switch does not count them.
+    pub bytes: Option<u64>,
+    /// Its age in milliseconds.
+    pub duration_ms: u64,
+    /// Its idle timeout in seconds; 0 is none.
+    pub idle_timeout: u16,
+    /// Its hard timeout in seconds; 0 is none.
+    pub hard_timeout: u16,
+}
+
+/// Counters of an app's packet-ins and messages, since the kernel started, over all instances of the app.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppCounters {
+    /// The app's name.
+    pub name: String,
+    /// Packet-ins that it received, or will receive once it is back.
+    pub delivered: u64,
+    /// Packet-ins that were dropped because it did not keep up.
+    pub dropped: u64,
+    /// Its messages that the kernel refused.
+    pub refused: u64,
+    /// Replies, errors, removed flows and refusals that did not reach the app: it did not read them, a
+    /// switch did not answer, or the kernel could not attribute an error, because too many messages
+    /// without consecutive transaction ids were outstanding.
+    #[serde(default)]
+    pub lost: u64,
+    /// Its flow-mods, group-mods, meter-mods, port-mods and table-mods that were sent to switches.
+    #[serde(default)]
+    pub flow_mods: u64,
+    /// Its packet-outs that were sent to switches.
+    #[serde(default)]
+    pub packet_outs: u64,
+    /// Its messages that were sent to switches and request a reply.
+    #[serde(default)]
+    pub requests: u64,
+    /// Bytes queued for it now, at the worker that has the most.
+    #[serde(default)]
+    pub queued: u64,
+    /// Whether it answers too late, so that no packet waits for it. If it is a guard that fails closed,
+    /// its packets are dropped.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Packet-ins that it received and that did not wait for it for this reason.
+    #[serde(default)]
+    pub passed_over: u64,
+    /// Records of any kind that its zones have handled.
+    #[serde(default)]
+    pub handled: u64,
+    /// Records in the rings of its zone that it has not handled yet.
+    #[serde(default)]
+    pub waiting: u64,
+    /// Seconds in which the kernel throttled it, for refused messages and needless doorbell rings.
+    #[serde(default)]
+    pub slowed: u64,
+    /// Bytes of its messages that wait now because switches do not take them at once.
+    #[serde(default)]
+    pub unsent: u64,
+}
+
+/// A connected switch. Its counters start with its present connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// Its datapath identifier.
+    pub dpid: String,
+    /// The OpenFlow version spoken with it, as `1.3`.
+    pub version: String,
+    /// Its address and port.
+    pub address: String,
+    /// The transport: `tcp`, or TLS with its version, as `tls 1.3`.
+    pub transport: String,
+    /// The connection's number, which this kernel gives to no other.
+    pub epoch: u32,
+    /// Its ports, without the local one.
+    pub ports: usize,
+    /// Its flow tables.
+    #[serde(default)]
+    pub n_tables: u8,
+    /// Most flows in its first table; `None` if the switch does not state it.
+    #[serde(default)]
+    pub table_size: Option<u32>,
+    /// Flows in all its tables, as the switch reported last: at most about 10 s ago while flows are added.
+    /// `None` if the switch does not report it.
+    #[serde(default)]
+    pub flows: Option<u64>,
+    /// The table with the most flows relative to its size; `None` if all are empty or of unknown size.
+    #[serde(default)]
+    pub fullest: Option<Fullest>,
+    /// Packet-ins received from it.
+    pub packet_ins: u64,
+    /// Packet-ins that were dropped because an app did not keep up, summed over the apps.
+    pub dropped: u64,
+    /// How often the kernel stopped reading from it for a while, because apps did not keep up.
+    #[serde(default)]
+    pub pauses: u64,
+    /// Packet-ins that were dropped because a guard was silent or down.
+    #[serde(default)]
+    pub guarded: u64,
+    /// Flow-mods sent to it for apps.
+    pub flow_mods: u64,
+    /// Packet-outs sent to it for apps.
+    pub packet_outs: u64,
+    /// Messages of apps to it that the kernel refused.
+    pub refused: u64,
+    /// Bytes waiting to be sent to it.
+    #[serde(default)]
+    pub unsent: u64,
+    /// Error messages received from it.
+    pub errors: u64,
+}
+
+/// The occupancy of a flow table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fullest {
+    /// Its number.
+    pub table: u8,
+    /// Flows in it, as the switch reported last.
+    pub flows: u64,
+    /// Most flows that it can hold.
+    pub size: u32,
+    /// Set when the switch reports that nine tenths or more are in use, cleared when it reports less than
+    /// eight tenths.
+    pub nearly_full: bool,
+    /// If `nearly_full`, the app that has recently added the most flows; `None` if none has.
+    pub app: Option<String>,
+}

@@ -1,0 +1,131 @@
+//! Messages between the monitor and a zone, over the zone's control socket.
+//!
+//! A zone may be hostile: a [`ZoneReply`] is a claim of the app about itself, never evidence about
+//! anything else.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sys::sandbox::{Limits, Report, Tmp};
+
+/// The largest size of a zone's `/tmp`.
+pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
+
+/// The resource limits (setrlimit(2)) of a zone for which the operator sets none.
+pub const DEFAULT_LIMITS: Limits =
+    Limits { descriptors: 512, threads: 64, file_size: TMP.size, memory: None };
+
+/// The numbers on switches that belong to an app. Each pair is the lowest and the highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchNumbers {
+    /// Priorities of flows.
+    pub band: (u16, u16),
+    /// Groups.
+    pub groups: (u32, u32),
+    /// Meters.
+    pub meters: (u32, u32),
+}
+
+/// Sent by the monitor to a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ZoneRequest {
+    /// The first message: confine yourself and load the app. Descriptors: the shared object and the app's
+    /// configuration, which may be empty, each in sealed memory. Answered by [`ZoneReply::Confined`] and
+    /// then [`ZoneReply::Loaded`], or by [`ZoneReply::Unfit`], [`ZoneReply::NotLoaded`] or
+    /// [`ZoneReply::Failed`].
+    Load {
+        /// The app's name, for messages.
+        name: String,
+        /// The sandbox to enter first. `None` runs the app with all privileges of the monitor, which only
+        /// tests of the sandbox do.
+        wall: Option<ZoneSandbox>,
+        /// The SHA-256 of the object in hexadecimal digits. The zone refuses an object with another one.
+        sha256: String,
+        /// The numbers on switches that belong to the app.
+        numbers: SwitchNumbers,
+        /// The names of the services that the app may use.
+        services: Vec<String>,
+    },
+    /// The first and only message of a sandbox probe: confine yourself, report the result and exit.
+    /// Descriptors as for [`Load`](Self::Load). Answered by [`ZoneReply::Confined`] or
+    /// [`ZoneReply::Failed`].
+    Try {
+        /// The sandbox to enter.
+        wall: ZoneSandbox,
+    },
+    /// From now on, note each call of the app in this memory, so that the monitor notices a call that does
+    /// not return. Descriptor: the memory of a [flight recorder](sys::flight).
+    Watch,
+    /// New rings of the kernel; earlier rings are dead. Descriptors: up doorbell; then, for each worker of
+    /// the kernel, up memory, down memory and down doorbell.
+    Rings {
+        /// Bytes of records that each ring holds.
+        capacity: u32,
+        /// Most records per call of the app.
+        batch: u16,
+    },
+    /// A service is available; an earlier one of this name is gone. Descriptor: the socket to it
+    /// ([`sys::packets`]).
+    Service {
+        /// Its name.
+        name: String,
+    },
+    /// The app exceeds its soft limit of a resource, or has reached the hard one. The zone passes the
+    /// alert on to the app.
+    Alert {
+        /// The resource: the number of an [`sdk::Limit`].
+        limit: u8,
+        /// The amount in use, the soft and the hard limit.
+        numbers: [u64; 3],
+    },
+    /// Finish the current batch and exit with code 0.
+    Stop,
+}
+
+/// The sandbox that a zone must enter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneSandbox {
+    /// The user and group to become, if the monitor is root.
+    pub run_as: Option<u32>,
+    /// Whether every mechanism is required: a zone whose sandbox has gaps then does not load the app.
+    pub full: bool,
+    /// Absolute paths that the app may read.
+    pub read: Vec<PathBuf>,
+    /// Paths that are hidden from every app, even below a path in `read`.
+    pub never: Vec<PathBuf>,
+    /// The limits for setrlimit(2).
+    pub limits: Limits,
+}
+
+/// Sent by a zone to the monitor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ZoneReply {
+    /// The process is confined and has not looked at the object yet. Descriptor, if there is one: the
+    /// listener that reports refused system calls ([`sys::sandbox::notifications`]).
+    Confined {
+        /// The confinement that the system granted.
+        report: Report,
+    },
+    /// The app is loaded and created, and waits for rings.
+    Loaded {
+        /// The version that the object states.
+        version: String,
+    },
+    /// This object cannot create the app with this configuration, so another attempt would fail too. The
+    /// process exits after this message.
+    Unfit {
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// The system could not load the object: it is no shared object, or needs a library that is missing.
+    /// The process exits after this message.
+    NotLoaded {
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// The app cannot start or go on. The process exits after this message.
+    Failed {
+        /// The reason, as a phrase.
+        why: String,
+    },
+}
