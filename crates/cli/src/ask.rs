@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use kernel::query::{AppCounters, FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
 use monitor::admin::{Ask, ProgramUsage, Status, Tell};
-use monitor::config::{Config, SYSTEM_CONFIG};
+use monitor::config::{Config, ConfigError, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -72,7 +72,10 @@ pub enum AskError {
         /// Who was asked.
         whom: &'static str,
     },
-    /// Nothing says where to look.
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Nothing says where the runtime directory is.
     #[error(transparent)]
     Place(#[from] monitor::error::StartError),
 }

@@ -41,7 +41,8 @@ pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(20);
 
 // The kernel gives up before the operator's command does.
 const _: () = assert!(
-    LONGEST_ANSWER.as_secs() + OPERATORS_PATIENCE.as_secs() < crate::query::FLOWS_PATIENCE.as_secs()
+    LONGEST_ANSWER.as_secs() + OPERATORS_PATIENCE.as_secs()
+        < crate::query::FLOWS_PATIENCE.as_secs()
 );
 
 /// Bytes of an answer to an operator, at most: more than a hundred thousand flows.

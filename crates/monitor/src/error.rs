@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use config::ConfigError;
 use thiserror::Error;
 
 use crate::packages::Refused;
@@ -31,16 +32,9 @@ pub enum StartError {
          directory of yours with --state-dir"
     )]
     NoStateDir,
-    /// The configuration is not as it should be.
-    #[error("{}:{line}: {what}", file.display())]
-    Config {
-        /// The file.
-        file: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What was found and what was expected.
-        what: String,
-    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The operator wants more of a wall around apps than there can be.
     #[error(
         "zones.require is \"full\", and this is missing: {0}; `rosemary doctor` says what to do"

@@ -34,7 +34,6 @@ pub mod admin;
 mod attachment;
 mod child;
 mod choice;
-pub mod config;
 mod config_file;
 pub mod error;
 mod hosting;
@@ -70,6 +69,9 @@ use std::sync::Arc;
 use ::zone::Limit;
 use kernel::control::Plain;
 use tracing::{info, warn};
+
+/// The meaning of `rosemary.toml`.
+pub use ::config;
 
 pub use crate::output::shown;
 

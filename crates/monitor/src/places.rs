@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+pub use config::user_dir as of_user;
 use services::kind::Kind;
 
 use crate::error::StartError;
@@ -121,17 +122,6 @@ pub fn own_dir() -> Result<PathBuf, StartError> {
     let exe = std::env::current_exe()
         .map_err(|source| StartError::System { what: "find the own program", source })?;
     Ok(exe.parent().unwrap_or(Path::new("/")).to_owned())
-}
-
-/// The directory of ours that the variable `xdg` of the XDG Base Directory Specification stands
-/// for, or else the one in `below` the home directory; `None` without a home.
-pub fn of_user(xdg: &str, below: &str) -> Option<PathBuf> {
-    // A relative path is to be taken as not set.
-    let absolute = |variable: &str| {
-        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
-    let dir = absolute(xdg).or_else(|| Some(absolute("HOME")?.join(below)))?;
-    Some(dir.join("rosemary"))
 }
 
 /// Reads an app's object, whole.

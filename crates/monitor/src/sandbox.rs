@@ -7,31 +7,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+pub use config::Require;
 use rustix::fs::OFlags;
 use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
 use sys::sandbox::{Mechanism, Report};
 use tracing::{info, warn};
-
-/// How much of a wall an operator wants.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Require {
-    /// What the system lets us build, with what is missing said.
-    #[default]
-    Best,
-    /// All of it, or nothing starts.
-    Full,
-}
-
-impl Require {
-    /// As in the configuration.
-    pub fn named(text: &str) -> Option<Self> {
-        match text {
-            "best" => Some(Self::Best),
-            "full" => Some(Self::Full),
-            _ => None,
-        }
-    }
-}
 
 /// Calls of one app that are answered in a [`PERIOD`].
 const ANSWERS: u32 = 1_000;
@@ -248,13 +228,6 @@ impl Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_of_the_configuration_are_the_two() {
-        assert_eq!(Require::named("full"), Some(Require::Full));
-        assert_eq!(Require::named("best"), Some(Require::Best));
-        assert_eq!(Require::named("Full"), None);
-    }
 
     fn told(call: &'static str, path: &str, flags: u64) -> WatchedCall {
         let about = Target::Path(path.into());

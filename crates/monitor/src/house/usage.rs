@@ -145,7 +145,7 @@ fn of(name: &str, kind: &str, state: State, meter: &Meter) -> ProgramUsage {
     let counters = meter.counters();
     let amount = |limit: Limit| {
         let bound = meter.limits().of(limit);
-        let known = |amount| (amount != crate::config::NO_LIMIT).then_some(amount);
+        let known = |amount| (amount != config::NO_LIMIT).then_some(amount);
         let (soft, hard) = (known(bound.soft), known(bound.hard));
         Amount { limit: limit.name().into(), value: meter.value(limit), soft, hard }
     };

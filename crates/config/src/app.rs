@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kernel::control::Host;
-use kernel::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use control::app::Hosting;
+use control::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use sdk::Limit;
 use sdk::services::Service;
-use zone::Limit;
 
 use super::limits::Limits;
 use super::manifest::Manifests;
@@ -49,7 +49,7 @@ pub struct AppConfig {
     /// The file of its configuration, if it has one.
     pub config: Option<PathBuf>,
     /// What runs it.
-    pub host: Host,
+    pub host: Hosting,
     /// Whether it runs.
     pub enabled: bool,
     /// When packets reach it.
@@ -84,7 +84,7 @@ impl AppConfig {
             name: name.into(),
             object: None,
             config: None,
-            host: Host::User,
+            host: Hosting::User,
             enabled: true,
             stage: Stage::Control,
             filter: Filter::default(),
@@ -127,7 +127,7 @@ impl AppConfig {
     }
 
     /// Whether it is granted what only a zone can be given.
-    pub(crate) fn needs_a_zone(&self) -> bool {
+    pub fn needs_a_zone(&self) -> bool {
         !self.read.is_empty() || !self.services.is_empty()
     }
 
@@ -293,15 +293,15 @@ pub(super) fn known_capabilities() -> String {
 }
 
 /// What runs an app, by its name in the configuration.
-pub fn host_named(name: &str) -> Option<Host> {
-    [Host::User, Host::Kernel].into_iter().find(|host| host_name(*host) == name)
+pub fn host_named(name: &str) -> Option<Hosting> {
+    [Hosting::User, Hosting::Kernel].into_iter().find(|host| host_name(*host) == name)
 }
 
 /// The name of what runs an app, as the configuration has it.
-pub fn host_name(host: Host) -> &'static str {
+pub fn host_name(host: Hosting) -> &'static str {
     match host {
-        Host::User => "user",
-        Host::Kernel => "kernel",
+        Hosting::User => "user",
+        Hosting::Kernel => "kernel",
     }
 }
 

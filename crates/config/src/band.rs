@@ -15,7 +15,7 @@
 
 use std::ops::RangeInclusive;
 
-use kernel::policy::{Band, Stage};
+use control::policy::{Band, Stage};
 
 /// Parts of a region, the smallest slot being one.
 const PARTS: u32 = 256;
@@ -55,10 +55,10 @@ pub(super) fn overlap(one: Band, other: Band) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kernel::policy::Fail;
+    use control::policy::Fail;
 
-    use super::super::MOST_APPS;
     use super::*;
+    use crate::MOST_APPS;
 
     const STAGES: [Stage; 3] = [Stage::Guard(Fail::Closed), Stage::Control, Stage::Observe];
 

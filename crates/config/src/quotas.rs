@@ -1,6 +1,6 @@
 //! How much services keep: the tables `[storage]` and `[log]`.
 
-use services::control::Quotas;
+use control::service::ServiceQuotas;
 
 use super::limits::bytes;
 use super::value::{Mistake, Table, Value};
@@ -18,8 +18,8 @@ const BYTES: (u64, u64) = (64 << 10, 64 << 30);
 const KEYS: (u64, u64) = (1, 1 << 32);
 
 /// Those of the file `top`.
-pub(super) fn read(top: &Table<'_>) -> Result<Quotas, Mistake> {
-    let mut quotas = Quotas::default();
+pub(super) fn read(top: &Table<'_>) -> Result<ServiceQuotas, Mistake> {
+    let mut quotas = ServiceQuotas::default();
     if let Some(storage) = top.get("storage") {
         let storage = storage.table("[storage]", &STORAGE_KEYS)?;
         quotas.storage_bytes = size(&storage, "bytes-per-app")?.unwrap_or(quotas.storage_bytes);
@@ -48,18 +48,22 @@ fn within((least, most): (u64, u64)) -> impl Fn(&u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
-    fn quotas(text: &str) -> Result<Quotas, String> {
+    fn quotas(text: &str) -> Result<ServiceQuotas, String> {
         let config = Config::parse("/rosemary.toml".into(), text.into());
         config.map(|it| it.quotas).map_err(|error| error.to_string())
     }
 
     #[test]
     fn quotas_are_the_operators_and_otherwise_the_defaults() {
-        assert_eq!(quotas("").unwrap(), Quotas::default());
+        assert_eq!(quotas("").unwrap(), ServiceQuotas::default());
         let text = "[storage]\nbytes-per-app = \"1 GiB\"\n[log]\nbytes-per-program = 65536\n";
-        let expected = Quotas { storage_bytes: 1 << 30, log_bytes: 64 << 10, ..Quotas::default() };
+        let expected = ServiceQuotas {
+            storage_bytes: 1 << 30,
+            log_bytes: 64 << 10,
+            ..ServiceQuotas::default()
+        };
         assert_eq!(quotas(text).unwrap(), expected);
         assert_eq!(quotas("[storage]\nkeys-per-app = 7\n").unwrap().storage_keys, 7);
     }

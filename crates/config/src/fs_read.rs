@@ -28,14 +28,14 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
 
 /// Why an app may not read `path`, if it may not, for where it leads now: the zone looks again when it
 /// starts. `own` are directories of Rosemary's, in which there are keys and sockets.
-pub(crate) fn why_not(path: &Path, own: &[PathBuf]) -> Option<String> {
+pub fn why_not(path: &Path, own: &[PathBuf]) -> Option<String> {
     let own: Vec<PathBuf> = own.iter().map(|dir| real(dir)).collect();
     let why = sys::sandbox::reason_not_grantable(&real(path), &own)?;
     Some(format!("fs.read:{}: {why}", path.display()))
 }
 
 /// Where a path leads, as far as it is there.
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

@@ -87,10 +87,10 @@ fn is_version(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kernel::policy::{Capability, Fail, Stage};
+    use control::policy::{Capability, Fail, Stage};
 
-    use super::super::{Config, Limit};
     use super::*;
+    use crate::{Config, Limit};
 
     const HUB: &str = "name = \"hub\"\nversion = \"1.0.0\"\n";
 

@@ -10,9 +10,9 @@
 //! What is not said is as the table before has it: the operator's `[[app]]` goes before the app's own
 //! `app.toml`, and that before [`Limits::default`].
 
-use kernel::control::Tuning;
+use control::kernel::Tuning;
+use sdk::Limit;
 use sys::ring::{DEFAULT_CAPACITY, Room};
-use zone::Limit;
 
 use super::value::{Mistake, Table, Value};
 
@@ -93,7 +93,7 @@ impl Limits {
 
     /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let, and a soft
     /// limit that is above that is four fifths of it.
-    pub(crate) fn with_rings(mut self, ring: u32) -> Self {
+    pub fn with_rings(mut self, ring: u32) -> Self {
         let Bound { soft, hard } = &mut self.0[place(Limit::Queue)];
         let all = Bound::hard(Room::Ordinary.of(ring) as u64);
         *hard = all.hard;
@@ -230,7 +230,7 @@ fn thousandths(number: f64) -> Option<u64> {
 mod tests {
 
     use super::*;
-    use crate::config::{AppConfig, Config};
+    use crate::{AppConfig, Config};
 
     fn app(limits: &str) -> Result<AppConfig, String> {
         let text = format!("[[app]]\nname = \"a\"\n{limits}");

@@ -1,6 +1,6 @@
 //! `[[trust]]`: a developer's key, and the most that the apps signed with it may ask for.
 
-use kernel::control::Host;
+use control::app::Hosting;
 use package::PublicKey;
 
 use super::app::{AppConfig, is_name, stage_name};
@@ -168,7 +168,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
-    let granted = rights::read(table, Host::User, Granted::default())?;
+    let granted = rights::read(table, Hosting::User, Granted::default())?;
     let default = Limits::default();
     let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
     let digest = |it: &Value<'_>| {
@@ -197,10 +197,10 @@ fn is_developer(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kernel::policy::Capability;
+    use control::policy::Capability;
 
-    use super::super::Config;
     use super::*;
+    use crate::Config;
 
     const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn apps_that_ship_are_those_that_are_built() {
-        let manifest = include_str!("../../../apps/Cargo.toml");
+        let manifest = include_str!("../../apps/Cargo.toml");
         let examples = manifest.split("[[example]]").skip(1);
         let name = |entry: &str| {
             let (name, _) = entry.split_once("name = \"")?.1.split_once('"')?;

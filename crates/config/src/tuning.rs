@@ -1,6 +1,6 @@
 //! How the workers work: keys of `[controller]` that nobody needs who measures nothing.
 
-use kernel::control::Tuning;
+use control::kernel::Tuning;
 
 use super::limits::bytes;
 use super::value::{Mistake, Table, Value};
@@ -41,7 +41,7 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     fn tuning(text: &str) -> Result<Tuning, String> {
         let config = Config::parse("/rosemary.toml".into(), text.into());

@@ -1,5 +1,5 @@
-use kernel::control::Host;
-use kernel::policy::{Capability, Fail, Quota, Stage};
+use control::app::Hosting;
+use control::policy::{Capability, Fail, Quota, Stage};
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn every_key_arrives_where_it_belongs() {
     )
     .unwrap();
     assert_eq!(config.listen.len(), 2);
-    assert_eq!(config.plain, Some(Plain::Never));
+    assert_eq!(config.plain, Some(PlainTcp::Never));
     assert_eq!(config.tls_dir.as_deref(), Some(Path::new("/etc/rosemary/keys")));
     assert_eq!(config.workers, Some(3));
     assert_eq!(config.runtime_dir.as_deref(), Some(Path::new("/run/r")));
@@ -71,7 +71,7 @@ fn every_key_arrives_where_it_belongs() {
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
     let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
     assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
-    assert_eq!(app.host, Host::Kernel);
+    assert_eq!(app.host, Hosting::Kernel);
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
@@ -183,11 +183,11 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
     let keys = format!("capabilities = [{experimenters}]\n");
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
-    let app = |(name, policy): (&String, Policy)| kernel::control::App {
-        app: kernel::control::AppId(u16::MAX),
+    let app = |(name, policy): (&String, Policy)| control::kernel::AppSpec {
+        app: control::app::AppId(u16::MAX),
         name: name.clone(),
         policy,
-        host: Host::Kernel,
+        host: Hosting::Kernel,
         config_size: u32::MAX,
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
@@ -248,7 +248,7 @@ fn file_that_is_named_must_be_there_and_be_text() {
 
 /// The default file, with its keys switched on.
 fn default_file_switched_on() -> String {
-    let text = include_str!("../../../../etc/rosemary.toml");
+    let text = include_str!("../../../etc/rosemary.toml");
     let is_key = |line: &str| {
         line.strip_prefix('#').is_some_and(|it| !it.is_empty() && !it.starts_with(' '))
     };
@@ -259,14 +259,14 @@ fn default_file_switched_on() -> String {
 
 #[test]
 fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
-    let config = parse(include_str!("../../../../etc/rosemary.toml")).unwrap();
+    let config = parse(include_str!("../../../etc/rosemary.toml")).unwrap();
     assert_eq!((config.listen.len(), config.apps), (0, None));
     assert_eq!((config.plain, config.tls_dir), (None, None));
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
-    assert_eq!(config.quotas, Quotas::default());
+    assert_eq!(config.quotas, ServiceQuotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
     let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
@@ -280,7 +280,7 @@ fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
 
 #[test]
 fn every_key_and_every_capability_is_documented() {
-    let manual = include_str!("../../../../docs/configuration.md");
+    let manual = include_str!("../../../docs/configuration.md");
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
     let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
     for name in keys.copied().chain(Capability::NAMED.iter().map(|(name, _)| *name)) {
@@ -289,7 +289,7 @@ fn every_key_and_every_capability_is_documented() {
             "{name} is not in docs/configuration.md"
         );
     }
-    let manual = include_str!("../../../../docs/packages.md");
+    let manual = include_str!("../../../docs/packages.md");
     for name in MANIFEST_KEYS {
         assert!(manual.contains(&format!("`{name}`")), "{name} is not in docs/packages.md");
     }
@@ -329,4 +329,11 @@ fn pipe_in_the_files_place_is_refused_whether_something_is_in_it_or_not() {
 #[test]
 fn null_device_is_a_configuration_of_defaults() {
     assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
+}
+
+#[test]
+fn requirement_has_two_names() {
+    assert_eq!(Require::named("full"), Some(Require::Full));
+    assert_eq!(Require::named("best"), Some(Require::Best));
+    assert_eq!(Require::named("Full"), None);
 }

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel::policy::Capability;
+use control::app::Hosting;
+use control::policy::Capability;
+use control::service::Destination;
 use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
-use services::control::Host;
 
 use super::app::{capability, is_name, known_capabilities};
 use super::fs_read;
@@ -31,7 +32,7 @@ pub enum ServiceRight {
     /// `storage.write:APP`: write in that app's namespace.
     StorageWrite(String),
     /// `net.connect:HOST:PORT`: connections there.
-    Connect(Host),
+    Connect(Destination),
 }
 
 /// How these look, for messages.
@@ -51,7 +52,7 @@ impl ServiceRight {
                 let fits = (1..=LONGEST_HOST).contains(&name.len());
                 let plain =
                     name.bytes().all(|it| it.is_ascii_alphanumeric() || b".-:_".contains(&it));
-                (fits && plain).then(|| Self::Connect(Host { name: name.into(), port }))
+                (fits && plain).then(|| Self::Connect(Destination { name: name.into(), port }))
             }
             _ => None,
         }
@@ -71,7 +72,7 @@ impl std::fmt::Display for ServiceRight {
         match self {
             Self::StorageRead(app) => write!(f, "storage.read:{app}"),
             Self::StorageWrite(app) => write!(f, "storage.write:{app}"),
-            Self::Connect(Host { name, port }) => write!(f, "net.connect:{name}:{port}"),
+            Self::Connect(Destination { name, port }) => write!(f, "net.connect:{name}:{port}"),
         }
     }
 }
@@ -118,11 +119,7 @@ impl Granted {
 }
 
 /// What `table` grants to an app that is run by `host`; what it does not say is as in `default`.
-pub(super) fn read(
-    table: Table<'_>,
-    host: kernel::control::Host,
-    default: Granted,
-) -> Result<Granted, Mistake> {
+pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<Granted, Mistake> {
     let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
     let mut granted = default;
     if let Some(rights) = table.list("capabilities", &forms, right)? {
@@ -144,7 +141,7 @@ pub(super) fn read(
     }
     let Granted { read, services, service_rights, .. } = &granted;
     let at = |key| table.get(key).map_or(table.at, |it| it.at);
-    if host == kernel::control::Host::Kernel {
+    if host == Hosting::Kernel {
         if !read.is_empty() {
             return Err(Mistake::new(at("capabilities"), IN_KERNEL));
         }
@@ -170,7 +167,7 @@ fn right(value: &Value<'_>) -> Option<Right> {
 }
 
 /// Why an app in the kernel has neither.
-pub(crate) const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
+pub const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
                                     nothing; run it with host = \"user\", or leave fs.read and services out";
 
 #[cfg(test)]

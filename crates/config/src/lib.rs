@@ -9,7 +9,7 @@
 
 mod app;
 mod band;
-pub(crate) mod fs_read;
+pub mod fs_read;
 mod limits;
 mod manifest;
 mod quotas;
@@ -24,10 +24,10 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel::control::{Plain, Tuning};
-use kernel::policy::{Band, Policy};
-use kernel::pool::MAX_WORKERS;
-use services::control::Quotas;
+use control::kernel::{MAX_WORKERS, PlainTcp, Tuning};
+use control::policy::{Band, Policy};
+use control::service::ServiceQuotas;
+use thiserror::Error;
 use toml::de::DeTable;
 
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
@@ -35,14 +35,12 @@ pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
-pub(crate) use rights::IN_KERNEL;
+pub use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
-pub use trust::{TRUST_KEYS, TooMuch, Trust};
 /// What there can be a limit on.
-pub use zone::Limit;
+pub use sdk::Limit;
+pub use trust::{TRUST_KEYS, TooMuch, Trust};
 
-use crate::error::StartError;
-use crate::sandbox::Require;
 use value::{Mistake, Table};
 
 /// Most apps.
@@ -82,6 +80,50 @@ pub const ZONES_KEYS: [&str; 2] = ["require", "hang-seconds"];
 /// Bytes of a configuration, at most.
 const LONGEST: u64 = 1024 * 1024;
 
+/// The configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}; correct it, or name another one with --config")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file contains a mistake.
+    #[error("{}:{line}: {what}", file.display())]
+    Mistake {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What the file says and what is allowed there.
+        what: String,
+    },
+}
+
+/// How complete the sandbox of each app must be: `zones.require`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Require {
+    /// As complete as the system allows; gaps are reported.
+    #[default]
+    Best,
+    /// Complete, or nothing starts.
+    Full,
+}
+
+impl Require {
+    /// The requirement with this name in the configuration.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "best" => Some(Self::Best),
+            "full" => Some(Self::Full),
+            _ => None,
+        }
+    }
+}
+
 /// What the operator wrote; empty where nothing was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
@@ -90,7 +132,7 @@ pub struct Config {
     /// Where switches connect.
     pub listen: Vec<SocketAddr>,
     /// From where switches may speak plain TCP.
-    pub plain: Option<Plain>,
+    pub plain: Option<PlainTcp>,
     /// The directory of the keys for TLS.
     pub tls_dir: Option<PathBuf>,
     /// How many threads serve switches.
@@ -104,7 +146,7 @@ pub struct Config {
     /// How much of a wall there must be around each app.
     pub require: Require,
     /// How much services keep.
-    pub quotas: Quotas,
+    pub quotas: ServiceQuotas,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
     /// What a call of an app may last, in processor time.
@@ -122,8 +164,8 @@ impl Config {
     /// one, which need not.
     ///
     /// # Errors
-    /// [`StartError::Path`] or [`StartError::Config`].
-    pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
+    /// [`ConfigError`].
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let Some(path) = file.map(Path::to_owned).or_else(default_file) else {
             return Ok(Self::default());
         };
@@ -131,12 +173,9 @@ impl Config {
             Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            result => result.map_err(|source| StartError::Path {
-                what: "read the configuration",
-                path: path.clone(),
-                hint: "correct it, or name another one with --config",
-                source,
-            })?,
+            result => {
+                result.map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?
+            }
         };
         let path = std::path::absolute(&path).unwrap_or(path);
         Self::parse(path, text)
@@ -145,8 +184,8 @@ impl Config {
     /// Understands `text`, the content of `file`.
     ///
     /// # Errors
-    /// [`StartError::Config`] for the first mistake.
-    pub fn parse(file: PathBuf, text: String) -> Result<Self, StartError> {
+    /// [`ConfigError::Mistake`] for the first mistake.
+    pub fn parse(file: PathBuf, text: String) -> Result<Self, ConfigError> {
         match Self::understand(&file, &text, None) {
             Ok(config) => Ok(Self { file: Some(file), text, ..config }),
             Err(mistake) => Err(tell(file, &text, mistake)),
@@ -156,8 +195,8 @@ impl Config {
     /// The same, where what is not said of an app is as its manifest has it.
     ///
     /// # Errors
-    /// [`StartError::Config`]: together they make no sense, as that bands overlap.
-    pub fn over(&self, manifests: &Manifests) -> Result<Self, StartError> {
+    /// [`ConfigError::Mistake`]: together they make no sense, as that bands overlap.
+    pub fn over(&self, manifests: &Manifests) -> Result<Self, ConfigError> {
         let (file, text) = (self.file.clone().unwrap_or_default(), self.text.clone());
         match Self::understand(&file, &text, Some(manifests)) {
             Ok(config) => {
@@ -168,7 +207,7 @@ impl Config {
     }
 
     /// An app of which nothing is said here but its name: as its manifest has it, if there is one.
-    pub(crate) fn named(&self, name: &str) -> AppConfig {
+    pub fn named(&self, name: &str) -> AppConfig {
         self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
     }
 
@@ -257,8 +296,8 @@ impl Config {
     /// The policies of `apps`, of which those run that are enabled, in the same order.
     ///
     /// # Errors
-    /// [`StartError::Config`]: two bands overlap.
-    pub(crate) fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, StartError> {
+    /// [`ConfigError::Mistake`]: two bands overlap.
+    pub fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, ConfigError> {
         let file = || self.file.clone().unwrap_or_default();
         let mut bands =
             bands(apps, &self.text).map_err(|mistake| tell(file(), &self.text, mistake))?;
@@ -321,7 +360,18 @@ pub fn default_file() -> Option<PathBuf> {
     if sys::process::is_root() {
         return Some(SYSTEM_CONFIG.into());
     }
-    crate::places::of_user("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("rosemary.toml"))
+    user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("rosemary.toml"))
+}
+
+/// Rosemary's directory below the directory that the variable `xdg` of the XDG Base Directory Specification
+/// names, or else below `home_dir` in the home directory; `None` without a home directory.
+pub fn user_dir(xdg: &str, home_dir: &str) -> Option<PathBuf> {
+    // The specification says that a relative path counts as unset.
+    let absolute = |variable: &str| {
+        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let dir = absolute(xdg).or_else(|| Some(absolute("HOME")?.join(home_dir)))?;
+    Some(dir.join("rosemary"))
 }
 
 /// The text of the file at `path`, whatever stands there.
@@ -341,8 +391,8 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 
-fn tell(file: PathBuf, text: &str, mistake: Mistake) -> StartError {
-    StartError::Config { file, line: line_of(text, mistake.at), what: mistake.what }
+fn tell(file: PathBuf, text: &str, mistake: Mistake) -> ConfigError {
+    ConfigError::Mistake { file, line: line_of(text, mistake.at), what: mistake.what }
 }
 
 fn line_of(text: &str, at: usize) -> usize {
