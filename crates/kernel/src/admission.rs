@@ -1,14 +1,15 @@
-//! Who is being let in: the connections that are not switches yet, and when one gives way.
+//! Bounds the connections that are not switches yet, and chooses the one that gives way to another.
 //!
-//! Anybody who reaches the port can open connections and say nothing, or begin handshakes and not
-//! end them. So their number is bounded, for each source and in all. Where a bound is reached the
-//! newcomer is not turned away, as it may be the one real switch among a thousand: instead that
-//! connection gives way which has come least far ([`Progress`]), and among those the oldest. Silence
-//! therefore never keeps out who speaks, and nobody without a certificate keeps out who showed
-//! one.
+//! Anybody who reaches the port can open connections and send nothing, or begin handshakes and not
+//! complete them. So their number is bounded, for each source and in total. At a bound the kernel does not refuse the
+//! newcomer, as it may be the one real switch among a thousand. Instead it closes the connection that has come least
+//! far ([`Progress`]), and among those the oldest. So a silent peer never displaces one that spoke, and a peer without
+//! a certificate never displaces one that showed one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+
+use crate::ids::ConnId;
 
 /// Unfinished handshakes of one source: an IPv4 address, or an IPv6 network of 64 bits, which is what
 /// one machine commonly has.
@@ -17,8 +18,8 @@ const PER_SOURCE: usize = 256;
 /// Unfinished handshakes from this machine, where Mininet starts a thousand switches at once.
 const LOOPBACK: usize = 1024;
 
-/// Unfinished handshakes in all. With what each may make us keep (a TLS handshake of 32 KiB) this
-/// bounds the memory of strangers to about 100 MiB.
+/// Unfinished handshakes in total. Each keeps at most the 32 KiB of a TLS handshake, so unknown peers
+/// take at most about 100 MiB.
 const IN_ALL: usize = 2048;
 
 /// How far a handshake has come; less gives way to more.
@@ -26,13 +27,13 @@ const IN_ALL: usize = 2048;
 pub(crate) enum Progress {
     /// Nothing was received.
     Silent,
-    /// It has said something.
+    /// Something was received.
     Spoke,
     /// Its certificate was verified.
     Proven,
 }
 
-/// Among the handshakes of the same progress the earlier comes first.
+/// Orders the connections: by progress, then by age.
 type Place = (Progress, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,78 +55,83 @@ impl Source {
     }
 }
 
-/// The connections of one worker that are not switches yet, by their keys.
+/// The connections of one worker that are not switches yet.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// How many workers share the bounds.
+    /// The number of workers that share the bounds.
     workers: usize,
-    sources: HashMap<Source, BTreeSet<(Place, usize)>>,
-    all: BTreeSet<(Place, usize)>,
+    tickets: HashMap<ConnId, Ticket>,
+    sources: HashMap<Source, BTreeSet<(Place, ConnId)>>,
+    all: BTreeSet<(Place, ConnId)>,
     next: u64,
 }
 
-/// A connection's place at admission, to be given back.
-#[derive(Debug)]
-pub(crate) struct AdmissionTicket {
+/// A connection's place.
+#[derive(Debug, Clone, Copy)]
+struct Ticket {
     source: Source,
     place: Place,
-    key: usize,
 }
 
 impl Admission {
-    /// One of so many workers, whose bounds together are those above.
+    /// The admission of one of `workers` workers, whose bounds together are those above.
     pub(crate) fn new(workers: usize) -> Self {
-        Self { workers, sources: HashMap::new(), all: BTreeSet::new(), next: 0 }
+        Self {
+            workers,
+            tickets: HashMap::new(),
+            sources: HashMap::new(),
+            all: BTreeSet::new(),
+            next: 0,
+        }
     }
 
-    /// Which connection must give way before another one from `address` comes in, if any.
-    pub(crate) fn who_gives_way(&self, address: IpAddr) -> Option<usize> {
+    /// The connection that must be closed before another one from `address` is admitted.
+    pub(crate) fn who_gives_way(&self, address: IpAddr) -> Option<ConnId> {
         let source = Source::of(address);
         let of_source =
             self.sources.get(&source).filter(|it| it.len() >= source.limit() / self.workers);
         let of_all = Some(&self.all).filter(|it| it.len() >= IN_ALL / self.workers);
-        of_source.or(of_all)?.first().map(|(_, key)| *key)
+        of_source.or(of_all)?.first().map(|(_, id)| *id)
     }
 
-    /// Lets connection `key` from `address` in.
-    pub(crate) fn enter(&mut self, address: IpAddr, key: usize) -> AdmissionTicket {
-        let ticket = AdmissionTicket {
-            source: Source::of(address),
-            place: (Progress::Silent, self.next),
-            key,
-        };
+    /// Admits connection `id` from `address`.
+    pub(crate) fn enter(&mut self, address: IpAddr, id: ConnId, progress: Progress) {
+        let ticket = Ticket { source: Source::of(address), place: (progress, self.next) };
         self.next += 1;
-        self.insert(&ticket);
-        ticket
+        self.insert(id, ticket);
     }
 
-    /// The connection of `ticket` has come further.
-    pub(crate) fn advance(&mut self, ticket: &mut AdmissionTicket, progress: Progress) {
-        if progress > ticket.place.0 {
-            self.remove(ticket);
+    /// Notes that connection `id` has come further. No effect for a switch.
+    pub(crate) fn advance(&mut self, id: ConnId, progress: Progress) {
+        if self.tickets.get(&id).is_some_and(|ticket| progress > ticket.place.0)
+            && let Some(mut ticket) = self.remove(id)
+        {
             ticket.place.0 = progress;
-            self.insert(ticket);
+            self.insert(id, ticket);
         }
     }
 
-    /// The connection of `ticket` is a switch, or closed.
-    pub(crate) fn leave(&mut self, ticket: &AdmissionTicket) {
-        self.remove(ticket);
+    /// Connection `id` is a switch now, or closed, or with another worker.
+    pub(crate) fn leave(&mut self, id: ConnId) {
+        self.remove(id);
     }
 
-    fn insert(&mut self, AdmissionTicket { source, place, key }: &AdmissionTicket) {
-        self.all.insert((*place, *key));
-        self.sources.entry(*source).or_default().insert((*place, *key));
+    fn insert(&mut self, id: ConnId, ticket: Ticket) {
+        self.all.insert((ticket.place, id));
+        self.sources.entry(ticket.source).or_default().insert((ticket.place, id));
+        self.tickets.insert(id, ticket);
     }
 
-    fn remove(&mut self, AdmissionTicket { source, place, key }: &AdmissionTicket) {
-        self.all.remove(&(*place, *key));
-        if let Some(of_source) = self.sources.get_mut(source) {
-            of_source.remove(&(*place, *key));
+    fn remove(&mut self, id: ConnId) -> Option<Ticket> {
+        let ticket = self.tickets.remove(&id)?;
+        self.all.remove(&(ticket.place, id));
+        if let Some(of_source) = self.sources.get_mut(&ticket.source) {
+            of_source.remove(&(ticket.place, id));
             if of_source.is_empty() {
-                self.sources.remove(source);
+                self.sources.remove(&ticket.source);
             }
         }
+        Some(ticket)
     }
 }
 
@@ -137,54 +143,60 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn enter(admission: &mut Admission, from: IpAddr, id: usize) -> ConnId {
+        admission.enter(from, ConnId(id), Progress::Silent);
+        ConnId(id)
+    }
+
     #[test]
-    fn switch_that_spoke_outlasts_any_number_of_silent_connections() {
+    fn silent_connections_do_not_displace_a_switch_that_spoke() {
         let mut admission = Admission::new(1);
         let home = address("127.0.0.1");
-        let mut switch = admission.enter(home, 0);
-        admission.advance(&mut switch, Progress::Spoke);
-        let mut inside = Vec::new();
-        for key in 1..5_000 {
+        let switch = enter(&mut admission, home, 0);
+        admission.advance(switch, Progress::Spoke);
+        for id in 1..5_000 {
             if let Some(gone) = admission.who_gives_way(home) {
-                assert_ne!(gone, 0);
-                let place = inside.iter().position(|it: &AdmissionTicket| it.key == gone).unwrap();
-                admission.leave(&inside.remove(place));
+                assert_ne!(gone, switch);
+                admission.leave(gone);
             }
-            inside.push(admission.enter(home, key));
+            enter(&mut admission, home, id);
             assert!(admission.all.len() <= LOOPBACK);
         }
     }
 
     #[test]
-    fn oldest_gives_way_among_those_that_have_come_equally_far() {
+    fn oldest_of_equal_progress_gives_way() {
         let mut admission = Admission::new(1);
         let there = address("192.0.2.1");
-        let mut tickets: Vec<_> = (0..PER_SOURCE).map(|key| admission.enter(there, key)).collect();
-        assert_eq!(admission.who_gives_way(there), Some(0));
-        admission.advance(&mut tickets[0], Progress::Proven);
-        assert_eq!(admission.who_gives_way(there), Some(1));
-        assert_eq!(admission.who_gives_way(address("192.0.2.2")), None, "others are not concerned");
-        admission.leave(&tickets[1]);
+        for id in 0..PER_SOURCE {
+            enter(&mut admission, there, id);
+        }
+        assert_eq!(admission.who_gives_way(there), Some(ConnId(0)));
+        admission.advance(ConnId(0), Progress::Proven);
+        assert_eq!(admission.who_gives_way(there), Some(ConnId(1)));
+        assert_eq!(admission.who_gives_way(address("192.0.2.2")), None, "another source");
+        admission.leave(ConnId(1));
         assert_eq!(admission.who_gives_way(there), None);
     }
 
     #[test]
-    fn addresses_of_one_ipv6_network_are_one_source() {
+    fn ipv6_network_is_one_source() {
         let mut admission = Admission::new(1);
-        for key in 0..PER_SOURCE {
-            admission.enter(address(&format!("2001:db8::{key:x}")), key);
+        for id in 0..PER_SOURCE {
+            enter(&mut admission, address(&format!("2001:db8::{id:x}")), id);
         }
-        assert_eq!(admission.who_gives_way(address("2001:db8::ffff:1")), Some(0));
+        assert_eq!(admission.who_gives_way(address("2001:db8::ffff:1")), Some(ConnId(0)));
         assert_eq!(admission.who_gives_way(address("2001:db8:0:1::1")), None);
         assert_eq!(Source::of(address("::ffff:192.0.2.1")), Source::of(address("192.0.2.1")));
     }
 
     #[test]
-    fn nothing_is_kept_of_who_has_left() {
+    fn leaving_frees_all_state() {
         let mut admission = Admission::new(1);
-        let mut ticket = admission.enter(address("192.0.2.1"), 7);
-        admission.advance(&mut ticket, Progress::Spoke);
-        admission.leave(&ticket);
+        let id = enter(&mut admission, address("192.0.2.1"), 7);
+        admission.advance(id, Progress::Spoke);
+        admission.leave(id);
         assert!(admission.all.is_empty() && admission.sources.is_empty());
+        assert!(admission.tickets.is_empty());
     }
 }

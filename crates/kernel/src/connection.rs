@@ -1,170 +1,139 @@
-//! One switch's connection: its socket, its session, its buffers, its counters.
+//! One switch's connection: socket, session, phase, and the bytes that wait in either direction.
 //!
-//! Input is read into a buffer that all connections of a worker share; only a message cut short
-//! is kept here. Output is gathered and written with one system call per loop (`output`).
+//! All connections of a worker read into one large buffer. A connection itself keeps only the beginning of a message
+//! whose end has not come. Output is gathered and written with one system call per turn of the worker (`output`).
 //!
-//! TLS and plain TCP come in at the same port. The first two bytes tell them apart, and where both are
-//! allowed a switch that waits for our hello is taken for one that speaks plain TCP. Above this
-//! file there is no difference.
+//! TLS and plain TCP arrive at the same port, and the first two bytes tell them apart (`phase`). Where both are
+//! allowed, the connection of a switch that waits for our hello is treated as plain TCP. Code outside this folder does
+//! not see the difference.
 
 mod holding;
 mod output;
+mod phase;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
-use dal::drivers::openflow::{Closed, Session, SwitchInfo, Timing};
-use openflow::{Dpid, PortStatus};
+use dal::drivers::openflow::{Closed, Session, Timing};
+use openflow::Dpid;
 use thiserror::Error;
 
-use crate::admission::{AdmissionTicket, Progress};
-use crate::back_pressure::BackPressure;
-use crate::fair_queue::FairQueue;
-use crate::memory::{Memory, Share};
-use crate::pool::{DatapathClaim, LoadGuard};
+use crate::memory::Share;
+use crate::pool::{LoadGuard, WorkerPool};
 use crate::switch::Switch;
-use crate::tls::{self, CLIENT_HELLO, TLS_MAJOR, Taken, TransportPolicy};
-use crate::transactions::TransactionTable;
+use crate::tls::{self, Taken, TransportPolicy};
 
 pub(crate) use self::output::DOES_NOT_READ;
 #[cfg(test)]
 pub(crate) use self::output::FULL;
+use self::output::OutputState;
+use self::phase::Accepted;
+pub(crate) use self::phase::{Claim, Phase, Up};
 
-/// Room for the beginning of a message that a connection keeps when it needs less, in bytes.
+/// Capacity of the buffer for a partial message that a connection keeps when it needs less, in bytes.
 const SMALL: usize = 4 * 1024;
 
-/// What is read and thrown away of a connection that is being closed, in bytes.
+/// Bytes that are read and discarded of a connection that is being closed.
 const LAST: usize = 64 * 1024;
 
 /// Why nothing more can be read.
 #[derive(Debug, Error)]
-pub(crate) enum Broken {
-    /// The system says so.
+pub(crate) enum ReadError {
+    /// The system refused.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// TLS says so.
+    /// The TLS session failed.
     #[error(transparent)]
     Tls(#[from] tls::Fault),
-    /// There is nothing to speak TLS with.
+    /// The peer speaks TLS, and there are no keys.
     #[error(
         "it speaks TLS, for which this controller has no keys; run `rosemary pki init` and start it again, or use tcp: instead of ssl: on this machine"
     )]
     NoKeys,
-    /// It may not speak plain TCP.
+    /// Plain TCP is not allowed from the peer's address.
     #[error(
         "it speaks plain TCP, which is not allowed from there; use ssl: instead of tcp: (`rosemary pki switch NAME` prints the commands), or start `rosemary up` with another --plain"
     )]
     Plain,
 }
 
-/// What carries the conversation.
-#[derive(Debug)]
-enum Wire {
-    /// Not known before the first bytes are.
-    Undecided {
-        tls: Option<tls::Server>,
-        plain: bool,
-    },
-    Plain,
-    Tls(Box<tls::Session>),
-}
-
 /// Whether the worker is to read a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// When epoll tells of something new.
+    /// Not before epoll reports new bytes.
     #[default]
     Drained,
-    /// Something may be there.
+    /// There may be bytes.
     Ready,
-    /// Something is there, and apps are to have room first.
+    /// There are bytes, and the apps must have room first.
     Paused,
 }
 
-/// What epoll has told of the other side.
+/// What epoll has reported about the other side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
-    /// It may say more.
+    /// It may send more.
     #[default]
     Talks,
-    /// It says nothing more than what is there: that is read to its end.
+    /// It sends no more. The worker reads the rest, subject to back-pressure.
     HasEnded,
-    /// It is gone: the same, whoever is full.
+    /// It is gone. The worker reads the rest, however full the apps are.
     Gone,
 }
 
-/// A connection, whose handshake may not be complete.
+/// A connection in any phase.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
+    /// The protocol's state machine. Its timers run from the accept on.
     pub(crate) session: Session,
-    /// Set when the handshake is complete.
-    pub(crate) switch: Option<Switch>,
-    /// Who waits for its answers.
-    pub(crate) transactions: TransactionTable,
-    pub(crate) pause: BackPressure,
+    pub(crate) phase: Phase,
     pub(crate) reading: Reading,
-    /// What was read of it in its turn, in bytes, if that was not over when there was no more room.
-    pub(crate) turn: usize,
     pub(crate) peer: Peer,
-    /// Its place among those that are not switches yet.
-    pub(crate) ticket: Option<AdmissionTicket>,
-    /// Its place with the worker that has it.
-    pub(crate) load_guard: Option<LoadGuard>,
-    /// Where the datapath lives that it claims to be; set with its claim.
-    pub(crate) home: Option<DatapathClaim>,
-    wire: Wire,
-    /// Whether anything was ever received.
-    spoke: bool,
-    /// The beginning of a message whose end has not come yet, and when it came.
-    partial: Vec<u8>,
-    partial_since: Option<Instant>,
+    /// Counts the connection with the worker that has it.
+    pub(crate) load_guard: LoadGuard,
+    partial: Partial,
     /// Its shares of the pools of all connections.
     ports: Share,
     buffers: Share,
-    /// What is to be sent, from `sent` on.
+    /// Bytes to be sent; those before `output.sent` are sent.
     pub(crate) out: Vec<u8>,
-    sent: usize,
-    /// Messages of apps that go out behind that; while there are some, all of them do.
-    queued: Option<Box<FairQueue>>,
-    /// Whether the worker has noted that there is something to write.
-    pub(crate) dirty: bool,
-    /// Since when the socket has taken nothing, while it is full and epoll says when it is not.
-    blocked: Option<Instant>,
-    /// Whether the last flush wrote anything.
-    wrote: bool,
-    /// It has completed the handshake as a datapath that is connected already: what it said, and
-    /// when, until it is known which of the two lives.
-    pub(crate) claim: Option<(SwitchInfo, Instant)>,
-    /// What it says of its ports until then.
-    pub(crate) ports_meanwhile: Vec<PortStatus>,
+    pub(crate) output: OutputState,
 }
 
-/// What reading brought.
+/// The beginning of a message whose end has not come.
+#[derive(Debug, Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// When its first byte came.
+    since: Option<Instant>,
+}
+
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Bytes in the buffer.
     Bytes {
-        /// How many, a message cut short before included.
+        /// Their number, the partial message of earlier reads included.
         size: usize,
-        /// The socket had no more.
+        /// Whether the socket had no more.
         all: bool,
     },
-    /// Nothing now.
+    /// No bytes now.
     Nothing,
     /// The switch closed the connection.
     End,
 }
 
 impl Connection {
-    /// A connection that came in by `entrance` at `now`.
+    /// A connection that was accepted at `now` and is counted by `load_guard`.
     pub(crate) fn new(
-        socket: TcpStream,
-        address: SocketAddr,
+        (socket, address): (TcpStream, SocketAddr),
         transport: &TransportPolicy,
-        memory: &Memory,
+        pool: &WorkerPool,
+        load_guard: LoadGuard,
         now: Instant,
     ) -> Self {
         let plain = transport.plain.allows(address.ip());
@@ -172,59 +141,45 @@ impl Connection {
             socket,
             address,
             session: Session::new(now, Timing::default()),
-            switch: None,
-            transactions: TransactionTable::default(),
-            pause: BackPressure::default(),
+            phase: Phase::Accepted(Accepted { tls: transport.tls.clone(), plain }),
             reading: Reading::default(),
-            turn: 0,
             peer: Peer::default(),
-            ticket: None,
-            load_guard: None,
-            home: None,
-            wire: Wire::Undecided { tls: transport.tls.clone(), plain },
-            spoke: false,
-            partial: Vec::new(),
-            partial_since: None,
-            ports: memory.ports(),
-            buffers: memory.buffers(),
+            load_guard,
+            partial: Partial::default(),
+            ports: pool.memory().ports(),
+            buffers: pool.memory().buffers(),
             out: Vec::new(),
-            sent: 0,
-            queued: None,
-            dirty: false,
-            blocked: None,
-            wrote: false,
-            claim: None,
-            ports_meanwhile: Vec::new(),
+            output: OutputState::default(),
         }
     }
 
-    /// Reads once, at most `most` bytes, as much as fits behind what is left from before.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], most: usize) -> Result<Input, Broken> {
-        if let Some(input) = self.decide()? {
-            return Ok(input);
-        }
-        let start = self.partial.len();
-        let (read, all) = match &mut self.wire {
-            Wire::Tls(tls) => {
-                let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
-                match tls.take_in(&mut self.socket, scratch, &mut plain[start..], most)? {
-                    Taken::Plaintext { size, all } => (size, all),
-                    Taken::Nothing => return Ok(Input::Nothing),
-                    Taken::End => return Ok(Input::End),
-                }
+    /// Reads once, at most `most` bytes, behind the partial message of earlier reads.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], most: usize) -> Result<Input, ReadError> {
+        if let Phase::Accepted(accepted) = &self.phase {
+            match accepted.detect(&self.socket)? {
+                Ok(phase) => self.phase = phase,
+                Err(input) => return Ok(input),
             }
-            Wire::Undecided { .. } | Wire::Plain => {
-                let end = start.saturating_add(most).min(buffer.len());
-                match self.read_plain(&mut buffer[start..end])? {
-                    None => return Ok(Input::Nothing),
-                    Some(0) => return Ok(Input::End),
-                    Some(size) => (size, size < end - start),
-                }
+        }
+        let start = self.partial.bytes.len();
+        let (read, all) = if let Some(tls) = self.phase.tls_mut() {
+            let (plain, scratch) = buffer.split_at_mut(buffer.len() / 2);
+            match tls.take_in(&mut self.socket, scratch, &mut plain[start..], most)? {
+                Taken::Plaintext { size, all } => (size, all),
+                Taken::Nothing => return Ok(Input::Nothing),
+                Taken::End => return Ok(Input::End),
+            }
+        } else {
+            let end = start.saturating_add(most).min(buffer.len());
+            match self.read_plain(&mut buffer[start..end])? {
+                None => return Ok(Input::Nothing),
+                Some(0) => return Ok(Input::End),
+                Some(size) => (size, size < end - start),
             }
         };
-        self.spoke = true;
-        buffer[..start].copy_from_slice(&self.partial);
-        self.partial.clear();
+        self.phase.note_received();
+        buffer[..start].copy_from_slice(&self.partial.bytes);
+        self.partial.bytes.clear();
         Ok(Input::Bytes { size: start + read, all })
     }
 
@@ -238,120 +193,70 @@ impl Connection {
         }
     }
 
-    /// Looks at the first bytes, if that is still to be done. `Some` if there are none.
-    ///
-    /// A TLS record begins with its type and the major version (RFC 8446 §5.1). A hello has type 0 in
-    /// the second byte, and its first byte, a version, may be the same as the record's type.
-    fn decide(&mut self) -> Result<Option<Input>, Broken> {
-        let Wire::Undecided { tls, plain } = &self.wire else { return Ok(None) };
-        let mut first = [CLIENT_HELLO, TLS_MAJOR];
-        let read = loop {
-            match self.socket.peek(&mut first) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Some(Input::Nothing));
-                }
-                result => break result?,
-            }
-        };
-        if read == 0 {
-            return Ok(Some(Input::End));
-        }
-        // One byte alone decides as if the other were TLS's: a header is not sent in pieces.
-        self.wire = match (first, tls) {
-            ([CLIENT_HELLO, TLS_MAJOR], Some(server)) => Wire::Tls(server.session()?),
-            ([CLIENT_HELLO, TLS_MAJOR], None) => return Err(Broken::NoKeys),
-            _ if *plain => Wire::Plain,
-            _ => return Err(Broken::Plain),
-        };
-        Ok(None)
-    }
-
-    /// Whether reading may take a long while: a handshake's signatures.
-    pub(crate) fn is_laborious(&self) -> bool {
-        match &self.wire {
-            Wire::Undecided { tls, .. } => tls.is_some(),
-            Wire::Plain => false,
-            Wire::Tls(tls) => tls.is_handshaking(),
-        }
-    }
-
-    /// How far it has come on its way to be a switch.
-    pub(crate) fn progress(&self) -> Progress {
-        match &self.wire {
-            Wire::Tls(tls) if !tls.is_handshaking() => Progress::Proven,
-            _ if self.spoke => Progress::Spoke,
-            _ => Progress::Silent,
-        }
-    }
-
-    /// What carries the conversation, for operators.
+    /// The transport, for operators.
     pub(crate) fn transport(&self) -> &'static str {
-        match &self.wire {
-            Wire::Tls(tls) => tls.version(),
-            Wire::Undecided { .. } | Wire::Plain => "tcp",
-        }
+        self.phase.tls().map_or("tcp", tls::Session::version)
     }
 
-    /// Whether the switch may call itself `dpid`: by its certificate, if it showed one.
+    /// Checks that the switch's certificate, if it showed one, allows it to call itself `dpid`.
     pub(crate) fn check_claim(&self, dpid: Dpid) -> Result<(), Closed> {
-        match &self.wire {
-            Wire::Tls(tls) => tls.may_claim(dpid).map_err(|named| Closed::Impostor { dpid, named }),
-            Wire::Undecided { .. } | Wire::Plain => Ok(()),
-        }
+        let Some(tls) = self.phase.tls() else { return Ok(()) };
+        tls.may_claim(dpid).map_err(|named| Closed::Impostor { dpid, named })
     }
 
-    /// Lets time pass for the session, in which nothing may be said before it is known how.
+    /// Advances the session's timers.
     pub(crate) fn tick(&mut self, now: Instant) -> Result<(), Closed> {
-        let mute = match &self.wire {
-            Wire::Undecided { plain, .. } => !plain,
-            Wire::Plain => false,
-            Wire::Tls(tls) => tls.is_handshaking(),
-        };
-        if mute {
+        if self.phase.is_mute() {
             return self.session.check_deadline(now);
         }
         let result = self.session.tick(now, &mut self.out);
-        if self.session.has_said_hello() && matches!(self.wire, Wire::Undecided { .. }) {
-            self.wire = Wire::Plain; // said in plain
+        if self.session.has_said_hello() && matches!(self.phase, Phase::Accepted(_)) {
+            self.phase = Phase::plain_handshake(); // the hello is in plain text
         }
         result
     }
 
-    /// Whether there is something to be written.
-    pub(crate) fn has_output(&self) -> bool {
-        match &self.wire {
-            Wire::Tls(tls) => tls.has_to_say() || !tls.is_handshaking() && self.unsent() > 0,
-            Wire::Undecided { .. } | Wire::Plain => self.unsent() > 0,
-        }
+    /// The switch, once it can be used.
+    #[inline]
+    pub(crate) fn switch(&self) -> Option<&Switch> {
+        self.phase.switch()
     }
 
-    /// Keeps what is left of the buffer for the next read. `is_new` says whether messages before it were
-    /// whole, so that another message begins here.
+    /// The switch, once it can be used.
+    #[inline]
+    pub(crate) fn switch_mut(&mut self) -> Option<&mut Switch> {
+        self.phase.switch_mut()
+    }
+
+    /// Keeps the rest of the buffer for the next read. `is_new`: the rest is the beginning of another message than the
+    /// partial one of earlier reads.
     pub(crate) fn keep(&mut self, rest: &[u8], is_new: bool, now: Instant) {
-        if rest.len() <= SMALL && self.partial.capacity() > SMALL {
-            self.partial = Vec::new(); // thousands of idle switches need not keep theirs
+        let Partial { bytes, since } = &mut self.partial;
+        if rest.len() <= SMALL && bytes.capacity() > SMALL {
+            *bytes = Vec::new(); // thousands of idle switches need not keep theirs
         }
-        self.partial.extend_from_slice(rest);
-        if is_new || self.partial_since.is_none() {
-            self.partial_since = (!rest.is_empty()).then_some(now);
+        bytes.extend_from_slice(rest);
+        if is_new || since.is_none() {
+            *since = (!rest.is_empty()).then_some(now);
         }
     }
 
-    /// It is with another worker now: forgets what the one before had noted. Returns the claim that
-    /// is to be decided there, and what was read and not handled.
-    pub(crate) fn arrive(&mut self) -> (Option<(SwitchInfo, Instant)>, Vec<u8>) {
-        (self.dirty, self.blocked) = (false, None);
-        (self.reading, self.turn) = (Reading::Drained, 0); // epoll tells anew there
-        (self.claim.take(), std::mem::take(&mut self.partial))
+    /// Prepares the connection for another worker: resets what the previous one noted. Returns the bytes that were read
+    /// and not handled.
+    pub(crate) fn arrive(&mut self) -> Vec<u8> {
+        self.output.arrive();
+        self.reading = Reading::Drained; // epoll reports it there once more
+        std::mem::take(&mut self.partial.bytes)
     }
 
-    /// Sends what is left to be said, as far as the socket takes it; nothing else may follow.
+    /// Closes the connection: sends the rest of the output as far as the socket takes it. Returns the switch's state if
+    /// it was up.
     ///
-    /// A socket that is closed with unread bytes in it resets the connection, and the other side
-    /// may then never see what we said last: an alert, an error. So what is there is read.
-    pub(crate) fn say_goodbye(&mut self) {
-        if let Wire::Tls(tls) = &mut self.wire {
+    /// The system resets a connection whose socket is closed with unread bytes in it, and the peer may then lose the last
+    /// output: an alert, an error. So those bytes are read first.
+    pub(crate) fn close(mut self) -> Option<Up> {
+        let up = self.phase.drain();
+        if let Some(tls) = self.phase.tls_mut() {
             tls.say_goodbye();
         }
         let _ = self.flush();
@@ -359,9 +264,10 @@ impl Connection {
         let mut scrap = [0; 4096];
         for _ in 0..LAST / scrap.len() {
             if !matches!(self.read_plain(&mut scrap), Ok(Some(1..))) {
-                return;
+                break;
             }
         }
+        up
     }
 }
 

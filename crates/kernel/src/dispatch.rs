@@ -12,6 +12,7 @@ use sdk::abi::Record;
 use crate::app_port::{AppPort, Fill, Verdict};
 use crate::back_pressure::{Full, PATIENCE};
 use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
+use crate::ids::ConnId;
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
 use crate::switch::Switch;
@@ -23,7 +24,7 @@ pub(crate) struct Dispatch {
     plan: Plan,
     holds: Holds,
     /// Switches whose queues may move on.
-    moved: Vec<usize>,
+    moved: Vec<ConnId>,
     /// Whether an app that was full has got room since that was last [asked](Self::room_came).
     room_came: bool,
     /// Whether hardly any more packets could be held then.
@@ -191,7 +192,7 @@ impl Dispatch {
     #[inline]
     pub(crate) fn packet_in(
         &mut self,
-        owner: usize,
+        owner: ConnId,
         switch: &mut Switch,
         packet_in: &PacketIn<'_>,
         message: &[u8],
@@ -227,7 +228,7 @@ impl Dispatch {
     #[inline(never)]
     fn hold(
         &mut self,
-        owner: usize,
+        owner: ConnId,
         switch: &mut Switch,
         record: Record,
         message: &[u8],
@@ -265,7 +266,7 @@ impl Dispatch {
     /// packets.
     pub(crate) fn port_status(
         &mut self,
-        owner: usize,
+        owner: ConnId,
         switch: &mut Switch,
         status: PortStatus,
         now: Instant,
@@ -308,7 +309,7 @@ impl Dispatch {
 
     /// Notes that a switch's queue may move on. It does once per loop, not once per packet: a long
     /// queue is walked from its front each time.
-    fn will_advance(&mut self, owner: usize) {
+    fn will_advance(&mut self, owner: ConnId) {
         if self.moved.last() != Some(&owner) {
             self.moved.push(owner);
         }
@@ -376,7 +377,7 @@ impl Dispatch {
 
     /// A switch whose queue may move on, to be handed to [`advance`](Self::advance): each once after
     /// an [`expire`](Self::expire).
-    pub(crate) fn next_moved(&mut self) -> Option<usize> {
+    pub(crate) fn next_moved(&mut self) -> Option<ConnId> {
         self.moved.pop()
     }
 

@@ -11,6 +11,7 @@
 //! | [`pool`] | what the workers share |
 //! | `connection` | one switch: its socket, its session, its buffers |
 //! | [`tls`] | keys, certificates, and what they mean |
+//! | [`ids`] | indices as types |
 //! | `admission` | who may be in its handshake, and who gives way |
 //! | `switch` | what is known of a switch that can be used |
 //! | `plan`, `hold_queue`, `dispatch` | which app gets what and when, and what waits for whom |
@@ -23,7 +24,6 @@
 //! | `occupancy` | how full a switch's tables are, and with whose flows |
 //! | `sandbox` | how it confines itself |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
-//! | `rate` | how much outsiders can write into the log |
 //!
 //! The way of a packet-in through them is drawn in `docs/packet-in.md`.
 //!
@@ -45,6 +45,7 @@ mod fair_queue;
 mod flows;
 mod frame;
 mod hold_queue;
+pub mod ids;
 mod memory;
 mod occupancy;
 mod plan;

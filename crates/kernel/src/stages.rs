@@ -15,6 +15,7 @@ use crate::app_port::{AppPort, Verdict, part};
 use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::frame::whole_packet_in;
+use crate::ids::ConnId;
 use crate::policy::Stage;
 use crate::pool::idle;
 use crate::switch::Switch;
@@ -84,7 +85,7 @@ impl Stages {
             }
             let message = whole_packet_in(version, bytes).expect("a packet-in");
             let packet_in = PacketIn::decode(message).expect("a whole one");
-            self.dispatch.packet_in(0, &mut self.switch, &packet_in, message, self.now);
+            self.dispatch.packet_in(ConnId(0), &mut self.switch, &packet_in, message, self.now);
             let size = message.len();
             bytes = &mut bytes[size..];
         }

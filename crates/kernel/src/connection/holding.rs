@@ -13,10 +13,10 @@ impl Connection {
     /// # Errors
     /// [`Closed`]: all switches together, or this one, would have too many.
     pub(crate) fn hold_ports(&mut self, more: usize) -> Result<(), Closed> {
-        let claimed = self.claim.as_ref().map_or(0, |(info, _)| info.ports.len());
-        let known = self.switch.as_ref().map_or(0, |switch| switch.ports.len());
-        let meanwhile = self.ports_meanwhile.len();
-        let ports = self.session.described_ports() + claimed + known + meanwhile + more;
+        let claimed =
+            self.phase.claim().map_or(0, |claim| claim.info.ports.len() + claim.ports.len());
+        let known = self.switch().map_or(0, |switch| switch.ports.len());
+        let ports = self.session.described_ports() + claimed + known + more;
         if known + more > MAX_PORTS {
             return Err(Closed::TooManyPorts);
         }
@@ -30,14 +30,15 @@ impl Connection {
     /// socket is full. `false` if there is no room for them.
     #[inline]
     pub(crate) fn hold_buffers(&mut self) -> bool {
-        let queued = self.queued.as_ref().map_or(0, |queued| queued.capacity());
-        let unsent = if self.blocked.is_some() { self.out.capacity() + queued } else { 0 };
-        self.buffers.hold(self.partial.capacity() + unsent)
+        let is_blocked = self.output.blocked_since().is_some();
+        let unsent =
+            if is_blocked { self.out.capacity() + self.output.queue_capacity() } else { 0 };
+        self.buffers.hold(self.partial.bytes.capacity() + unsent)
     }
 
     /// Since when its buffers have waited, if they take more than each connection may have.
     pub(crate) fn buffers_since(&self) -> Option<Instant> {
-        let since = self.partial_since.into_iter().chain(self.blocked).min();
+        let since = self.partial.since.into_iter().chain(self.output.blocked_since()).min();
         since.filter(|_| !self.buffers.is_small())
     }
 }

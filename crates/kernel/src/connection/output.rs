@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Connection, Wire};
+use super::Connection;
 use crate::fair_queue::FairQueue;
 
 /// Output above which messages of apps are refused, in bytes.
@@ -47,6 +47,38 @@ impl AppRun {
     }
 }
 
+/// The state of a connection's output beside the bytes themselves.
+#[derive(Debug, Default)]
+pub(crate) struct OutputState {
+    /// Bytes at the front of `out` that are sent.
+    sent: usize,
+    /// Messages of apps that follow `out`; while there are some, all further ones join them.
+    queued: Option<Box<FairQueue>>,
+    /// Whether the worker's list of connections with output names this one.
+    pub(crate) is_listed: bool,
+    /// Since when the socket has taken nothing, while it is full and epoll watches it.
+    blocked: Option<Instant>,
+    /// Whether the last flush wrote anything.
+    wrote: bool,
+}
+
+impl OutputState {
+    /// Resets what the previous worker noted.
+    pub(super) fn arrive(&mut self) {
+        (self.is_listed, self.blocked) = (false, None);
+    }
+
+    /// The capacity of the queues of apps, in bytes.
+    pub(super) fn queue_capacity(&self) -> usize {
+        self.queued.as_ref().map_or(0, |queued| queued.capacity())
+    }
+
+    /// Since when the socket has been full.
+    pub(super) fn blocked_since(&self) -> Option<Instant> {
+        self.blocked
+    }
+}
+
 impl Connection {
     /// Writes what is there. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
@@ -57,39 +89,49 @@ impl Connection {
                 break result;
             }
         };
-        self.wrote = self.unsent() < before;
+        self.output.wrote = self.unsent() < before;
         result
+    }
+
+    /// Whether there are bytes to write.
+    pub(crate) fn has_output(&self) -> bool {
+        match self.phase.tls() {
+            Some(tls) => tls.has_to_say() || !tls.is_handshaking() && self.unsent() > 0,
+            None => self.unsent() > 0,
+        }
     }
 
     /// Bytes that wait to be sent.
     pub(crate) fn unsent(&self) -> usize {
-        self.out.len() - self.sent + self.queued.as_ref().map_or(0, |queued| queued.size())
+        self.out.len() - self.output.sent
+            + self.output.queued.as_ref().map_or(0, |queued| queued.size())
     }
 
     /// Makes output of messages that wait in the queue; `false` if there are none.
     fn take_from_queue(&mut self) -> bool {
-        let Some(queued) = &mut self.queued else { return false };
+        let Some(queued) = &mut self.output.queued else { return false };
         queued.take_turns(&mut self.out, PORTION);
         if queued.size() == 0 {
-            self.queued = None;
+            self.output.queued = None;
         }
         true
     }
 
     /// The queue in which messages of apps wait, if some do.
     pub(crate) fn queued(&self) -> Option<&FairQueue> {
-        self.queued.as_deref()
+        self.output.queued.as_deref()
     }
 
     /// Prepares `out` for messages of the app in `slot`: if the switch does not take all at once, `out` is that app's
     /// queue until [`end_run`](Self::end_run).
     #[inline]
     pub(crate) fn begin_run(&mut self, slot: usize) -> AppRun {
-        if self.blocked.is_none() && self.queued.is_none() && self.out.len() < DIRECT {
+        if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
+        {
             return AppRun { limit: FULL, before: self.out.len(), queue_of: None };
         }
         let others = self.out.len();
-        let queued = self.queued.get_or_insert_default();
+        let queued = self.output.queued.get_or_insert_default();
         let limit = queued.lend(slot, &mut self.out, (others, FULL));
         AppRun { limit, before: self.out.len(), queue_of: Some(slot) }
     }
@@ -98,10 +140,10 @@ impl Connection {
     #[inline]
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
-        if let (Some(slot), Some(queued)) = (run.queue_of, &mut self.queued) {
+        if let (Some(slot), Some(queued)) = (run.queue_of, &mut self.output.queued) {
             queued.give_back(slot, &mut self.out, appended);
             if queued.size() == 0 {
-                self.queued = None;
+                self.output.queued = None;
             }
         }
         appended > 0
@@ -109,9 +151,9 @@ impl Connection {
 
     /// Notes whether the socket is full. `true` if that has changed.
     pub(crate) fn note_blocked(&mut self, full: bool, now: Instant) -> bool {
-        let was = self.blocked;
-        self.blocked = match was {
-            Some(since) if full && !self.wrote => Some(since),
+        let was = self.output.blocked;
+        self.output.blocked = match was {
+            Some(since) if full && !self.output.wrote => Some(since),
             _ => full.then_some(now),
         };
         was.is_some() != full
@@ -119,42 +161,42 @@ impl Connection {
 
     /// Whether the socket is full.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        self.output.blocked.is_some()
     }
 
     /// Whether the switch has read nothing for [`STUCK`] while the socket was full, so that it is to be dropped,
     /// even if it goes on sending.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
-        self.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
+        self.output.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
     }
 
     fn write_out(&mut self) -> io::Result<bool> {
-        if let Wire::Tls(tls) = &mut self.wire {
-            if !tls.send(&mut self.socket, &self.out, &mut self.sent)? {
-                self.out.drain(..self.sent);
-                self.sent = 0;
+        if let Some(tls) = self.phase.tls_mut() {
+            if !tls.send(&mut self.socket, &self.out, &mut self.output.sent)? {
+                self.out.drain(..self.output.sent);
+                self.output.sent = 0;
                 return Ok(false);
             }
             if tls.is_handshaking() {
                 return Ok(true);
             }
         }
-        while self.sent < self.out.len() {
-            match io::Write::write(&mut self.socket, &self.out[self.sent..]) {
+        while self.output.sent < self.out.len() {
+            match io::Write::write(&mut self.socket, &self.out[self.output.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.sent += written,
+                Ok(written) => self.output.sent += written,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Moving the rest to the front once per full socket keeps the buffer bounded.
-                    self.out.drain(..self.sent);
-                    self.sent = 0;
+                    self.out.drain(..self.output.sent);
+                    self.output.sent = 0;
                     return Ok(false);
                 }
                 Err(error) => return Err(error),
             }
         }
         self.out.clear();
-        self.sent = 0;
+        self.output.sent = 0;
         if self.out.capacity() > FULL {
             self.out = Vec::new();
         }

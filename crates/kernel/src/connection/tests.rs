@@ -8,7 +8,8 @@ use dal::drivers::openflow::framing::cut;
 
 use super::*;
 use crate::control::Plain;
-use crate::memory::Memory;
+use crate::pool::idle;
+use crate::tls::{CLIENT_HELLO, TLS_MAJOR};
 
 /// A worker's buffer, for plain TCP, may be as small as a test likes.
 pub(super) fn pair() -> (Connection, TcpStream) {
@@ -17,7 +18,9 @@ pub(super) fn pair() -> (Connection, TcpStream) {
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, address) = listener.accept().unwrap();
     socket.set_nonblocking(true).unwrap();
-    (Connection::new(socket, address, &transport, &Memory::new(0), Instant::now()), peer)
+    let pool = idle(1);
+    let guard = pool.load_guard(0);
+    (Connection::new((socket, address), &transport, &pool, guard, Instant::now()), peer)
 }
 
 fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {
@@ -39,7 +42,7 @@ fn hello_that_begins_as_tls_does_is_plain() {
     let (mut connection, mut peer) = pair();
     peer.write_all(&[CLIENT_HELLO, TLS_MAJOR]).unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    assert!(matches!(connection.read(&mut buffer, usize::MAX), Err(Broken::NoKeys)));
+    assert!(matches!(connection.read(&mut buffer, usize::MAX), Err(ReadError::NoKeys)));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use sys::ring::{DEFAULT_CAPACITY, Room};
 use super::*;
 use crate::app_port::{LARGER, part};
 use crate::control::{AppId, Tuning};
+use crate::ids::ConnId;
 use crate::policy::{Policy, Stage};
 use crate::pool::idle;
 
@@ -38,7 +39,7 @@ fn fill(dispatch: &mut Dispatch, switch: &mut Switch, now: Instant) {
     let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
     while switch.counters.dropped == 0 {
-        dispatch.packet_in(0, switch, &packet_in, &message, now);
+        dispatch.packet_in(ConnId(0), switch, &packet_in, &message, now);
     }
 }
 
@@ -93,7 +94,7 @@ fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
     let mut sent = 0;
     while pressure(&mut dispatch, &one, now).full != Full::All {
-        dispatch.packet_in(0, &mut one, &packet_in, &message, now);
+        dispatch.packet_in(ConnId(0), &mut one, &packet_in, &message, now);
         sent += 1;
     }
     assert!(sent > 500, "{sent}");
@@ -102,12 +103,12 @@ fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone
     assert!(!dispatch.room_came(now));
 
     dispatch.expire(now);
-    assert_eq!(dispatch.next_moved(), Some(0));
+    assert_eq!(dispatch.next_moved(), Some(ConnId(0)));
     assert_eq!(dispatch.next_moved(), None, "once, however many packets came");
     dispatch.advance(&mut one, now); // to the first
     let later = now + crate::hold_queue::PATIENCE;
     dispatch.expire(later);
-    assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(0), None));
+    assert_eq!((dispatch.next_moved(), dispatch.next_moved()), (Some(ConnId(0)), None));
     dispatch.advance(&mut one, later);
     assert!(dispatch.room_came(later));
     assert_eq!((one.queue.len(), one.counters.dropped), (0, 0));
@@ -148,7 +149,7 @@ fn switch_is_never_read_for_nothing() {
     let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
     while dispatch.holds.room(one.queue.len()) > 0 {
-        dispatch.packet_in(0, &mut one, &packet_in, &message, now);
+        dispatch.packet_in(ConnId(0), &mut one, &packet_in, &message, now);
         dispatch.expire(now);
         while dispatch.next_moved().is_some() {
             dispatch.advance(&mut one, now);

@@ -27,6 +27,7 @@ use slab::Slab;
 pub(crate) use self::patience::News;
 use self::patience::{PROMPT, Patience};
 use crate::control::Tuning;
+use crate::ids::ConnId;
 use crate::plan::{Plan, Set, Wanted};
 
 /// How long a packet waits for guards, or for one control app, until it goes on without.
@@ -87,7 +88,7 @@ struct Entry {
     held: Held,
     ticket: Ticket,
     /// Where its switch is.
-    owner: usize,
+    owner: ConnId,
     /// Guards that have not spoken.
     guards: Set,
     /// Control apps that are still to get it.
@@ -131,7 +132,7 @@ impl Holds {
     pub(crate) fn hold(
         &mut self,
         queue: &mut VecDeque<usize>,
-        owner: usize,
+        owner: ConnId,
         held: Held,
         wanted: Wanted,
         now: Instant,
@@ -186,7 +187,7 @@ impl Holds {
         app_port: usize,
         stop: bool,
         now: Instant,
-    ) -> Option<usize> {
+    ) -> Option<ConnId> {
         if ticket.is_probe() {
             self.patience.probe_answered(app_port, ticket, now);
             return None;
@@ -203,8 +204,8 @@ impl Holds {
         self.decide(ticket, app_port, stop)
     }
 
-    /// As [`verdict`](Self::verdict), where the app_port itself has said nothing.
-    pub(crate) fn decide(&mut self, ticket: Ticket, app_port: usize, stop: bool) -> Option<usize> {
+    /// As [`verdict`](Self::verdict), for an app that has said nothing.
+    pub(crate) fn decide(&mut self, ticket: Ticket, app_port: usize, stop: bool) -> Option<ConnId> {
         let entry = self.find(ticket)?;
         let set = Set::of(app_port);
         if !entry.guards.has(app_port) && entry.with != set {
@@ -228,7 +229,7 @@ impl Holds {
 
     /// Passes over those who have not spoken in time; the switches whose queues are to be moved
     /// on are appended to `owners`.
-    pub(crate) fn expire(&mut self, now: Instant, plan: &Plan, owners: &mut Vec<usize>) {
+    pub(crate) fn expire(&mut self, now: Instant, plan: &Plan, owners: &mut Vec<ConnId>) {
         while let Some((at, ticket)) = self.deadlines.front().copied() {
             if at > now {
                 return;

@@ -82,7 +82,7 @@ impl Bench {
         let wanted = Wanted { guards: set(guards), controls: set(controls), observers: Set::EMPTY };
         let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
         let held = Held::Packet(record, vec![number; 100]);
-        let ticket = self.holds.hold(&mut self.queue, 7, held, wanted, self.now).unwrap();
+        let ticket = self.holds.hold(&mut self.queue, ConnId(7), held, wanted, self.now).unwrap();
         self.advance();
         ticket
     }
@@ -91,7 +91,7 @@ impl Bench {
         let port = PortDesc::new(PortNo(number), MacAddr([0; 6]), "eth");
         let controls = self.plan.controls();
         let wanted = Wanted { guards: Set::EMPTY, controls, observers: Set::EMPTY };
-        self.holds.hold(&mut self.queue, 7, Held::Port(2, port), wanted, self.now).unwrap();
+        self.holds.hold(&mut self.queue, ConnId(7), Held::Port(2, port), wanted, self.now).unwrap();
         self.advance();
     }
 
@@ -116,7 +116,7 @@ impl Bench {
         self.now += time;
         let mut owners = Vec::new();
         self.holds.expire(self.now, &self.plan, &mut owners);
-        assert!(owners.iter().all(|owner| *owner == 7));
+        assert!(owners.iter().all(|owner| *owner == ConnId(7)));
         self.advance();
     }
 
@@ -284,7 +284,7 @@ fn flood_behind_a_silent_guard_is_bounded() {
     let mut hold = |queue: &mut VecDeque<usize>, size: usize| {
         let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
         let held = Held::Packet(record, vec![0; size]);
-        bench.holds.hold(queue, 7, held, guards, bench.now).is_some()
+        bench.holds.hold(queue, ConnId(7), held, guards, bench.now).is_some()
     };
     let long = (0..1000).filter(|_| hold(&mut bench.queue, 60_000)).count();
     assert_eq!(long, (MOST_BYTES - KEPT_BYTES) / 60_000);

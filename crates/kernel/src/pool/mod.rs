@@ -99,7 +99,7 @@ impl WorkerPool {
         (worker, loads().sum())
     }
 
-    /// Counts a connection as one of this worker's, until the load_guard is given back.
+    /// Counts a connection as one of this worker's, until the guard is dropped.
     pub(crate) fn load_guard(&self, worker: usize) -> LoadGuard {
         self.loads[worker].fetch_add(1, Ordering::Relaxed);
         LoadGuard { loads: self.loads.clone(), worker }

@@ -14,17 +14,18 @@ use tracing::{debug, warn};
 use super::Worker;
 use crate::app_port::AppPort;
 use crate::check::Expects;
-use crate::connection::Connection;
+use crate::connection::{Connection, Up};
+use crate::ids::ConnId;
 use crate::rewrite;
 use crate::transactions::{By, Sender};
 
 impl Worker {
     /// A switch answered something.
-    pub(super) fn reply(&mut self, key: usize, kind: Kind, message: &[u8], now: Instant) {
-        let connection = &mut self.connections[key];
-        let Some(switch) = &mut connection.switch else { return };
+    pub(super) fn reply(&mut self, key: ConnId, kind: Kind, message: &[u8], now: Instant) {
+        let connection = &mut self.connections[key.0];
+        let Some(Up { switch, transactions, .. }) = connection.phase.up_mut() else { return };
         let xid = rewrite::xid(message);
-        let Some(answers) = connection.transactions.reply(xid, kind, message, now) else {
+        let Some(answers) = transactions.reply(xid, kind, message, now) else {
             debug!(dpid = %switch.dpid, %kind, xid, "left out a reply that nobody asked for");
             return;
         };
@@ -57,14 +58,14 @@ impl Worker {
             };
         self.scratch = copy;
         if !told {
-            connection.transactions.breaks(xid);
+            transactions.breaks(xid);
         }
     }
 
     /// A switch answered a request with a message of another type: informs the app or operator that asked.
     fn mismatch(
         &mut self,
-        key: usize,
+        key: ConnId,
         by: By,
         (asked, answered): (Expects, Expects),
         now: Instant,
@@ -87,7 +88,7 @@ impl Worker {
             By::Kernel(_) => None, // asked again when it matters
         };
         if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-            let connection = &self.connections[key];
+            let connection = &self.connections[key.0];
             let (dpid, address) = (shown_dpid(connection), connection.address);
             warn!(
                 dpid, %address, app, %asked, %answered, suppressed,
@@ -99,24 +100,24 @@ impl Worker {
     /// A switch could not do something: its sender is told, and the operator.
     pub(super) fn switch_error(
         &mut self,
-        key: usize,
+        key: ConnId,
         error: &ErrorMessage<'_>,
         message: &[u8],
         now: Instant,
     ) {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.connections[key.0];
         let xid = rewrite::xid(message);
-        let by = connection.transactions.error(xid);
+        let by = connection.phase.up_mut().and_then(|up| up.transactions.error(xid));
         let mut app = None;
         if by.is_none() {
             self.lose_error(key, xid, now);
         }
-        let connection = &mut self.connections[key];
+        let connection = &mut self.connections[key.0];
         if let Some(By::App(sender)) = by {
             let app_port = &mut self.dispatch.app_ports[usize::from(sender.app_port)];
             app = Some(app_port.name.clone());
             if app_port.life == sender.life
-                && let Some(switch) = &mut connection.switch
+                && let Some(switch) = connection.switch_mut()
             {
                 let mut copy = std::mem::take(&mut self.scratch);
                 copy.clear();
@@ -137,10 +138,11 @@ impl Worker {
     }
 
     /// Reports an error whose message is forgotten, to the apps that may have sent that message and to the operator.
-    fn lose_error(&mut self, key: usize, xid: u32, now: Instant) {
-        let connection = &self.connections[key];
+    fn lose_error(&mut self, key: ConnId, xid: u32, now: Instant) {
+        let connection = &self.connections[key.0];
         let dpid = shown_dpid(connection);
-        for slot in connection.transactions.may_have_sent(xid) {
+        let transactions = connection.phase.up().map(|up| &up.transactions);
+        for slot in transactions.into_iter().flat_map(|it| it.may_have_sent(xid)) {
             let app_port = &mut self.dispatch.app_ports[slot];
             if app_port.is_attached() {
                 app_port.lose();
@@ -160,8 +162,8 @@ impl Worker {
     }
 
     /// A flow is gone: whose it was is told.
-    pub(super) fn flow_removed(&mut self, key: usize, removed: &FlowRemoved, message: &[u8]) {
-        let Some(switch) = &mut self.connections[key].switch else { return };
+    pub(super) fn flow_removed(&mut self, key: ConnId, removed: &FlowRemoved, message: &[u8]) {
+        let Some(switch) = self.connections[key.0].switch_mut() else { return };
         let owner = rewrite::owner(removed.cookie);
         let Some(app_port) =
             self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
@@ -180,9 +182,10 @@ impl Worker {
     /// Gives up requests that a switch has not answered for too long.
     pub(super) fn give_up(&mut self, now: Instant) {
         let mut questions = Vec::new();
-        for (_, connection) in &mut self.connections {
+        let connections = self.connections.iter_mut();
+        for up in connections.filter_map(|(_, connection)| connection.phase.up_mut()) {
             let app_ports = &mut self.dispatch.app_ports;
-            connection.transactions.give_up(now, |by| match by {
+            up.transactions.give_up(now, |by| match by {
                 By::App(sender) => {
                     if let Some(app_port) = living(app_ports, sender) {
                         app_port.lose();
@@ -200,7 +203,7 @@ impl Worker {
 
 /// The datapath of a connection for the log; `None` before it is a switch.
 fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
-    connection.switch.as_ref().map(|switch| display(switch.dpid))
+    connection.switch().map(|switch| display(switch.dpid))
 }
 
 /// The app port of the instance that sent something; `None` if that is gone.

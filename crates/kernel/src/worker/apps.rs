@@ -15,6 +15,7 @@ use crate::app_port::{AppPort, Slowed};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
 use crate::control::AppId;
+use crate::ids::ConnId;
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
@@ -109,8 +110,8 @@ impl Worker {
         now: Instant,
     ) {
         let place = self.roster.get(dpid);
-        let switch = place.and_then(|entry| self.connections.get_mut(entry.key));
-        if let Some(switch) = switch.and_then(|connection| connection.switch.as_mut()) {
+        let switch = place.and_then(|entry| self.connections.get_mut(entry.key.0));
+        if let Some(switch) = switch.and_then(|connection| connection.switch_mut()) {
             switch.counters.refused += 1;
         }
         let app_port = &mut self.dispatch.app_ports[index];
@@ -141,13 +142,13 @@ impl Worker {
     }
 
     /// The app with the most bytes in the output of a switch that does not take all at once, and how many these are.
-    pub(super) fn most_queued(&self, key: usize) -> Option<(&str, usize)> {
-        let (slot, bytes) = self.connections.get(key)?.queued()?.largest()?;
+    pub(super) fn most_queued(&self, key: ConnId) -> Option<(&str, usize)> {
+        let (slot, bytes) = self.connections.get(key.0)?.queued()?.largest()?;
         Some((self.dispatch.app_ports.get(slot)?.name.as_str(), bytes))
     }
 
     /// Why a switch is dropped that does not read, with the app that has queued most for it.
-    pub(super) fn does_not_read(&self, key: usize) -> String {
+    pub(super) fn does_not_read(&self, key: ConnId) -> String {
         match self.most_queued(key) {
             Some((app, bytes)) => {
                 format!("{DOES_NOT_READ}; {bytes} bytes wait of the app {app}, which has sent most")
@@ -181,8 +182,8 @@ impl Worker {
     pub(super) fn move_on(&mut self, now: Instant) {
         self.dispatch.expire(now);
         while let Some(key) = self.dispatch.next_moved() {
-            let connection = self.connections.get_mut(key);
-            if let Some(switch) = connection.and_then(|connection| connection.switch.as_mut()) {
+            let connection = self.connections.get_mut(key.0);
+            if let Some(switch) = connection.and_then(|connection| connection.switch_mut()) {
                 self.dispatch.advance(switch, now);
             }
         }
@@ -197,7 +198,7 @@ impl Worker {
                 let roster = &self.roster;
                 let switches = self.connections.iter_mut();
                 app_port.pump(
-                    switches.filter_map(|(_, connection)| connection.switch.as_mut()),
+                    switches.filter_map(|(_, connection)| connection.switch_mut()),
                     |dpid, epoch| roster.get(dpid).is_some_and(|entry| entry.epoch == epoch),
                 );
             }

@@ -9,6 +9,7 @@ use openflow::{FlowStatsRequest, Match, MultipartRequest};
 use super::roster::Entry;
 use super::{Worker, WorkerEvent};
 use crate::check::Expects;
+use crate::connection::Up;
 use crate::flows::Part;
 use crate::transactions::Answers;
 
@@ -18,11 +19,12 @@ impl Worker {
         let Some(Entry { key, .. }) = self.roster.get(dpid) else {
             return self.tell_part(question, Part::NoSwitch);
         };
-        let connection = &mut self.connections[key];
-        let Some(switch) = &connection.switch else {
+        let connection = &mut self.connections[key.0];
+        let full = connection.is_full();
+        let Some(Up { switch, transactions, .. }) = connection.phase.up_mut() else {
             return self.tell_part(question, Part::NoSwitch);
         };
-        let (version, full) = (switch.version, connection.is_full());
+        let version = switch.version;
         let xid = connection.session.xid();
         let all = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
         let mut request = Vec::new();
@@ -32,7 +34,7 @@ impl Worker {
         if full {
             return self.failed(question, "the switch does not read what is sent to it".into());
         }
-        if !connection.transactions.operator_asks(xid, question, expects, now) {
+        if !transactions.operator_asks(xid, question, expects, now) {
             let why = "others are asking the same switch; try again in a moment".into();
             return self.failed(question, why);
         }

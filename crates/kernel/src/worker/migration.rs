@@ -21,6 +21,7 @@ use super::reading::INTEREST;
 use super::{CONNECTION, Command, Worker};
 use crate::app_port::Sent;
 use crate::connection::Connection;
+use crate::ids::ConnId;
 use crate::pool::{ForwardQueue, Head};
 
 /// Most connections of all workers, handshaking ones included.
@@ -52,11 +53,9 @@ impl Worker {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         debug!(%address, worker = to, "connection accepted");
-        let mut connection = {
-            let memory = self.channels.pool.memory();
-            Connection::new(socket, address, &self.transport, memory, now)
-        };
-        connection.load_guard = Some(self.channels.pool.load_guard(to));
+        let pool = &self.channels.pool;
+        let guard = pool.load_guard(to);
+        let connection = Connection::new((socket, address), &self.transport, pool, guard, now);
         if to == self.channels.me {
             self.take_in(connection, now)?;
         } else {
@@ -66,43 +65,39 @@ impl Worker {
     }
 
     /// Serves a connection from now on; returns where it is.
-    fn take_in(&mut self, mut connection: Connection, now: Instant) -> io::Result<usize> {
+    fn take_in(&mut self, connection: Connection, now: Instant) -> io::Result<ConnId> {
         let source = connection.address.ip();
         if let Some(other) = self.admission.who_gives_way(source) {
             self.close(other, "too many connections that were no switches yet; it gave way", now);
         }
         let entry = self.connections.vacant_entry();
-        let key = entry.key();
-        let data = EventData::new_u64(CONNECTION | key as u64);
+        let key = ConnId(entry.key());
+        let data = EventData::new_u64(CONNECTION | key.0 as u64);
         epoll::add(&self.epoll, &connection.socket, data, INTEREST)?;
-        let mut ticket = self.admission.enter(source, key);
-        self.admission.advance(&mut ticket, connection.progress());
-        connection.ticket = Some(ticket);
+        self.admission.enter(source, key, connection.phase.progress());
         entry.insert(connection);
         Ok(key)
     }
 
     /// Where a connection is to go on, if not here.
-    pub(super) fn leads_away(&self, key: usize) -> Option<usize> {
-        let home = self.connections.get(key)?.home.as_ref()?.worker();
+    pub(super) fn leads_away(&self, key: ConnId) -> Option<usize> {
+        let home = self.connections.get(key.0)?.phase.claim()?.home.worker();
         (home != self.channels.me).then_some(home)
     }
 
     /// Hands a connection over to the worker with which its datapath lives.
-    pub(super) fn hand_over(&mut self, key: usize, to: usize) {
-        let mut connection = self.connections.remove(key);
+    pub(super) fn hand_over(&mut self, key: ConnId, to: usize) {
+        let mut connection = self.connections.remove(key.0);
         // Fails only for a socket that is not in the set; this one is.
         let _ = epoll::delete(&self.epoll, &connection.socket);
-        if let Some(ticket) = connection.ticket.take() {
-            self.admission.leave(&ticket);
-        }
-        connection.load_guard = Some(self.channels.pool.load_guard(to));
+        self.admission.leave(key);
+        connection.load_guard = self.channels.pool.load_guard(to);
         self.channels.pool.command(to, Command::Adopt(MovedConnection(Box::new(connection))));
     }
 
     /// Serves a connection that another worker has had: goes on where that one stopped.
     pub(super) fn adopt(&mut self, MovedConnection(mut connection): MovedConnection, now: Instant) {
-        let (claim, mut unhandled) = connection.arrive();
+        let mut unhandled = connection.arrive();
         let address = connection.address;
         let key = match self.take_in(*connection, now) {
             Ok(key) => key,
@@ -113,8 +108,8 @@ impl Worker {
                 return;
             }
         };
-        let up = claim.map_or(Ok(()), |(info, _)| self.switch_up(key, info, now));
-        match up.and_then(|()| self.messages(key, &mut unhandled, now)) {
+        self.settle_claim(key, now);
+        match self.messages(key, &mut unhandled, now) {
             Ok(()) => self.note_dirty(key),
             Err(why) => self.close(key, &why.to_string(), now),
         }

@@ -41,9 +41,10 @@ use tracing::{info, warn};
 
 use crate::admission::Admission;
 use crate::app_port::{AppPort, Messages, Verdict};
-use crate::connection::{Connection, Input, Peer};
+use crate::connection::{Connection, Input, Peer, Up};
 use crate::control::{App, Tuning};
 use crate::dispatch::Dispatch;
+use crate::ids::ConnId;
 use crate::pool::ForwardQueue;
 use crate::tls::{self, TransportPolicy};
 
@@ -133,7 +134,7 @@ pub struct Worker {
     posted: u32,
     forward_queue: ForwardQueue,
     ready: Ready,
-    dirty: Vec<usize>,
+    dirty: Vec<ConnId>,
     spare: Spare,
     scratch: Vec<u8>,
     verdicts: Vec<Verdict>,
@@ -240,7 +241,7 @@ impl Worker {
                 match data & !WHICH {
                     LISTENER => {} // below
                     APP_PORT => self.rang(which),
-                    CONNECTION => self.told(which, event.flags),
+                    CONNECTION => self.told(ConnId(which), event.flags),
                     _ => commands = true,
                 }
             }
@@ -334,23 +335,23 @@ impl Worker {
     }
 
     /// Reads a connection once, and does what it says.
-    fn serve(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Served {
-        let Some(connection) = self.connections.get_mut(key) else { return Served::default() };
-        if connection.is_laborious() {
+    fn serve(&mut self, key: ConnId, buffer: &mut [u8], now: Instant) -> Served {
+        let Some(connection) = self.connections.get_mut(key.0) else { return Served::default() };
+        if connection.phase.is_laborious() {
             if self.handshakes == 0 {
                 return Served { size: 0, more: true };
             }
             self.handshakes -= 1;
         }
         let Some(share) = self.may_read(key, now) else { return Served::default() };
-        let connection = &mut self.connections[key];
+        let connection = &mut self.connections[key.0];
         let input = connection.read(buffer, share.most);
-        let progress = connection.progress();
-        if let Some(ticket) = &mut connection.ticket {
-            self.admission.advance(ticket, progress);
+        let progress = connection.phase.progress();
+        if connection.phase.up().is_none() {
+            self.admission.advance(key, progress);
         }
-        if connection.has_output() && !connection.dirty {
-            connection.dirty = true;
+        if connection.has_output() && !connection.output.is_listed {
+            connection.output.is_listed = true;
             self.dirty.push(key);
         }
         match input {
@@ -379,23 +380,20 @@ impl Worker {
     }
 
     /// Ends a connection; apps hear of it if it was a switch.
-    fn close(&mut self, key: usize, why: &str, now: Instant) {
-        let mut connection = self.connections.remove(key);
+    fn close(&mut self, key: ConnId, why: &str, now: Instant) {
+        let connection = self.connections.remove(key.0);
         self.ready.forget(key, connection.reading);
-        connection.say_goodbye(); // and what we had to say about it
-        if let Some(ticket) = &connection.ticket {
-            self.admission.leave(ticket);
-        }
-        for question in connection.transactions.questions() {
-            self.failed(question, format!("the switch was disconnected: {why}"));
-        }
+        self.admission.leave(key);
         let address = connection.address;
-        let Some(mut switch) = connection.switch else {
+        let Some(Up { mut switch, transactions, .. }) = connection.close() else {
             if let Some(suppressed) = self.log_limits.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before it was a switch");
             }
             return;
         };
+        for question in transactions.questions() {
+            self.failed(question, format!("the switch was disconnected: {why}"));
+        }
         let dpid = switch.dpid;
         self.roster.remove(dpid.0, now);
         self.dispatch.switch_down(&mut switch);
@@ -412,18 +410,19 @@ impl Worker {
             self.pause_listeners(false);
         }
         let (mut over, mut stuck) = (Vec::new(), Vec::new());
-        for (key, connection) in &mut self.connections {
+        for (index, connection) in &mut self.connections {
+            let key = ConnId(index);
             if let Err(why) = connection.tick(now) {
                 over.push((key, why.to_string()));
             } else if connection.is_stuck(now) {
                 stuck.push(key);
             }
             table_usage::ask_tables(connection, now);
-            if let Some(switch) = &mut connection.switch {
+            if let Some(switch) = connection.switch_mut() {
                 switch.buffer_table.tick();
             }
-            if connection.has_output() && !connection.dirty && !connection.is_blocked() {
-                connection.dirty = true;
+            if connection.has_output() && !connection.output.is_listed && !connection.is_blocked() {
+                connection.output.is_listed = true;
                 self.dirty.push(key);
             }
         }

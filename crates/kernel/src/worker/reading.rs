@@ -23,7 +23,8 @@ use tracing::{info, warn};
 use super::Worker;
 use crate::app_port::News;
 use crate::back_pressure::Full;
-use crate::connection::{Peer, Reading};
+use crate::connection::{Peer, Reading, Up};
+use crate::ids::ConnId;
 
 /// What epoll is to tell of a connection.
 pub(super) const INTEREST: EventFlags =
@@ -109,9 +110,9 @@ pub(super) struct Served {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     /// Those that may be read, in the order of their turns.
-    queue: VecDeque<usize>,
+    queue: VecDeque<ConnId>,
     /// Those that are paused.
-    paused: Vec<usize>,
+    paused: Vec<ConnId>,
     /// When the first of these has waited long enough.
     until: Option<Instant>,
 }
@@ -133,7 +134,7 @@ impl Ready {
     }
 
     /// Forgets a connection that is read so.
-    pub(super) fn forget(&mut self, key: usize, reading: Reading) {
+    pub(super) fn forget(&mut self, key: ConnId, reading: Reading) {
         match reading {
             Reading::Drained => {}
             Reading::Ready => self.queue.retain(|other| *other != key),
@@ -141,7 +142,7 @@ impl Ready {
         }
     }
 
-    fn pause(&mut self, key: usize, until: Instant) {
+    fn pause(&mut self, key: ConnId, until: Instant) {
         self.paused.push(key);
         self.until = Some(self.until.map_or(until, |other| other.min(until)));
     }
@@ -149,10 +150,13 @@ impl Ready {
 
 impl Worker {
     /// Epoll tells of a connection.
-    pub(super) fn told(&mut self, key: usize, flags: EventFlags) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if flags.contains(EventFlags::OUT) && connection.is_blocked() && !connection.dirty {
-            connection.dirty = true;
+    pub(super) fn told(&mut self, key: ConnId, flags: EventFlags) {
+        let Some(connection) = self.connections.get_mut(key.0) else { return };
+        if flags.contains(EventFlags::OUT)
+            && connection.is_blocked()
+            && !connection.output.is_listed
+        {
+            connection.output.is_listed = true;
             self.dirty.push(key);
         }
         if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
@@ -182,16 +186,16 @@ impl Worker {
             }
             let Some(key) = self.ready.queue.pop_front() else { break };
             // Not in the queue: whoever closes it need not look for it there.
-            if let Some(connection) = self.connections.get_mut(key) {
+            if let Some(connection) = self.connections.get_mut(key.0) {
                 connection.reading = Reading::Drained;
             }
             let served = self.serve(key, buffer, now);
             left.spend(served.size);
             if served.more
-                && let Some(connection) = self.connections.get_mut(key)
+                && let Some(connection) = self.connections.get_mut(key.0)
             {
                 connection.reading = Reading::Ready;
-                if connection.turn > 0 {
+                if connection.phase.up().is_some_and(|up| up.turn > 0) {
                     self.ready.queue.push_front(key); // its turn goes on
                     continue;
                 }
@@ -205,13 +209,15 @@ impl Worker {
     /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.
     ///
     /// One whose other side is gone is read to its end.
-    pub(super) fn may_read(&mut self, key: usize, now: Instant) -> Option<Share> {
-        let connection = &mut self.connections[key];
-        let Some(switch) = &mut connection.switch else { return Some(Share::ALL) };
+    pub(super) fn may_read(&mut self, key: ConnId, now: Instant) -> Option<Share> {
+        let connection = &mut self.connections[key.0];
+        let Some(Up { switch, back_pressure, turn, .. }) = connection.phase.up_mut() else {
+            return Some(Share::ALL);
+        };
         let active = self.ready.len() + 1;
         let pressure = self.dispatch.pressure(switch, active, self.read, now);
         if connection.peer != Peer::Gone
-            && let Some(until) = connection.pause.wait(pressure.full, now)
+            && let Some(until) = back_pressure.wait(pressure.full, now)
         {
             // What it has sent is a sign of life, read or not.
             connection.session.heard(now);
@@ -221,11 +227,11 @@ impl Worker {
             self.ready.pause(key, until);
             return None;
         }
-        connection.pause.read();
+        back_pressure.read();
         switch.vital.refresh(now);
         let most = if pressure.full == Full::None {
             // Half a turn at least, as turns may have become shorter.
-            pressure.turn.saturating_sub(connection.turn).max(pressure.turn / 2)
+            pressure.turn.saturating_sub(*turn).max(pressure.turn / 2)
         } else {
             // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
             usize::MAX
@@ -235,11 +241,12 @@ impl Worker {
 
     /// Notes that `size` bytes were read of a connection, and whether there are more. A turn that the apps' lack of
     /// room has cut short goes on as soon as they have some, so that all get as much.
-    pub(super) fn note_turn(&mut self, key: usize, size: usize, share: Share, more: bool) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+    pub(super) fn note_turn(&mut self, key: ConnId, size: usize, share: Share, more: bool) {
+        let Some(connection) = self.connections.get_mut(key.0) else { return };
+        let Some(Up { switch, turn, .. }) = connection.phase.up_mut() else { return };
         let most = if more { share.most } else { usize::MAX };
-        connection.turn = after(connection.turn, (size, most), share.turn);
-        if let Some(switch) = connection.switch.as_ref().filter(|_| more) {
+        *turn = after(*turn, (size, most), share.turn);
+        if more {
             self.dispatch.hold_back(switch.dpid.0);
         }
     }
@@ -254,10 +261,12 @@ impl Worker {
         self.ready.until = None;
         let active = self.ready.len();
         for key in std::mem::take(&mut self.ready.paused) {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            let Some(switch) = &connection.switch else { continue };
+            let Some(connection) = self.connections.get_mut(key.0) else { continue };
+            let Some(Up { switch, back_pressure, .. }) = connection.phase.up_mut() else {
+                continue;
+            };
             let full = self.dispatch.pressure(switch, active, self.read, now).full;
-            if let Some(until) = connection.pause.wait(full, now) {
+            if let Some(until) = back_pressure.wait(full, now) {
                 self.ready.pause(key, until);
             } else {
                 // Those that have waited longest come first.

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::ids::ConnId;
+
 /// How long a switch has just gone: longer than messages to it are on their way.
 const JUST: Duration = Duration::from_secs(10);
 
@@ -12,7 +14,7 @@ const MOST_GONE: usize = 1024;
 /// A switch's place among the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) key: usize,
+    pub(super) key: ConnId,
     pub(super) epoch: u32,
 }
 
@@ -47,7 +49,7 @@ impl Roster {
         }
     }
 
-    pub(super) fn insert(&mut self, dpid: u64, key: usize, epoch: u32) {
+    pub(super) fn insert(&mut self, dpid: u64, key: ConnId, epoch: u32) {
         self.last = None;
         self.entries.insert(dpid, Entry { key, epoch });
     }
@@ -84,21 +86,21 @@ mod tests {
     #[test]
     fn what_was_found_last_is_forgotten_with_its_switch() {
         let mut roster = Roster::default();
-        roster.insert(1, 10, 1);
-        roster.insert(2, 20, 1);
-        assert_eq!(roster.find(1).map(|entry| entry.key), Some(10));
-        assert_eq!(roster.find(2).map(|entry| entry.key), Some(20));
-        roster.insert(2, 30, 2);
-        assert_eq!(roster.find(2), Some(Entry { key: 30, epoch: 2 }));
+        roster.insert(1, ConnId(10), 1);
+        roster.insert(2, ConnId(20), 1);
+        assert_eq!(roster.find(1).map(|entry| entry.key), Some(ConnId(10)));
+        assert_eq!(roster.find(2).map(|entry| entry.key), Some(ConnId(20)));
+        roster.insert(2, ConnId(30), 2);
+        assert_eq!(roster.find(2), Some(Entry { key: ConnId(30), epoch: 2 }));
         roster.remove(2, Instant::now());
         assert_eq!((roster.find(2), roster.get(2)), (None, None));
-        assert_eq!(roster.find(1).map(|entry| entry.key), Some(10));
+        assert_eq!(roster.find(1).map(|entry| entry.key), Some(ConnId(10)));
     }
 
     #[test]
     fn switch_has_just_gone_for_a_while_with_its_epoch_and_no_other() {
         let (mut roster, now) = (Roster::default(), Instant::now());
-        roster.insert(1, 10, 7);
+        roster.insert(1, ConnId(10), 7);
         assert!(!roster.has_just_gone(1, 7, now), "it is here");
         roster.remove(1, now);
         roster.remove(2, now);
@@ -106,7 +108,7 @@ mod tests {
         assert!(!roster.has_just_gone(1, 8, now) && !roster.has_just_gone(2, 0, now));
         assert!(!roster.has_just_gone(1, 7, now + JUST));
         for dpid in 0..2 * MOST_GONE as u64 {
-            roster.insert(dpid, 10, 9);
+            roster.insert(dpid, ConnId(10), 9);
             roster.remove(dpid, now);
         }
         assert_eq!((roster.gone.len(), roster.gone_in_order.len()), (MOST_GONE, MOST_GONE));

@@ -18,7 +18,7 @@ use super::table_usage::count_flows;
 use crate::app_port::{AppPort, Messages, Sent};
 use crate::buffer_table::Buffers;
 use crate::check::Allowed;
-use crate::connection::Connection;
+use crate::connection::{Connection, Up};
 use crate::occupancy;
 use crate::rewrite;
 use crate::transactions::Sender;
@@ -79,7 +79,7 @@ impl Worker {
             return;
         }
         let mut refused = std::mem::take(&mut self.refused);
-        let connection = &mut self.connections[key];
+        let connection = &mut self.connections[key.0];
         let app_port = &mut self.dispatch.app_ports[index];
         app_port.spent.refresh(now);
         let app_run = connection.begin_run(index);
@@ -119,8 +119,8 @@ impl Worker {
         let [.., Sent { end, .. }] = *run else { return };
         sending.connection.out.extend_from_slice(&bytes[from..end]);
         let connection = sending.settle();
-        if connection.end_run(&app_run) && !connection.dirty {
-            connection.dirty = true;
+        if connection.end_run(&app_run) && !connection.output.is_listed {
+            connection.output.is_listed = true;
             self.dirty.push(key);
         }
         self.spare.take_back(&mut connection.out); // if nothing passed
@@ -173,7 +173,7 @@ impl<'r> Sending<'r> {
         let Self { connection, app_port, index, limit, now, .. } = self;
         let (index, now) = (*index, *now);
         let full = connection.out.len() + waits > *limit;
-        let switch = connection.switch.as_mut().ok_or(Refusal::NoSwitch)?;
+        let Up { switch, transactions, .. } = connection.phase.up_mut().ok_or(Refusal::NoSwitch)?;
         let version = switch.version;
         let used = Cell::new(None);
         let was_given = |buffer| {
@@ -197,7 +197,7 @@ impl<'r> Sending<'r> {
             Some(Refusal::Full)
         } else if counts && !switch.occupancy.has_room(index, most) {
             Some(Refusal::Flows)
-        } else if asks.is_some() && !connection.transactions.has_room(sender) {
+        } else if asks.is_some() && !transactions.has_room(sender) {
             Some(Refusal::Unanswered)
         } else if !app_port.spent.spend(allowed, app_port.policy.quota) {
             Some(Refusal::Quota)
@@ -218,9 +218,9 @@ impl<'r> Sending<'r> {
         // Transaction ids are the kernel's: two apps may choose the same.
         let xid = connection.session.xid();
         rewrite::set_xid(message, xid);
-        connection.transactions.sent(xid, sender);
+        transactions.sent(xid, sender);
         if let Some(expects) = asks {
-            connection.transactions.asks(xid, sender, expects, now);
+            transactions.asks(xid, sender, expects, now);
         }
         match allowed {
             Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
@@ -239,12 +239,12 @@ impl<'r> Sending<'r> {
     /// Checks a series, and appends of it what may go out.
     fn series(&mut self, sent: &Sent, said: &[u8], refused: &mut Vec<Refused>) {
         let Self { connection, app_port, index, limit, .. } = self;
-        let Connection { switch, session, transactions, out, .. } = &mut **connection;
+        let Connection { phase, session, out, .. } = &mut **connection;
         let mut refuse = |number, why| refused.push(Refused { sent: *sent, number, why });
         let Some(mut series) = Series::read(said, sent.series) else {
             return refuse(None, Refusal::Shape);
         };
-        let Some(switch) = switch else {
+        let Some(Up { switch, transactions, .. }) = phase.up_mut() else {
             return (0..series.len()).for_each(|number| refuse(Some(number), Refusal::NoSwitch));
         };
         let is_of_its_version = series.template().version() == switch.version;
@@ -297,7 +297,7 @@ impl<'r> Sending<'r> {
     /// Counts what went out.
     fn count(&mut self) {
         let Tally { flow_mods, packet_outs, adds, table } = std::mem::take(&mut self.tally);
-        let Some(switch) = &mut self.connection.switch else { return };
+        let Some(switch) = self.connection.switch_mut() else { return };
         switch.counters.flow_mods += flow_mods;
         switch.counters.packet_outs += packet_outs;
         if adds > 0 {
@@ -308,7 +308,7 @@ impl<'r> Sending<'r> {
     /// Appends what comes behind a message.
     fn add(&mut self, behind: Behind) {
         let Self { connection, app_port, index, now, .. } = self;
-        if let (true, Some(switch)) = (behind.table_miss, &connection.switch) {
+        if let (true, Some(switch)) = (behind.table_miss, connection.switch()) {
             let (version, xid) = (switch.version, connection.session.xid());
             table_miss(version, xid, &mut connection.out);
         }

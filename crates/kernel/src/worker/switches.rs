@@ -9,10 +9,11 @@ use tracing::{debug, info, warn};
 use super::Worker;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
+use crate::connection::Claim;
 use crate::frame;
+use crate::ids::ConnId;
 use crate::query::{PAGE, SwitchStatus};
 use crate::rewrite::{self, KERNEL};
-use crate::switch::Switch;
 
 /// How long the known connection of a datapath has to show that it lives, when another claims
 /// the same datapath.
@@ -25,11 +26,11 @@ impl Worker {
     /// Handles all whole messages of `bytes` and keeps the rest.
     pub(super) fn messages(
         &mut self,
-        key: usize,
+        key: ConnId,
         mut bytes: &mut [u8],
         now: Instant,
     ) -> Result<(), Closed> {
-        if self.connections[key].session.is_new() {
+        if self.connections[key.0].session.is_new() {
             recognise(bytes)?;
         }
         let size = bytes.len();
@@ -37,7 +38,7 @@ impl Worker {
             let done = self.packet_ins(key, bytes, now);
             bytes = &mut bytes[done..];
             let cut = framing::cut(bytes).inspect_err(|_| {
-                let connection = &mut self.connections[key];
+                let connection = &mut self.connections[key.0];
                 connection.session.bad_length(bytes, &mut connection.out);
             });
             let Some((message, _)) = cut? else { break };
@@ -49,16 +50,16 @@ impl Worker {
                 break; // the rest is handled there
             }
         }
-        self.connections[key].keep(bytes, bytes.len() < size, now);
+        self.connections[key.0].keep(bytes, bytes.len() < size, now);
         Ok(())
     }
 
     /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
     /// sends; returns how many bytes they are.
-    fn packet_ins(&mut self, key: usize, bytes: &mut [u8], now: Instant) -> usize {
+    fn packet_ins(&mut self, key: ConnId, bytes: &mut [u8], now: Instant) -> usize {
         let mut at = 0;
         loop {
-            let Some(switch) = &mut self.connections[key].switch else { return at };
+            let Some(switch) = self.connections[key.0].switch_mut() else { return at };
             loop {
                 let run = self.dispatch.packet_ins(switch, &mut bytes[at..]);
                 at += run;
@@ -84,143 +85,153 @@ impl Worker {
     }
 
     /// Handles one message.
-    fn message(&mut self, key: usize, message: &mut [u8], now: Instant) -> Result<(), Closed> {
-        let connection = &mut self.connections[key];
-        let switch = connection.switch.as_ref();
-        let cookie = switch.and_then(|switch| rewrite::take_cookie(switch.version, message));
+    fn message(&mut self, key: ConnId, message: &mut [u8], now: Instant) -> Result<(), Closed> {
+        let connection = &mut self.connections[key.0];
+        let cookie =
+            connection.switch().and_then(|switch| rewrite::take_cookie(switch.version, message));
         let message = &*message;
         let event = connection.session.receive(message, &mut connection.out);
-        if connection.switch.is_none() {
+        if connection.switch().is_none() {
             connection.hold_ports(0)?;
         }
-        if !connection.out.is_empty() && !connection.dirty {
-            connection.dirty = true;
+        if !connection.out.is_empty() && !connection.output.is_listed {
+            connection.output.is_listed = true;
             self.dirty.push(key);
         }
         let Some(event) = event? else { return Ok(()) };
-        match (event, &mut connection.switch) {
-            (Event::PacketIn(mut view), Some(switch)) => {
-                view.cookie = cookie.unwrap_or(view.cookie);
-                self.dispatch.packet_in(key, switch, &view, message, now);
-            }
-            (Event::PortStatus(status), Some(switch)) => {
-                let is_known = switch.ports.contains_key(&status.desc.port_no.0);
-                let more = usize::from(status.reason != PortReason::Delete && !is_known);
-                connection.hold_ports(more)?;
-                let Some(switch) = &mut connection.switch else { return Ok(()) };
-                if let Some(suppressed) = self.log_limits.ports.admit(now) {
-                    let PortStatus { reason, desc } = status;
-                    let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
-                    info!(%dpid, %port, up, %reason, suppressed, "port changed");
-                }
-                self.dispatch.port_status(key, switch, status, now);
-            }
-            (Event::PortStatus(status), None) if connection.claim.is_some() => {
-                if connection.ports_meanwhile.len() >= MOST_MEANWHILE {
-                    return Err(Closed::TooManyChanges);
-                }
-                connection.hold_ports(1)?;
-                connection.ports_meanwhile.push(status);
-            }
-            (Event::Up(info), None) => return self.switch_up(key, info, now),
-            (Event::Error(error), switch) => {
-                if let Some(switch) = switch {
+        match event {
+            Event::Up(info) => return self.handshake_complete(key, info, now),
+            Event::PortStatus(status) => return self.port_status(key, status, now),
+            Event::Error(error) => {
+                if let Some(switch) = connection.switch_mut() {
                     switch.counters.errors += 1;
                 }
                 self.switch_error(key, &error, message, now);
             }
-            (Event::Malformed(error), _) => {
+            Event::Malformed(error) => {
                 if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-                    let address = self.connections[key].address;
-                    warn!(%address, %error, suppressed, "left out a malformed message");
+                    let address = connection.address;
+                    warn!(%address, %error, suppressed, "ignored a malformed message");
                 }
             }
-            (Event::Told(Told::Tables(tables)), Some(_)) => self.tables_told(key, tables),
-            (Event::Told(told), Some(switch)) => {
-                debug!(dpid = %switch.dpid, ?told, "switch told of itself");
-            }
-            (Event::UnknownType(kind), _) => {
+            Event::UnknownType(kind) => {
                 if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-                    let address = self.connections[key].address;
-                    warn!(%address, kind, suppressed, "left out a message of an unknown type");
+                    let address = connection.address;
+                    warn!(%address, kind, suppressed, "ignored a message of an unknown type");
                 }
             }
-            (Event::FlowRemoved(removed), Some(_)) => self.flow_removed(key, &removed, message),
-            (Event::Reply(kind) | Event::Unasked(kind), Some(_)) => {
-                self.reply(key, kind, message, now);
+            Event::PacketIn(mut view) => {
+                let Some(switch) = connection.switch_mut() else { return Ok(()) };
+                view.cookie = cookie.unwrap_or(view.cookie);
+                self.dispatch.packet_in(key, switch, &view, message, now);
             }
-            (Event::Up(_), Some(_)) | (_, None) => {}
+            Event::Told(Told::Tables(tables)) => self.tables_told(key, tables),
+            Event::Told(told) => {
+                if let Some(switch) = connection.switch() {
+                    debug!(dpid = %switch.dpid, ?told, "switch described itself");
+                }
+            }
+            Event::FlowRemoved(removed) => self.flow_removed(key, &removed, message),
+            Event::Reply(kind) | Event::Unasked(kind) => self.reply(key, kind, message, now),
         }
         Ok(())
     }
 
-    /// A switch has completed the handshake.
-    pub(super) fn switch_up(
+    /// Applies a port change, or keeps it while the connection claims its datapath.
+    fn port_status(&mut self, key: ConnId, status: PortStatus, now: Instant) -> Result<(), Closed> {
+        let connection = &mut self.connections[key.0];
+        if let Some(claim) = connection.phase.claim() {
+            if claim.ports.len() >= MOST_MEANWHILE {
+                return Err(Closed::TooManyChanges);
+            }
+            connection.hold_ports(1)?;
+            connection.phase.claim_mut().into_iter().for_each(|claim| claim.ports.push(status));
+            return Ok(());
+        }
+        let Some(switch) = connection.switch() else { return Ok(()) };
+        let is_known = switch.ports.contains_key(&status.desc.port_no.0);
+        let more = usize::from(status.reason != PortReason::Delete && !is_known);
+        connection.hold_ports(more)?;
+        let Some(switch) = connection.switch_mut() else { return Ok(()) };
+        if let Some(suppressed) = self.log_limits.ports.admit(now) {
+            let PortStatus { reason, desc } = status;
+            let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
+            info!(%dpid, %port, up, %reason, suppressed, "port changed");
+        }
+        self.dispatch.port_status(key, switch, status, now);
+        Ok(())
+    }
+
+    /// Claims the datapath for a connection that has completed the handshake.
+    fn handshake_complete(
         &mut self,
-        key: usize,
+        key: ConnId,
         info: SwitchInfo,
         now: Instant,
     ) -> Result<(), Closed> {
-        let (dpid, version) = (info.dpid, info.version);
-        let connection = &mut self.connections[key];
-        connection.check_claim(dpid)?;
+        let connection = &mut self.connections[key.0];
+        connection.check_claim(info.dpid)?;
         connection.hold_ports(info.ports.len())?;
-        if connection.home.is_none() {
-            let home = self.channels.pool.claim_datapath(dpid.0, self.channels.me);
-            let here = home.worker() == self.channels.me;
-            connection.home = Some(home);
-            if !here {
-                connection.claim = Some((info, now));
-                return Ok(());
-            }
-        }
-        if let Some(Entry { key: other, .. }) = self.roster.get(dpid.0) {
-            // Either two switches have one name, or the connection that we know is dead and nobody
-            // has noticed: ask it.
-            let known = &mut self.connections[other];
-            known.session.probe(&mut known.out);
-            self.note_dirty(other);
-            self.connections[key].claim = Some((info, now));
-            return Ok(());
-        }
-        let connection = &mut self.connections[key];
-        let xid = connection.session.xid();
-        table_miss(version, xid, &mut connection.out);
-        let epoch = self.epoch;
-        self.epoch = self.channels.pool.next_epoch(epoch);
-        let address = connection.address;
-        let mut switch = Switch::new(info, epoch);
-        self.dispatch.switch_up(&mut switch);
-        if let Some(suppressed) = self.log_limits.connected.admit(now) {
-            let transport = connection.transport();
-            let ports = switch.ports_that_lead_out();
-            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
-        }
-        if let Some(ticket) = connection.ticket.take() {
-            self.admission.leave(&ticket);
-        }
-        let switch = connection.switch.insert(switch);
-        for status in std::mem::take(&mut connection.ports_meanwhile) {
-            self.dispatch.port_status(key, switch, status, now);
-        }
-        self.roster.insert(dpid.0, key, epoch);
+        let home = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
+        connection.phase.begin_claim(Claim { info, since: now, home, ports: Vec::new() });
+        self.settle_claim(key, now);
         Ok(())
     }
 
-    /// Decides between two connections of one datapath: the known one stays if anything was heard
-    /// of it since it was asked, and gives way if not.
+    /// Decides about a new claim: the switch is up, unless another worker owns its datapath or another connection has
+    /// it. That one is then probed: either two switches have one datapath id, or it is dead and nobody has noticed.
+    pub(super) fn settle_claim(&mut self, key: ConnId, now: Instant) {
+        let Some(claim) = self.connections[key.0].phase.claim_mut() else { return };
+        if claim.home.worker() != self.channels.me {
+            return; // the caller hands the connection over
+        }
+        if let Some(Entry { key: other, .. }) = self.roster.get(claim.info.dpid.0) {
+            claim.since = now;
+            let known = &mut self.connections[other.0];
+            known.session.probe(&mut known.out);
+            self.note_dirty(other);
+            return;
+        }
+        self.switch_up(key, now);
+    }
+
+    /// Makes a switch of the connection that has won its datapath.
+    fn switch_up(&mut self, key: ConnId, now: Instant) {
+        let epoch = self.epoch;
+        let connection = &mut self.connections[key.0];
+        let Some(changes) = connection.phase.win_claim(epoch) else { return };
+        self.epoch = self.channels.pool.next_epoch(epoch);
+        let (address, transport) = (connection.address, connection.transport());
+        let Some(switch) = connection.phase.switch_mut() else { return };
+        let (dpid, version) = (switch.dpid, switch.version);
+        table_miss(version, connection.session.xid(), &mut connection.out);
+        self.dispatch.switch_up(switch);
+        if let Some(suppressed) = self.log_limits.connected.admit(now) {
+            let ports = switch.ports_that_lead_out();
+            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+        }
+        self.admission.leave(key);
+        for status in changes {
+            self.dispatch.port_status(key, switch, status, now);
+        }
+        self.roster.insert(dpid.0, key, epoch);
+    }
+
+    /// Decides between two connections of one datapath: the known one stays if it has sent anything since it was
+    /// probed, and is closed after [`PROBE`] otherwise.
     pub(super) fn settle_claims(&mut self, now: Instant) {
-        let claims: Vec<usize> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.claim.is_some())
-            .map(|(key, _)| key)
+        let connections = self.connections.iter();
+        let claims: Vec<ConnId> = connections
+            .filter(|(_, connection)| connection.phase.claim().is_some())
+            .map(|(index, _)| ConnId(index))
             .collect();
         for key in claims {
-            let Some((info, since)) = self.connections[key].claim.take() else { continue };
-            let dpid = info.dpid;
+            let Some(claim) = self.connections.get(key.0).and_then(|it| it.phase.claim()) else {
+                continue;
+            };
+            let (dpid, since) = (claim.info.dpid, claim.since);
             if let Some(Entry { key: other, .. }) = self.roster.get(dpid.0) {
-                let known = &self.connections[other];
+                let known = &self.connections[other.0];
                 if known.session.last_heard() > since {
                     let address = known.address.to_string();
                     let why = Closed::Duplicate { dpid, address }.to_string();
@@ -228,21 +239,18 @@ impl Worker {
                     continue;
                 }
                 if now.saturating_duration_since(since) < PROBE {
-                    self.connections[key].claim = Some((info, since));
                     continue;
                 }
                 self.close(other, "it was silent, and the datapath has connected anew", now);
             }
-            if let Err(why) = self.switch_up(key, info, now) {
-                self.close(key, &why.to_string(), now);
-            }
+            self.switch_up(key, now);
             self.note_dirty(key);
         }
     }
 
     /// The switches with a greater DPID, and whether there are more.
     pub(super) fn status(&self, after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
-        let mut dpids: Vec<(u64, usize)> = self
+        let mut dpids: Vec<(u64, ConnId)> = self
             .roster
             .iter()
             .map(|(dpid, entry)| (dpid, entry.key))
@@ -251,8 +259,8 @@ impl Worker {
         dpids.sort_unstable();
         let more = dpids.len() > PAGE;
         let page = dpids.iter().take(PAGE).filter_map(|(_, key)| {
-            let connection = self.connections.get(*key)?;
-            let switch = connection.switch.as_ref()?;
+            let connection = self.connections.get(key.0)?;
+            let switch = connection.switch()?;
             let fullest = self.fullest(switch);
             let (address, unsent) = (connection.address, connection.unsent());
             Some(switch.status(address, connection.transport(), fullest, unsent))

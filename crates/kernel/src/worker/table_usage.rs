@@ -10,14 +10,15 @@ use super::Worker;
 use crate::check::Expects;
 use crate::connection::Connection;
 use crate::control::AppId;
+use crate::ids::ConnId;
 use crate::occupancy::{Change, count};
 use crate::query::Fullest;
 use crate::switch::Switch;
 
 impl Worker {
     /// A switch has told of its tables.
-    pub(super) fn tables_told(&mut self, key: usize, tables: Vec<Table>) {
-        let Some(switch) = &mut self.connections[key].switch else { return };
+    pub(super) fn tables_told(&mut self, key: ConnId, tables: Vec<Table>) {
+        let Some(switch) = self.connections[key.0].switch_mut() else { return };
         for (table, change) in switch.tables(tables) {
             let known = switch.tables.get(&table);
             let flows = known.and_then(|it| it.active_count);
@@ -40,9 +41,9 @@ impl Worker {
     }
 
     /// A part of the answer to how many flows an app has in a switch.
-    pub(super) fn counted(&mut self, key: usize, app: AppId, message: &[u8]) {
+    pub(super) fn counted(&mut self, key: ConnId, app: AppId, message: &[u8]) {
         let slot = self.dispatch.app_ports.iter().position(|app_port| app_port.app == app);
-        if let (Some(switch), Some(slot)) = (&mut self.connections[key].switch, slot)
+        if let (Some(switch), Some(slot)) = (self.connections[key.0].switch_mut(), slot)
             && let Ok(part) = MultipartReply::decode(message)
         {
             switch.occupancy.counted(slot, app, &part);
@@ -66,7 +67,7 @@ pub(super) fn count_flows(
     (most, adds): (u32, u32),
     now: Instant,
 ) {
-    let Some(switch) = &mut connection.switch else { return };
+    let Some(switch) = connection.switch_mut() else { return };
     if most == u32::MAX || !switch.occupancy.is_count_due(slot, most, adds, now) {
         return;
     }
@@ -74,12 +75,14 @@ pub(super) fn count_flows(
     openflow::append(&mut connection.out, |out| count(version, app).encode(version, xid, out))
         .expect("every version can say it");
     let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
-    connection.transactions.kernel_asks(xid, app, expects, now);
+    if let Some(up) = connection.phase.up_mut() {
+        up.transactions.kernel_asks(xid, app, expects, now);
+    }
 }
 
 /// Asks a switch for its tables, if that is due.
 pub(super) fn ask_tables(connection: &mut Connection, now: Instant) {
-    let Some(switch) = &mut connection.switch else { return };
+    let Some(switch) = connection.switch_mut() else { return };
     if switch.occupancy.is_due(now) {
         connection.session.ask_tables(&mut connection.out);
     }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Worker;
+use crate::ids::ConnId;
 
 /// What is written to a switch before the next is read, in bytes.
 const MUCH: usize = 32 * 1024;
@@ -60,19 +61,19 @@ impl Spare {
 
 impl Worker {
     /// Notes that there may be something to write to a connection.
-    pub(super) fn note_dirty(&mut self, key: usize) {
-        if let Some(connection) = self.connections.get_mut(key)
-            && !connection.dirty
+    pub(super) fn note_dirty(&mut self, key: ConnId) {
+        if let Some(connection) = self.connections.get_mut(key.0)
+            && !connection.output.is_listed
         {
-            connection.dirty = true;
+            connection.output.is_listed = true;
             self.dirty.push(key);
         }
     }
 
     /// Writes to a switch before the next is read, if that is much: what apps here say to what it sent is still
     /// in the core's cache.
-    pub(super) fn write_much(&mut self, key: usize, now: Instant) {
-        let connection = self.connections.get(key);
+    pub(super) fn write_much(&mut self, key: ConnId, now: Instant) {
+        let connection = self.connections.get(key.0);
         if connection.is_some_and(|it| it.out.len() >= MUCH && !it.is_blocked()) {
             self.call_apps(now); // with the rest of what it sent
             self.write(key, now);
@@ -89,9 +90,9 @@ impl Worker {
     }
 
     /// Writes what was gathered for a switch.
-    fn write(&mut self, key: usize, now: Instant) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.dirty = false;
+    fn write(&mut self, key: ConnId, now: Instant) {
+        let Some(connection) = self.connections.get_mut(key.0) else { return };
+        connection.output.is_listed = false;
         match connection.flush() {
             Ok(_) if connection.is_hopeless() => {
                 let why = self.does_not_read(key);
