@@ -1,7 +1,7 @@
-//! A control app that writes flows, groups and meters of its own, asks for everything there is to be
-//! asked, and logs what comes back: once a second, a round.
+//! A control app that writes flows, groups and meters of its own, sends every kind of request once a second, and logs
+//! the replies.
 //!
-//! What it must never see, such as a flow of somebody else, it logs as an error.
+//! It logs an error if it sees something that it must never see, such as a flow of another app.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +16,10 @@ use rosemary_sdk::{
     Switch, SwitchError, Version, Xid, export_app,
 };
 
-/// Cookie of the flow that stays, and of the one that goes by itself.
+/// Cookies of the flow that stays, and of the one that times out.
 const STAYS: u64 = 0x1234;
 const GOES: u64 = 0xabcd_ef01_2345;
-/// Of the one that the switch refuses, because it overlaps the first.
+/// Cookie of the flow that the switch refuses, because it overlaps the first.
 const OVERLAPS: u64 = 0x77;
 
 const PRIORITY: u16 = 2;

@@ -1,6 +1,6 @@
-//! A learning switch as one writes it at first: a map of all hosts of all switches, and a flow-mod for each packet.
+//! A simple learning switch: a map of all hosts of all switches, and a flow-mod for each packet.
 //!
-//! Its configuration, if there is one, says how many microseconds of processor time each packet takes it.
+//! Its configuration, if there is one, states the processor time that it uses for each packet, in microseconds.
 
 #![forbid(unsafe_code)]
 

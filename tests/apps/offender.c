@@ -1,6 +1,6 @@
 /*
- * Asks the storage, and when it is answered sends past its host what is no request, so that the storage
- * closes the socket; then asks again. Says what comes of it, and begins again with a new socket.
+ * Sends a request to the storage. After the answer it sends a malformed request past its host, so that the storage
+ * closes the socket; then it sends a request again. It logs the results, and repeats this with a new socket.
  */
 #define _GNU_SOURCE
 #include <string.h>

@@ -1,5 +1,5 @@
-/* An app that says what it is told to: a packet that begins as below is an order to send a message, as
- * it is, and what the kernel answers is logged.
+/* An app that sends messages on order: a packet that begins as below holds a message, which the app sends unchanged. It
+ * logs the kernel's answers.
  *
  *     0          14        22     30      38      42
  *     +----------+---------+------+-------+-------+------------

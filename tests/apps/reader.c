@@ -1,5 +1,5 @@
-/* An app that reads what it was granted (GRANTED, a directory with a file `data` in it), and tries to do
- * more with it, and to read what it was not granted. It says what came of it as hostile apps do. */
+/* An app that reads the directory that it was granted (GRANTED, with a file `data` in it). It then tries to write there
+ * and to read other files, and logs the results as hostile apps do. */
 #include "../../crates/apps/hostile/hostile.h"
 
 static void attack(void) {

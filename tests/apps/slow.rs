@@ -1,4 +1,4 @@
-//! An app that takes 200 ms for each packet: nobody else is to wait as long.
+//! An app that takes 200 ms for each packet; other apps must not wait for it.
 
 #![forbid(unsafe_code)]
 

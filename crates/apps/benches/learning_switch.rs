@@ -1,17 +1,17 @@
-//! What the learning switch costs inside its object, per packet-in: the SDK's decoding, the app's
+//! Measures the time of a packet-in inside the learning switch's object: the SDK's decoding, the app's
 //! tables, the encoding of the answers.
 //!
 //! ```text
 //! cargo build --release -p rosemary-apps --examples && cargo bench -p rosemary-apps
 //! ```
 //!
-//! The object is loaded and called as a kernel does it: batches of full size, a host that is a run
-//! of bytes. Every host is known beforehand, so that each packet-in is answered by a flow-mod,
-//! and by a packet-out if the switch has not kept the packet. Who speaks to whom is random; the
-//! switches take turns with every packet, which is the worst that can happen to a table of them.
+//! The bench loads and calls the object as a kernel does, with full batches and a buffer for messages.
+//! The app knows every host beforehand, so that it answers each packet-in with a flow-mod,
+//! and with a packet-out if the switch has not kept the packet. Source and destination are random. The
+//! switches take turns with every packet, which is the worst case for a table of switches.
 //!
-//! `making the batches` is what of each figure is this program's. To compare builds in one run, name
-//! their objects in `OBJECTS`, with colons between them.
+//! `making the batches` measures the bench's own part of each figure. To compare builds in one run, name
+//! their objects in `OBJECTS`, separated by colons.
 
 #[path = "../../openflow/benches/thread_time/mod.rs"]
 mod thread_time;
@@ -31,14 +31,14 @@ use thread_time::{ThreadTime, now};
 const FRAME: u16 = 64;
 const PORTS: u64 = 16;
 
-/// Bytes that the app can send in a batch, as a kernel lets it.
+/// Bytes that the app can send in a batch, as in a kernel.
 const ROOM: usize = 256 * 1024;
 
-/// Where messages go.
+/// Takes the app's messages.
 struct Messages {
     bytes: Vec<u8>,
     used: usize,
-    /// To whom, where in `bytes`, and how many.
+    /// The datapath, its epoch, the start in `bytes`, and the number of messages.
     sent: Vec<(u64, u32, usize, u32)>,
 }
 
@@ -80,7 +80,7 @@ fn random(number: u64) -> u64 {
     b ^ b >> 31
 }
 
-/// As many packet-ins as a batch has, and what rewrites them.
+/// A batch of packet-ins that it rewrites for each call.
 struct Packets {
     /// The records, aligned as in a ring from `start` on.
     bytes: Vec<u8>,
@@ -121,7 +121,7 @@ impl Packets {
         Self { bytes, start, size: record.len(), frame, switches, macs, made: 0 }
     }
 
-    /// Makes each record another packet: of which switch, from which of its hosts, to which.
+    /// Rewrites each record; `between` gives the switch, the source and the destination of a packet.
     fn make(&mut self, between: impl Fn(u64) -> (u64, u64, u64)) {
         for record in self.bytes[self.start..].chunks_exact_mut(self.size) {
             let (switch, from, to) = between(self.made);
@@ -161,7 +161,7 @@ impl Packets {
     }
 }
 
-/// The objects to measure: those named, or the one that Cargo has built.
+/// Returns the objects to measure: those in `OBJECTS`, or the one that Cargo has built.
 fn objects() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("OBJECTS") {
         return std::env::split_paths(&named).collect();
@@ -171,7 +171,7 @@ fn objects() -> Vec<PathBuf> {
     vec![built.join("examples/liblearning_switch.so")]
 }
 
-/// An app that knows every host.
+/// Loads an app and makes every host known to it.
 fn learned(object: &Path, packets: &mut Packets) -> HostedApp<Messages> {
     let object = File::open(object).expect("build it first, see above");
     let object = Object::load(object.into()).expect("an object for this machine");
@@ -184,7 +184,7 @@ fn learned(object: &Path, packets: &mut Packets) -> HostedApp<Messages> {
     app
 }
 
-/// Calls the app with a batch; how many messages it sent.
+/// Calls the app with a batch; returns the number of its messages.
 fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> u32 {
     let answer = app.on_batch(1, packets.records().map(WholeRecord::of)).expect("it goes on");
     assert_eq!(answer.handled, MAX_BATCH);
@@ -193,7 +193,7 @@ fn call(app: &mut HostedApp<Messages>, packets: &Packets) -> u32 {
     host.sent.drain(..).map(|(.., messages)| messages).sum()
 }
 
-/// The time of `count` packet-ins, measured in whole batches.
+/// Returns the time of `count` packet-ins, measured in whole batches.
 #[expect(clippy::cast_precision_loss, reason = "a measurement has not as many digits")]
 fn time(count: u64, mut batch: impl FnMut()) -> Duration {
     let batches = count.div_ceil(MAX_BATCH as u64);

@@ -1,4 +1,4 @@
-/* Sets the clock. What it asks for changes nothing. */
+/* Sets the clock to its present time. */
 #include "hostile.h"
 
 #include <sys/timex.h>

@@ -1,9 +1,10 @@
 /*
- * What every hostile app needs: an app whose attack runs once, and a word for each attempt. It runs at the
- * app's first call, or, where BEGIN_PORT is defined, with the first packet that comes in by that port. An app says in the log, line by line, `GOT what` or `REFUSED what: why`, and at the end `DONE`.
+ * The frame of every hostile app: it runs an attack once and logs the result of each attempt. The attack runs at the
+ * app's first call, or, if BEGIN_PORT is defined, with the first packet that comes in through that port. The app logs
+ * `GOT what` or `REFUSED what: why` for each attempt, and `DONE` at the end.
  *
- * An attempt is harmless where it succeeds: signals are 0, what is written is what was there, what
- * is made is removed. It has to be: without the wall it does succeed.
+ * Each attempt is harmless if it succeeds, as it does without the sandbox: signals are 0, a write repeats the present
+ * content, and a new file is removed.
  *
  * An app that includes this defines `attack`.
  */
@@ -56,8 +57,8 @@ __attribute__((unused)) static void refused(const char *what, const char *why) {
     say("REFUSED %s: %s", what, why);
 }
 
-/* What came of a call: `result` is negative if it failed, with errno. That it failed over its arguments
- * shows that it would have been allowed with others. */
+/* Logs the result of a call, which is negative if it failed, with errno. A call that failed because of its arguments
+ * counts as GOT: the sandbox would let it through with others. */
 __attribute__((unused)) static void tell(const char *what, long result) {
     int error = errno;
     if (result < 0 && is_refusal(error))

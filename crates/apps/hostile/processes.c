@@ -33,7 +33,7 @@ static void attack(void) {
             continue;
         found++;
         traced += is_traced(pid);
-        /* A page that is not there is told from a process that may not be read. */
+        /* A page that does not exist differs from a process that may not be read. */
         read += process_vm_readv(pid, &ours, 1, &theirs, 1, 0) > 0 || errno == EFAULT;
         limited += syscall(SYS_prlimit64, pid, 7, none, none) == 0;
         slowed += getpriority(PRIO_PROCESS, (id_t)pid) > -21 && setpriority(PRIO_PROCESS, (id_t)pid, getpriority(PRIO_PROCESS, (id_t)pid)) == 0;

@@ -1,8 +1,8 @@
-//! A firewall: what its rules deny passes no switch.
+//! Denies packets by rules, in the switches and on the way to other apps.
 //!
-//! A guard. Each rule becomes flows that drop, in its band, which lies above those of the control apps; and
-//! packets that reach the controller all the same, because a flow is not there yet, are held against the
-//! rules too and go no further.
+//! It is a guard. Each rule becomes flows that drop packets; their priorities are in its band, above those of the control
+//! apps. A packet may still reach the controller before its flow is installed: the firewall checks it against the rules
+//! and stops it.
 //!
 //! The rules are its configuration (`firewall/rules.rs` has their form):
 //!
@@ -14,9 +14,8 @@
 //! capabilities = ["flow.write", "stats.read"]
 //! ```
 //!
-//! The rule that keeps it right: what is in a switch is asked of the switch, never remembered. Every few
-//! seconds the firewall asks which flows it has there; what is missing is put back, and what no rule
-//! wants any more, because the rules have changed since, is deleted.
+//! The firewall never remembers which flows a switch has: it requests them every few seconds. It adds missing flows and
+//! deletes those that no rule needs since the rules have changed.
 
 #![forbid(unsafe_code)]
 
@@ -39,38 +38,38 @@ use rosemary_sdk::{
 use self::packet::Packet;
 use self::rules::{Entry, Rules};
 
-/// From one look at the switches' flows to the next.
+/// The time from one request for the switches' flows to the next.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// All its flows: what they do is the same, so they may overlap.
+/// Priority of all its flows: they may overlap, because they do the same.
 const PRIORITY: u16 = 0;
 
-/// Flows of one switch that are looked at, at most: more are not its own.
+/// Most flows of one switch that it reads: it never has more.
 const MOST_SEEN: usize = 65_536;
 
-/// See the description above.
+/// See the module's description.
 #[derive(Debug)]
 struct Firewall {
     rules: Rules,
     posts: BTreeMap<Dpid, Post>,
-    /// What is to be sent, as soon as there is room.
+    /// Changes that wait for room.
     to_send: VecDeque<(Switch, Change)>,
     next_look: Duration,
-    /// The operator was told that what is in switches cannot be asked.
+    /// Whether the log already says that the firewall cannot read the switches' flows.
     said_blind: bool,
 }
 
-/// A switch that is guarded.
+/// A guarded switch.
 #[derive(Debug)]
 struct Post {
     switch: Switch,
-    /// What was asked of it, and the flows that it has told of.
+    /// The pending request for its flows, and the flows in the reply so far.
     asked: Option<(Xid, Vec<Seen>)>,
-    /// The rules that its version of OpenFlow cannot express were told.
+    /// Whether the log already names the rules that its version of OpenFlow cannot express.
     said_unfit: bool,
 }
 
-/// A flow of ours in a switch.
+/// A flow of this app in a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     match_: Match,
@@ -79,7 +78,7 @@ struct Seen {
     table: u8,
 }
 
-/// What is to be done in a switch.
+/// A change in a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     /// A flow of the rules, by its place among [`Rules::entries`].
@@ -143,7 +142,7 @@ impl App for Firewall {
 }
 
 impl Firewall {
-    /// A switch came: all flows at once, before anything can pass, and a look at those of before.
+    /// Handles a new switch: sends all flows at once, before any packet can pass, and requests the flows it already has.
     fn guard(&mut self, switch: Switch) {
         self.posts.insert(switch.dpid, Post { switch, asked: None, said_unfit: false });
         let here = self.here(switch.dpid).map(|(place, _)| (switch, Change::Add(place)));
@@ -152,21 +151,21 @@ impl Firewall {
         self.to_send.push_back((switch, Change::Look));
     }
 
-    /// The flows that belong into a switch, with their places.
+    /// Returns the flows that a switch needs, with their places.
     fn here(&self, dpid: Dpid) -> impl Iterator<Item = (usize, &Entry)> {
         let entries = self.rules.entries.iter().enumerate();
         entries.filter(move |(_, entry)| entry.switch.is_none_or(|it| it == dpid))
     }
 
     fn on_packet(&mut self, packet_in: &PacketIn<'_>, network: &mut Network<'_>) {
-        // What is no frame is nothing that a rule could name.
+        // No rule matches a packet that is too short for a frame.
         let Some(packet) = Packet::of(packet_in.data) else { return };
         if self.rules.deny(packet_in.switch.dpid, packet_in.in_port, &packet) {
             network.stop();
         }
     }
 
-    /// Sends what waits, as far as there is room, and asks to be called again.
+    /// Sends waiting changes while there is room, and sets the timer.
     fn send(&mut self, network: &mut Network<'_>) {
         if self.next_look.is_zero() {
             self.next_look = network.now() + EVERY;
@@ -195,7 +194,7 @@ impl Firewall {
         network.wake_at(wake_at);
     }
 
-    /// Sends one change; the transaction id of what will be answered.
+    /// Sends one change; returns the transaction id if it is a request.
     fn change(
         &self,
         to: Switch,
@@ -222,7 +221,7 @@ impl Firewall {
         }
     }
 
-    /// A rule cannot be told to a switch: said once for each.
+    /// Logs that a switch cannot express a rule, once for each switch.
     fn unfit(
         &mut self,
         switch: Switch,
@@ -246,7 +245,7 @@ impl Firewall {
         ));
     }
 
-    /// A switch tells of its flows: what is missing is put back, what is too much is deleted.
+    /// Handles a reply with a switch's flows: adds those that are missing and deletes those that no rule needs.
     fn on_reply(&mut self, reply: &Reply<'_>, network: &mut Network<'_>) {
         let dpid = reply.switch.dpid;
         let Some(post) = self.posts.get_mut(&dpid).filter(|post| post.switch == reply.switch)
@@ -292,7 +291,7 @@ impl Firewall {
                 Some((_, rule)) if flow.priority == PRIORITY && flow.table == 0 => {
                     if *rule == flow.rule {
                         missing.remove(&flow.match_);
-                    } // else it is added, which replaces it: the rules were put into another order
+                    } // else adding it replaces the old one: the order of the rules has changed
                 }
                 _ => changes.push(Change::Delete(flow)),
             }
@@ -319,7 +318,7 @@ impl Firewall {
         let post = self.posts.get(&switch.dpid);
         let look = post.and_then(|post| post.asked.as_ref()).map(|(xid, _)| *xid);
         if look.is_none() || look != Xid::of(message) {
-            return; // a flow: it will be missing at the next look
+            return; // a flow, which will be missing in the next reply
         }
         if why == Some(Refusal::Capability) && !std::mem::replace(&mut self.said_blind, true) {
             network.warn(

@@ -1,13 +1,12 @@
-//! A learning switch: remembers which port each host is behind, installs a flow for every pair of
-//! hosts that talk, floods when it does not know.
+//! Forwards packets as a learning switch: remembers which port each host is behind, installs a flow for every pair of
+//! hosts that talk, and floods packets to unknown hosts.
 //!
 //! Hosts are learned behind physical ports and `LOCAL` only. A packet from a reserved port (`CONTROLLER`, for example, if
 //! an operator sent it through the flow tables) is forwarded, but installs no flow. LLDP and packets with an impossible
 //! in-port are ignored: the kernel refuses packet-outs of them, and any host or switch could send many.
 //!
-//! The rule that keeps it right: a flow matches the port that its source was learned on, so a host
-//! that moves misses its old flows and is learned anew; and what was learned goes with the port or
-//! the switch that it was learned on.
+//! A flow matches the port that its source was learned on. The packets of a host that moves therefore miss its old flows,
+//! and the app learns its new port. The app forgets hosts with the port or the switch that they were learned on.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! The applications that ship with Rosemary: each is one file beside this one, and one shared
-//! object, written as anybody's app would be.
+//! Lists the applications that ship with Rosemary. Each is one file beside this one and one shared
+//! object, written like any other app.
 //!
-//! | app | what it does |
+//! | app | purpose |
 //! | --- | --- |
 //! | `learning_switch.rs` | remembers which port each host is behind, floods when it does not know |
-//! | `firewall.rs` | a guard: denies what its rules name, in the switches and on the way to the others |
-//! | `link_monitor.rs` | tells which switches, ports and links come and go |
+//! | `firewall.rs` | a guard: denies packets by its rules, in the switches and on the way to other apps |
+//! | `link_monitor.rs` | logs which switches, ports and links come and go |
 //!
-//! A new one is a file here and an `[[example]]` entry in `Cargo.toml`; this library itself is
-//! empty. What an app here will never do: use anything that the SDK does not offer to everybody.
+//! A new app is a file here and an `[[example]]` entry in `Cargo.toml`. This library itself is
+//! empty. An app here uses only what the SDK offers to every app.

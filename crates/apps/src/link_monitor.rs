@@ -1,8 +1,8 @@
-//! Tells the operator which switches, ports and links there are, and which come and go.
+//! Logs which switches, ports and links come and go.
 //!
-//! Links are found by LLDP (IEEE 802.1AB-2016): every few seconds it sends a frame out of each port that is up,
-//! and where another switch hands it to the controller, there is a link. For that it needs `packet-out` and
-//! `topology.probe`; without them it tells of switches and ports alone.
+//! It finds links with LLDP (IEEE 802.1AB-2016): every few seconds it sends a frame out of each port that is up.
+//! If another switch sends the frame to the controller, there is a link. This needs `packet-out` and
+//! `topology.probe`; without them it logs only switches and ports.
 //!
 //! ```toml
 //! [[app]]
@@ -12,8 +12,8 @@
 //! capabilities = ["packet-out", "topology.probe"]
 //! ```
 //!
-//! The rule that keeps it right: a link is believed only on a frame that carries the keyed hash of what it says,
-//! so that no host makes up links; and one of which nothing was heard for three rounds is gone.
+//! Each frame carries a keyed hash of its content, so that no host can invent links. A link is gone if no frame has
+//! crossed it for three rounds.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use rosemary_sdk::{
 
 use self::lldp::{Probe, Seal};
 
-/// From one round of probes to the next.
+/// The time from one round of probes to the next.
 const EVERY: Duration = Duration::from_secs(3);
 
 /// Rounds after which a link that was not seen is gone.
@@ -40,18 +40,18 @@ const PATIENCE: u32 = 3;
 /// One end of a link.
 type End = (Dpid, PortNo);
 
-/// See the description above.
+/// See the module's description.
 #[derive(Debug)]
 struct LinkMonitor {
     seal: Seal,
     switches: BTreeMap<Dpid, Switch>,
     ports: BTreeMap<End, Port>,
-    /// Where from, where to, and when it was seen last.
+    /// From where, to where, and when a frame last crossed it.
     links: BTreeMap<(End, End), Duration>,
     next_round: Duration,
     /// Ports that are still to be probed in this round, the next one last.
     to_probe: Vec<End>,
-    /// The operator has not granted what probing takes.
+    /// Whether the operator has not granted the capabilities for probing.
     blind: bool,
 }
 
@@ -71,7 +71,7 @@ impl App for LinkMonitor {
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
         match event {
             Event::SnapshotBegin => {
-                // Links are found anew: what was known of them may be of another network.
+                // The known links may be of another network; probing finds the present ones.
                 self.switches.clear();
                 self.ports.clear();
                 self.links.clear();
@@ -153,7 +153,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Begins a round if it is time, and goes on with the one that runs as far as there is room.
+    /// Begins a round if it is due, and sends the next probes of the present round while there is room.
     fn go_on(&mut self, network: &mut Network<'_>) {
         let now = network.now();
         if now >= self.next_round && self.to_probe.is_empty() {

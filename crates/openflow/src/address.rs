@@ -3,6 +3,7 @@
 use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 use std::net::Ipv4Addr;
 use thiserror::Error;
@@ -56,8 +57,18 @@ impl FromStr for Dpid {
 }
 
 /// An Ethernet address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct MacAddr(pub [u8; 6]);
+
+impl Hash for MacAddr {
+    /// Hashes the address as one number: an array hashes its length and then byte after byte.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut number = [0; 8];
+        number[..6].copy_from_slice(&self.0);
+        state.write_u64(u64::from_ne_bytes(number));
+    }
+}
 
 impl MacAddr {
     /// The address of everybody, `ff:ff:ff:ff:ff:ff`.

@@ -399,11 +399,12 @@ impl<'a> FlowMod<'a> {
         if self.out_group != Self::ANY_GROUP {
             return unsupported("flow_mod.out_group");
         }
-        let match_ = v1_0::convert::match_to_wire(&self.match_)?;
         let out_port = v1_0::convert::port(self.out_port, "flow_mod.out_port")?;
         let flags = self.flags.to_v1_0()?;
-        if let Some(room) = to.array::<40>() {
-            match_.put(room);
+        match to.array::<40>() {
+            Some(room) => v1_0::convert::put_match(&self.match_, room)?,
+            // What the version cannot express is an error also without room.
+            None => v1_0::convert::match_to_wire(&self.match_).map(|_| ())?,
         }
         if let Some(room) = to.array::<24>() {
             put(room, 0, self.cookie.to_be_bytes());

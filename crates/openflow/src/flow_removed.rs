@@ -184,6 +184,7 @@ impl FlowRemoved {
                 wire.write(&mut to);
             }
             Version::V1_3 => {
+                let fields = self.match_.to_bytes();
                 let wire = v1_3::FlowRemoved {
                     cookie: self.cookie,
                     priority: self.priority,
@@ -195,7 +196,7 @@ impl FlowRemoved {
                     hard_timeout: self.hard_timeout,
                     packet_count: self.packet_count,
                     byte_count: self.byte_count,
-                    match_: self.match_.to_v1_3(),
+                    match_: v1_3::Match::of(&fields),
                 };
                 wire.write(&mut to);
             }

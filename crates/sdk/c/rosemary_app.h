@@ -116,7 +116,7 @@ enum {
     ROSEMARY_REFUSED_FOREIGN = 9,
     /* It names a group or meter outside of the application's range. */
     ROSEMARY_REFUSED_ID = 10,
-    /* It names a buffer of which the application got no packet-in. */
+    /* It names a buffer, and the application got no packet-in with it. */
     ROSEMARY_REFUSED_BUFFER = 11,
     /* It has an action, instruction, field or meter band that is not allowed, or whose experimenter is not
      * granted. */

@@ -95,7 +95,10 @@ pub trait App: Sized + 'static {
                 return number;
             }
             network.now_handling(number);
-            if let Some(event) = batch.get(number) {
+            // A packet-in is made where it is handed on: one that is moved on its way waits for its stores each time.
+            if let Some(packet_in) = batch.packet_in(number) {
+                self.on_event(Event::PacketIn(packet_in), network);
+            } else if let Some(event) = batch.get(number) {
                 self.on_event(event, network);
             }
             number += 1;

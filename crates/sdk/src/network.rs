@@ -110,18 +110,20 @@ impl<'h> Network<'h> {
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn flow_mod(&mut self, to: Switch, flow_mod: &FlowMod<'_>) -> Result<(), SendError> {
-        let own = self.host.own();
-        let priority = own.priority(flow_mod.priority)?;
-        let mut send = |flow_mod: &FlowMod<'_>| {
-            self.send(to, USUAL_MESSAGE, |xid, room| {
-                flow_mod.encode_with_priority(priority, to.version, xid, room)
-            })
-        };
         if Own::has_other_numbers(flow_mod) {
-            own.flow_mod(flow_mod, send)?;
-        } else {
-            send(flow_mod)?;
+            let own = self.host.own();
+            return own.flow_mod(flow_mod, |flow_mod| self.flow_mod_as_it_is(to, flow_mod));
         }
+        self.flow_mod_as_it_is(to, flow_mod)
+    }
+
+    /// Sends a flow-mod in which only the priority counts from this application's lowest.
+    #[inline]
+    fn flow_mod_as_it_is(&mut self, to: Switch, flow_mod: &FlowMod<'_>) -> Result<(), SendError> {
+        let priority = self.host.own().priority(flow_mod.priority)?;
+        self.send(to, USUAL_MESSAGE, |xid, room| {
+            flow_mod.encode_with_priority(priority, to.version, xid, room)
+        })?;
         Ok(())
     }
 

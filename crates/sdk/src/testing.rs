@@ -21,7 +21,7 @@ pub struct Sent {
 
 /// A request that the application sent to a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct ServiceRequest {
     /// The service.
     pub service: Service,
     /// The request's number.
@@ -30,6 +30,10 @@ pub struct Asked {
     pub request: Vec<u8>,
 }
 
+/// The former name of [`ServiceRequest`].
+#[deprecated = "use `ServiceRequest`"]
+pub type Asked = ServiceRequest;
+
 /// The host of an application on a bench: it records messages and log lines.
 #[derive(Debug, Default)]
 pub struct Recorder {
@@ -37,7 +41,7 @@ pub struct Recorder {
     sent: Vec<Sent>,
     stopped: Vec<usize>,
     log: Vec<String>,
-    asked: Vec<Asked>,
+    asked: Vec<ServiceRequest>,
     last_request: u64,
     /// Bytes of messages that there is room for.
     left: usize,
@@ -104,7 +108,7 @@ impl Host for Recorder {
     fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
         self.last_request += 1;
         let id = RequestId(self.last_request);
-        self.asked.push(Asked { service, id, request: request.to_vec() });
+        self.asked.push(ServiceRequest { service, id, request: request.to_vec() });
         Ok(id)
     }
 }
@@ -178,7 +182,7 @@ impl Bench {
     }
 
     /// Returns the requests that the application sent to services.
-    pub fn asked(&mut self) -> Vec<Asked> {
+    pub fn asked(&mut self) -> Vec<ServiceRequest> {
         std::mem::take(&mut self.app.host().asked)
     }
 

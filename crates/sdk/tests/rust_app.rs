@@ -168,7 +168,7 @@ fn app_that_takes_no_configuration_does_not_run_with_one() {
     assert!(error.to_string().contains("this app takes none; leave `config` out"), "{error}");
 }
 
-/// Asks as soon as there is a switch, and tells what comes back.
+/// Sends requests when a switch connects, and logs the replies.
 #[derive(Default)]
 struct Curious {
     barrier: Option<Xid>,

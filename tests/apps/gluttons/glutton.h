@@ -1,8 +1,8 @@
 /*
- * An app that takes more and more of something: `take` is called every STEP_MS. It logs what it is told of
- * its limits, and once what kept it from taking more.
+ * An app that uses more and more of a resource: it calls `take` every STEP_MS. It logs alerts about its limits, and once
+ * the error that kept it from taking more.
  *
- * An app that includes this defines STEP_MS before, and `take` behind: 0, or an errno.
+ * An app that includes this defines STEP_MS before and `take` after the include; `take` returns 0 or an errno.
  */
 #define _GNU_SOURCE
 #include <errno.h>

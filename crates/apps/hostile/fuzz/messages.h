@@ -1,6 +1,6 @@
 /*
- * Random OpenFlow messages of versions 1.0 and 1.3: valid ones, and nearly valid ones, of few values of everything, so
- * that they meet each other and the flows of others. A seed gives the same messages again.
+ * Makes random OpenFlow messages of versions 1.0 and 1.3, valid and nearly valid. Each field has few values, so that
+ * messages meet each other and the flows of others. A seed repeats the same messages.
  */
 #ifndef HOSTILE_MESSAGES_H
 #define HOSTILE_MESSAGES_H
@@ -12,11 +12,11 @@
 
 static uint64_t state = 1;
 
-/* What is written so far. */
+/* The message so far. */
 static uint8_t out[MOST_BYTES];
 static uint32_t at;
 
-/* What is the app's own; others' numbers are near them. */
+/* The app's own numbers; those of other apps are near them. */
 static uint32_t lowest, highest, own_group, own_meter;
 
 /* xorshift64*. */

@@ -1,4 +1,4 @@
-/* Opens as many descriptors as there are. */
+/* Opens descriptors until none is left. */
 #include "../hostile.h"
 
 #define MOST 4096

@@ -1,4 +1,4 @@
-/* Takes its time over everything it is told. */
+/* Handles every record slowly. */
 #define HEARS_ANSWERS
 #include "../hostile.h"
 

@@ -9,7 +9,7 @@
 static char *memory;
 static volatile int over;
 
-/* Each change locks the whole of the memory against who wants to read in it. */
+/* Each change locks the whole memory against readers. */
 static void *change(void *nothing) {
     while (!over) {
         mprotect(memory, MEMORY, PROT_READ);

@@ -1,8 +1,8 @@
 /*
- * For an app whose attack is OpenFlow 1.3 messages to the switch that the first packet came from. What
- * becomes of each is told: REFUSED with the kernel's reason, or GOT if it was not refused within a
- * second. What is allowed and is to have no effect on others is sent with `allowed`, and SENT. With GOES_ON it
- * also defines `go_on`, which is called a thousand times a second for four seconds.
+ * For an app that attacks with OpenFlow 1.3 messages to the switch that the first packet came from. For each message it
+ * logs REFUSED with the kernel's reason, or GOT if the kernel did not refuse it within a second. It sends messages that
+ * are allowed and must not affect others with `allowed`, and logs SENT. With GOES_ON it also defines `go_on`, which is
+ * called a thousand times a second for four seconds.
  */
 #ifndef HOSTILE_NETWORK_H
 #define HOSTILE_NETWORK_H

@@ -1,10 +1,10 @@
 /*
- * Makes system call after system call, by every number, and says which of them were made rather than
- * refused. Arguments are such that nothing comes of it: pointers to nowhere, descriptors that are not
- * open. Those that would end or stop the process with any arguments are left out, and said.
+ * Makes the system call of every number and logs which of them the sandbox lets through. The arguments have no effect:
+ * pointers to nowhere, descriptors that are not open. It leaves out calls that would end or stop the process with any
+ * arguments, and logs them.
  *
- * Says `MADE n n n ...`, as many lines as it takes, then `LEFT n n ...`, then `SUITED n n ...`: those that
- * their arguments decide, with arguments that may be, and `DONE`.
+ * Logs `MADE n n n ...` in several lines, then `LEFT n n ...`, then `SUITED n n ...`: calls that the sandbox judges by
+ * their arguments, with allowed arguments, and `DONE`.
  */
 #include "../hostile.h"
 

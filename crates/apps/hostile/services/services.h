@@ -1,7 +1,7 @@
 /*
- * For an app whose attack goes by services (sdk/src/services). What it asks is told by what is answered: REFUSED
- * with the service's reason, or GOT. It asks in two ways: through its host, as every app does, and by the socket
- * itself, past its host. An app that includes this defines `attack`.
+ * For an app that attacks through services (sdk/src/services). For each request it logs REFUSED with the service's
+ * reason, or GOT. It sends requests in two ways: through its host, as every app does, and past its host on the socket
+ * itself. An app that includes this defines `attack`.
  */
 #ifndef HOSTILE_SERVICES_H
 #define HOSTILE_SERVICES_H
@@ -21,7 +21,7 @@
 enum { GET = 1, PUT = 2, DELETE = 3, LIST = 4, WATCH = 5 };
 enum { VALUE = 1, NOTHING = 2, REFUSED = 7 };
 
-/* Whose namespace is reached for (tests/apps/vault.c), and where it keeps what. */
+/* The attacked namespace (tests/apps/vault.c), and the key of its secret. */
 #define VICTIM "vault"
 #define KEY "secret"
 
@@ -58,7 +58,7 @@ __attribute__((unused)) static uint32_t storage_request(uint8_t *out, uint8_t wh
     return at;
 }
 
-/* What the storage answered. */
+/* Logs an answer of the storage. */
 __attribute__((unused)) static void tell_answer(const char *what, const uint8_t *answer, uint32_t size) {
     char why[40];
     if (size < 1)
@@ -86,7 +86,7 @@ __attribute__((unused)) static void ask(const char *what, uint32_t service, cons
     }
 }
 
-/* The sockets it holds, but for the control socket: `most` at most. */
+/* Finds the process's sockets except the control socket, at most `most`. */
 __attribute__((unused)) static int sockets(int *out, int most) {
     struct stat stat;
     int fd, count = 0;

@@ -1,8 +1,8 @@
-//! Reads the parts of a packet that the rules are about, as a switch reads them: behind VLAN tags and SNAP, and
-//! behind the headers that IPv6 puts before what it carries.
+//! Reads the parts of a packet that rules match, as a switch reads them: behind VLAN tags and SNAP, and
+//! behind IPv6 extension headers.
 //!
-//! What is not there, because the packet is too short or a later fragment of a longer one, is `None`: no rule
-//! about it holds. A switch does the same.
+//! A missing part is `None`, and no rule about it matches: the packet is too short, or a later fragment of a longer one.
+//! A switch does the same.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,10 +12,10 @@ use rosemary_sdk::openflow::ethernet;
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 
-/// Headers between IPv6 and what it carries that are looked behind, at most.
+/// Most IPv6 extension headers that are skipped.
 const MOST_HEADERS: usize = 8;
 
-// Of these headers: hop-by-hop options, routing, destination options; fragment (RFC 8200 §4).
+// Types of extension headers: hop-by-hop options, routing, destination options; fragment (RFC 8200 §4).
 const OPTIONS: [u8; 3] = [0, 43, 60];
 const FRAGMENT: u8 = 44;
 
@@ -28,14 +28,14 @@ pub(super) struct Packet {
     pub(super) ethertype: u16,
     pub(super) from: Option<IpAddr>,
     pub(super) to: Option<IpAddr>,
-    /// What IP carries.
+    /// The protocol above IP.
     pub(super) protocol: Option<u8>,
     pub(super) from_port: Option<u16>,
     pub(super) to_port: Option<u16>,
 }
 
 impl Packet {
-    /// Of a frame, from its Ethernet header on; `None` if it has not even that.
+    /// Reads a frame from its Ethernet header on; `None` if it is too short for one.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let (eth_dst, rest) = frame.split_first_chunk()?;
         let (eth_src, _) = rest.split_first_chunk()?;
@@ -50,7 +50,7 @@ impl Packet {
             from_port: None,
             to_port: None,
         };
-        // None: what is there so far is all there is.
+        // `None` ends the packet; the parts read so far remain.
         let _ = match ethertype {
             IPV4 => packet.read_v4(payload),
             IPV6 => packet.read_v6(payload),
@@ -59,7 +59,7 @@ impl Packet {
         Some(packet)
     }
 
-    /// As if it went back.
+    /// Returns the packet with source and destination exchanged.
     pub(super) fn back(&self) -> Self {
         Self {
             eth_src: self.eth_dst,

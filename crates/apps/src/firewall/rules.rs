@@ -1,4 +1,4 @@
-//! The firewall's rules: what the operator writes, which flows that makes, and which packets it denies.
+//! Reads the firewall's rules, makes flows of them, and decides which packets they deny.
 //!
 //! ```toml
 //! [[deny]]
@@ -8,9 +8,9 @@
 //! to-port = [22, 23]
 //! ```
 //!
-//! There is no `allow`: a packet goes on to the other apps, and to their flows, unless a rule denies it. In the
-//! one table that OpenFlow 1.0 has, an entry above the other apps' flows can end a packet, but not
-//! send it on to them.
+//! There is no `allow`: a packet passes to the other apps and to their flows unless a rule denies it. In the
+//! only table of OpenFlow 1.0, a flow above those of the other apps can drop a packet, and cannot
+//! pass it to them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,7 +23,7 @@ use toml::Spanned;
 
 use super::packet::{IPV4, IPV6, Packet};
 
-/// Most flows that all rules together may make.
+/// Most flows of all rules together.
 const MOST_FLOWS: usize = 4096;
 
 const TCP: u8 = 6;
@@ -32,14 +32,14 @@ const SCTP: u8 = 132;
 const ICMP: u8 = 1;
 const ICMP6: u8 = 58;
 
-/// A flow that denies.
+/// A flow that drops packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Which packets.
     pub(super) match_: Match,
     /// The rule's place in the file, counted from 1.
     pub(super) rule: u64,
-    /// At which switch; `None` for every one.
+    /// The switch; `None` for all.
     pub(super) switch: Option<Dpid>,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Reads what the operator wrote.
+    /// Reads the operator's text.
     ///
     /// # Errors
-    /// What is wrong, with its line and its rule.
+    /// A phrase with the line and the rule.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -86,12 +86,12 @@ impl Rules {
         Ok(all)
     }
 
-    /// How many rules there are.
+    /// Returns how many rules there are.
     pub(super) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether some rule denies a packet that came in by this port.
+    /// Returns whether a rule denies a packet that came in through this port.
     pub(super) fn deny(&self, switch: Dpid, in_port: PortNo, packet: &Packet) -> bool {
         self.rules.iter().any(|rule| rule.denies(switch, in_port, packet))
     }
@@ -104,7 +104,7 @@ struct File {
     deny: Vec<Spanned<Rule>>,
 }
 
-/// What a `[[deny]]` says.
+/// A `[[deny]]` as the operator writes it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Rule {
@@ -119,13 +119,13 @@ struct Rule {
     to_port: Ports,
     switch: Option<Read<Dpid>>,
     in_port: Option<u32>,
-    /// Also the packets back.
+    /// Whether packets in the other direction are denied, too.
     #[serde(default)]
     both_ways: bool,
 }
 
 impl Rule {
-    /// The flows that it takes.
+    /// Returns the flows that it needs.
     fn matches(&self) -> Result<Vec<Match>, String> {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from.ethertype() != to.ethertype()
@@ -161,7 +161,7 @@ impl Rule {
         Ok(matches)
     }
 
-    /// It, and the same for the packets back if it is for these too.
+    /// Returns the rule, and its reverse if packets in the other direction are denied, too.
     fn ways(&self) -> impl Iterator<Item = (Self, bool)> {
         let back = Self {
             from: self.to,
@@ -218,7 +218,7 @@ impl Rule {
             && (self.is_about(packet) || self.both_ways && self.is_about(&packet.back()))
     }
 
-    /// Whether addresses, protocol and ports are those of a packet.
+    /// Returns whether addresses, protocol and ports match a packet.
     fn is_about(&self, packet: &Packet) -> bool {
         let is = |net: Option<Net>, address: Option<IpAddr>| {
             net.is_none_or(|net| address.is_some_and(|address| net.holds(address)))
@@ -307,7 +307,7 @@ impl<'de> Deserialize<'de> for Net {
     }
 }
 
-/// Something that people write as a text.
+/// A value that people write as a text.
 #[derive(Debug, Clone, Copy)]
 struct Read<T>(T);
 
@@ -318,7 +318,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Read<T> {
     }
 }
 
-/// What is carried in IP.
+/// A protocol above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Protocol {
@@ -329,7 +329,7 @@ enum Protocol {
 }
 
 impl Protocol {
-    /// Its number in this version of IP.
+    /// Returns its number in this version of IP.
     fn number(self, ethertype: u16) -> u8 {
         match self {
             Self::Tcp => TCP,
@@ -361,7 +361,7 @@ impl Protocol {
 struct Ports(Vec<u16>);
 
 impl Ports {
-    /// Each, or `None` once if it is about all.
+    /// Returns each port, or one `None` for all.
     fn each(&self) -> impl Iterator<Item = Option<u16>> + Clone {
         let all = self.0.is_empty().then_some(None);
         self.0.iter().copied().map(Some).chain(all)
@@ -404,7 +404,7 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Which rule the place `at` is in, counted from 1; `None` before the first.
+/// Returns the number of the rule at byte `at`, counted from 1; `None` before the first.
 fn rule_at(text: &str, at: usize) -> Option<usize> {
     let end = text.get(at..)?.find('\n').map_or(text.len(), |more| at + more);
     let heads = text.get(..end)?.lines().filter(|line| line.trim_start().starts_with("[[deny]]"));

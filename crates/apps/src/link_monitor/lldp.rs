@@ -1,5 +1,5 @@
-//! The frames that find links (IEEE 802.1AB-2016 §8): to the nearest bridge, so that none but a link's other
-//! end gets them.
+//! Makes and reads the LLDP frames that find links (IEEE 802.1AB-2016 §8). They go to the nearest bridge, so that only
+//! the other end of a link gets them.
 //!
 //! ```text
 //! 01:80:c2:00:00:0e  port's address  88cc
@@ -14,11 +14,11 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
-/// Where LLDP goes: no bridge forwards it (IEEE 802.1Q-2018 table 8-1).
+/// The destination of LLDP, which no bridge forwards (IEEE 802.1Q-2018 table 8-1).
 const NEAREST_BRIDGE: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 const LLDP: [u8; 2] = [0x88, 0xcc];
 
-// Types of what is in it (IEEE 802.1AB-2016 table 8-1), and "locally assigned" as a subtype.
+// Types of TLVs (IEEE 802.1AB-2016 table 8-1), and the subtype "locally assigned".
 const END: u8 = 0;
 const CHASSIS: u8 = 1;
 const PORT: u8 = 2;
@@ -26,13 +26,13 @@ const TIME_TO_LIVE: u8 = 3;
 const OWN: u8 = 127;
 const LOCAL: u8 = 7;
 
-/// An organisation's number that nobody has: locally administered.
+/// An organisation's number that nobody owns: locally administered.
 const ORGANISATION: [u8; 4] = [0x02, b'R', b'O', 1];
 
-/// Seconds for which others may believe it.
+/// Time to live of the frame's content, in seconds.
 const SECONDS: [u8; 2] = [0, 10];
 
-/// Proves that a frame is one of ours: a key that lives as long as the app's process.
+/// The key that proves that this process sent a frame.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seal(RandomState);
 
@@ -46,14 +46,14 @@ impl Seal {
     }
 }
 
-/// What a frame says: where it was sent from.
+/// The content of a frame: the datapath and port that it was sent from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) from: (Dpid, PortNo),
 }
 
 impl Probe {
-    /// The frame, from a port with this address.
+    /// Makes the frame for a port with this address.
     pub(super) fn write(self, hw_addr: MacAddr, seal: &Seal) -> Vec<u8> {
         let (dpid, port) = self.from;
         let mut frame = [&NEAREST_BRIDGE[..], &hw_addr.0, &LLDP].concat();
@@ -70,7 +70,7 @@ impl Probe {
         frame
     }
 
-    /// Reads a frame; `None` if it is none of ours.
+    /// Reads a frame; `None` if this process did not send it.
     pub(super) fn read(frame: &[u8], seal: &Seal) -> Option<Self> {
         let mut rest = frame.get(12..)?.strip_prefix(&LLDP)?;
         let mut next = |kind: u8, before: &[u8]| -> Option<&[u8]> {

@@ -1,19 +1,23 @@
 //! The version-independent match: which packets.
 //!
-//! A [`Match`] is a set of [`Field`]s, at most one of each. It is kept as the bytes OpenFlow 1.3
-//! sends, in one canonical order and form: two matches are equal exactly if they mean the same,
+//! A [`Match`] is a set of [`Field`]s, at most one of each. It keeps the fields of the link layer apart, and the others as
+//! the bytes that OpenFlow 1.3 sends, in one canonical order and form: two matches are equal exactly if they mean the same,
 //! encoding for 1.3 is a copy, and a match of the usual size needs no allocation.
 
 mod bytes;
 mod field;
+mod link;
 
+pub(crate) use bytes::Bytes;
 pub use field::{Field, Isid, Masked, OpaqueField, VLAN_PRESENT};
+pub(crate) use link::Link;
 
-use crate::oxm::{HEADER_SIZE, OPENFLOW_BASIC, Oxm};
-use crate::wire::List;
+use crate::oxm::{OPENFLOW_BASIC, Oxm};
+use crate::wire::{List, Wire as _};
 use crate::{DecodeError, MacAddr, PortNo, Reader, Writer, v1_3};
-use bytes::Bytes;
 use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::Range;
 use field::{Value as _, order, with_canonical};
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -26,11 +30,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// let web = Match::new().in_port(PortNo(1)).eth_type(0x0800).ip_proto(6).tcp_dst(80);
 /// assert_eq!(web.to_string(), "in_port=1,eth_type=0x0800,ip_proto=6,tcp_dst=80");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Default)]
 pub struct Match {
-    /// Canonical OXMs in ascending order.
-    oxm: Bytes,
-    /// Below this is the [`order`] of all of them.
+    /// Fields of the link layer without masks.
+    link: Link,
+    /// Canonical OXMs of all other fields, in ascending order. One that is in `link`, too, does not count.
+    others: Bytes,
+    /// Below this is the [`order`] of all of these others.
     end: u64,
 }
 
@@ -58,9 +64,15 @@ impl Match {
     /// As [`Match::with`], of a field of the specification without a mask.
     #[inline]
     fn exact<const N: usize>(mut self, number: u8, value: [u8; N]) -> Self {
+        if Link::keeps(number) {
+            // Stores, and no call: a match whose address is taken would be copied by each method of its builder.
+            self.link.set(number, &value);
+            return self;
+        }
         let key = u64::from(number);
         // As most come: behind the others.
-        if key >= self.end && self.oxm.append(field::basic(number, false, &value).head(), value) {
+        if key >= self.end && self.others.append(field::basic(number, false, &value).head(), value)
+        {
             self.end = key + 1;
         } else {
             self.set_oxm(&field::basic(number, false, &value));
@@ -68,43 +80,44 @@ impl Match {
         self
     }
 
+    /// Whether one of the others may come before a field of the link layer, or be one.
+    #[inline]
+    fn others_begin_low(&self) -> bool {
+        const BASIC: [u8; 2] = OPENFLOW_BASIC.to_be_bytes();
+        match *self.others {
+            [class_high, class_low, field, ..] => {
+                [class_high, class_low] == BASIC && field >> 1 <= Link::LAST
+            }
+            _ => false,
+        }
+    }
+
+    /// The fields of the link layer, if there are no others.
+    #[inline]
+    pub(crate) fn only_link(&self) -> Option<&Link> {
+        self.others.is_empty().then_some(&self.link)
+    }
+
     /// As [`Match::set`].
     #[inline(never)]
     fn set_oxm(&mut self, oxm: &Oxm<'_>) {
         let key = order(oxm);
-        // As most come: behind the others, and canonical because without a mask.
-        if key >= self.end && !oxm.has_mask {
-            let end = self.oxm.len();
-            insert(&mut self.oxm, end, oxm);
-            self.end = key + 1;
-        } else if let (Some(at), false) = (self.place_for(oxm), oxm.has_mask) {
-            insert(&mut self.oxm, at, oxm);
-        } else {
-            self.set_among(oxm, key);
+        // What was said about the field so far.
+        if oxm.class == OPENFLOW_BASIC {
+            self.link.remove(oxm.field);
         }
+        let place =
+            if key >= self.end { self.others.len()..self.others.len() } else { self.place_of(key) };
+        if !place.is_empty() {
+            self.others.remove(place.clone());
+            self.end = self.last_order();
+        }
+        with_canonical(oxm, |oxm| self.insert(&oxm, place.start));
     }
 
-    /// Where a field of the specification goes that is not there, before some that are.
-    #[inline]
-    fn place_for(&self, oxm: &Oxm<'_>) -> Option<usize> {
-        let mut at = 0;
-        loop {
-            let [a, b, field, length] = *self.oxm.get(at..)?.first_chunk()?;
-            let found = field >> 1;
-            if u16::from_be_bytes([a, b]) != OPENFLOW_BASIC || oxm.class != OPENFLOW_BASIC {
-                return None; // they are seldom, and have an order of their own
-            }
-            if found >= oxm.field {
-                return (found > oxm.field).then_some(at);
-            }
-            at += HEADER_SIZE + usize::from(length);
-        }
-    }
-
-    /// As [`Match::set`], wherever it goes and whatever is there.
-    fn set_among(&mut self, oxm: &Oxm<'_>, key: u64) {
-        let mut rest = Reader::new(&self.oxm, 0);
-        // Where the field goes, and what stands there of it already.
+    /// Where a field is among the others, or the empty range where it would go.
+    fn place_of(&self, key: u64) -> Range<usize> {
+        let mut rest = Reader::new(&self.others, 0);
         let mut place = 0..0;
         while let Ok(other) = Oxm::read_canonical(&mut rest) {
             let found = order(&other);
@@ -114,11 +127,24 @@ impl Match {
             place.end = rest.offset();
             place.start = if found == key { place.end - other.size() } else { place.end };
         }
-        if !place.is_empty() {
-            self.oxm.remove(place.clone());
+        place
+    }
+
+    /// Adds a canonical field that is not there, to the others at this place.
+    #[inline]
+    fn insert(&mut self, oxm: &Oxm<'_>, at: usize) {
+        let is_plain = oxm.class == OPENFLOW_BASIC && !oxm.has_mask;
+        if !is_plain || !self.link.set(oxm.field, oxm.payload) {
+            self.others.insert(at, oxm.head(), oxm.value());
+            self.end = self.end.max(order(oxm) + 1);
         }
-        with_canonical(oxm, |oxm| insert(&mut self.oxm, place.start, &oxm));
-        self.end = self.oxms().last().map_or(0, |last| order(&last) + 1);
+    }
+
+    /// One more than the order of the last of the others.
+    fn last_order(&self) -> u64 {
+        let mut rest = Reader::new(&self.others, 0);
+        let others = core::iter::from_fn(|| Oxm::read_canonical(&mut rest).ok());
+        others.last().map_or(0, |last| order(&last) + 1)
     }
 
     /// The fields, in canonical order.
@@ -128,19 +154,33 @@ impl Match {
 
     /// The fields as OXMs, in canonical order.
     pub fn oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
-        let mut rest = Reader::new(&self.oxm, 0);
-        core::iter::from_fn(move || Oxm::read_canonical(&mut rest).ok())
+        let mut link = self.link.oxms().peekable();
+        let mut rest = Reader::new(&self.others, 0);
+        let mut other = Oxm::read_canonical(&mut rest).ok();
+        core::iter::from_fn(move || {
+            let key = link.peek().map_or(u64::MAX, order);
+            let of_others = other.filter(|it| order(it) < key);
+            if of_others.is_some() || other.is_some_and(|it| order(&it) == key) {
+                other = Oxm::read_canonical(&mut rest).ok();
+            }
+            of_others.or_else(|| link.next())
+        })
     }
 
     /// Whether it matches all packets.
     pub fn is_empty(&self) -> bool {
-        self.oxm.is_empty()
+        self.link.is_empty() && self.others.is_empty()
     }
 
     /// Writes the fields as OpenFlow 1.3 sends them.
     #[inline]
     pub(crate) fn write_oxms(&self, to: &mut Writer<'_>) {
-        self.oxm.write(to);
+        if self.others_begin_low() {
+            self.oxms().for_each(|oxm| oxm.write(to));
+        } else {
+            self.link.write(to);
+            self.others.write(to);
+        }
     }
 
     /// The match that a match of OpenFlow 1.3 is; `at` is where it stands in its message.
@@ -149,22 +189,13 @@ impl Match {
     /// [`DecodeError::BadValue`] if a field comes twice.
     pub(crate) fn from_oxms(oxms: List<'_, Oxm<'_>>, at: usize) -> Result<Self, DecodeError> {
         let mut last = None;
-        let mut is_masked = false;
-        for oxm in oxms {
-            let key = order(&oxm);
-            if last.is_some_and(|last| last >= key) {
-                return Self::from_unordered(oxms, at);
-            }
-            last = Some(key);
-            is_masked |= oxm.has_mask;
-        }
-        // Without masks, fields in order are canonical as they are.
-        if let (Some(bytes), false) = (oxms.received(), is_masked) {
-            let end = last.map_or(0, |last| last + 1);
-            return Ok(Self { oxm: Bytes::of(bytes), end });
-        }
         let mut match_ = Self::new();
         for oxm in oxms {
+            let key = Some(order(&oxm));
+            if last >= key {
+                return Self::from_unordered(oxms, at);
+            }
+            last = key;
             match_.push(&oxm);
         }
         Ok(match_)
@@ -198,28 +229,23 @@ impl Match {
     /// Adds a field that comes after all there are.
     #[inline]
     fn push(&mut self, oxm: &Oxm<'_>) {
-        let end = self.oxm.len();
-        let pushed = with_canonical(oxm, |oxm| insert(&mut self.oxm, end, &oxm));
-        if pushed.is_some() {
-            self.end = order(oxm) + 1;
-        }
+        with_canonical(oxm, |oxm| self.insert(&oxm, self.others.len()));
     }
 
-    /// The match as OpenFlow 1.3 has it.
-    pub(crate) fn to_v1_3(&self) -> v1_3::Match<'_> {
-        v1_3::Match { fields: List::checked(&self.oxm), ..v1_3::Match::default() }
+    /// The fields in canonical order as the bytes that OpenFlow 1.3 sends.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        let mut bytes = Bytes::default();
+        for oxm in self.oxms() {
+            let end = bytes.len();
+            bytes.insert(end, oxm.head(), oxm.value());
+        }
+        bytes
     }
 
     /// The match that a match of OpenFlow 1.3 is.
     pub(crate) fn from_v1_3(wire: &v1_3::Match<'_>, at: usize) -> Result<Self, DecodeError> {
         Self::from_oxms(wire.fields, at)
     }
-}
-
-/// Inserts an OXM into the bytes of others.
-#[inline]
-fn insert(bytes: &mut Bytes, at: usize, oxm: &Oxm<'_>) {
-    bytes.insert(at, oxm.head(), oxm.value());
 }
 
 macro_rules! builders {
@@ -291,6 +317,20 @@ impl Match {
     }
 }
 
+impl PartialEq for Match {
+    fn eq(&self, other: &Self) -> bool {
+        self.oxms().eq(other.oxms())
+    }
+}
+
+impl Eq for Match {}
+
+impl Hash for Match {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.oxms().for_each(|oxm| oxm.hash(state));
+    }
+}
+
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -343,6 +383,26 @@ mod tests {
             let mut found: Vec<Field> = built.fields().collect();
             found.sort();
             assert_eq!(found, fields, "sequence {sequence}");
+        }
+    }
+
+    #[test]
+    fn exact_and_masked_link_fields_replace_each_other() {
+        let masked = Field::EthDst(Masked::new(MacAddr([2; 6]), MacAddr([0xff, 0, 0, 0, 0, 0])));
+        let (exact, metadata) = (MacAddr([4; 6]), Field::Metadata(7.into()));
+        let exact_last =
+            Match::new().with(&masked).with(&metadata).eth_dst(exact).in_port(PortNo(1));
+        assert_eq!(exact_last, Match::new().in_port(PortNo(1)).eth_dst(exact).with(&metadata));
+        let masked_last = Match::new().eth_dst(exact).with(&masked).eth_src(exact);
+        assert_eq!(masked_last, Match::new().eth_src(exact).with(&masked));
+        let none = Field::EthDst(Masked::new(exact, MacAddr([0; 6])));
+        assert_eq!(Match::new().eth_dst(exact).with(&none), Match::new());
+        for (match_, numbers) in [(exact_last, &[0, 2, 3][..]), (masked_last, &[3, 4])] {
+            assert!(match_.oxms().map(|oxm| oxm.field).eq(numbers.iter().copied()));
+            let mut out = [0; 128];
+            let flow_mod = crate::FlowMod::add(match_);
+            let size = flow_mod.encode(crate::Version::V1_3, 0, &mut out).unwrap();
+            assert_eq!(crate::FlowMod::decode(&out[..size]).unwrap(), flow_mod);
         }
     }
 

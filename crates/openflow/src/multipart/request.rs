@@ -2,7 +2,7 @@
 
 use super::{ALL_QUEUES, MORE};
 use crate::header::{begin, open};
-use crate::matching::Match;
+use crate::matching::{Bytes, Match};
 use crate::wire::{Empty, List, Pad, Wire};
 use crate::{DecodeError, EncodeError, FlowMod, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
@@ -77,7 +77,8 @@ impl FlowStatsRequest {
         })
     }
 
-    fn to_v1_3(&self) -> v1_3::multipart::FlowStatsRequest<'_> {
+    /// The request of OpenFlow 1.3 with these fields of its match.
+    fn to_v1_3<'f>(&self, fields: &'f [u8]) -> v1_3::multipart::FlowStatsRequest<'f> {
         v1_3::multipart::FlowStatsRequest {
             table_id: self.table_id,
             pad: Pad::default(),
@@ -86,7 +87,7 @@ impl FlowStatsRequest {
             pad2: Pad::default(),
             cookie: self.cookie,
             cookie_mask: self.cookie_mask,
-            match_: self.match_.to_v1_3(),
+            match_: v1_3::Match::of(fields),
         }
     }
 }
@@ -206,10 +207,14 @@ impl<'a> MultipartRequest<'a> {
         use v1_3::RequestBody as Wired;
         use v1_3::multipart;
         let pad = Pad::default();
+        let fields = match self {
+            Self::Flow(request) | Self::Aggregate(request) => request.match_.to_bytes(),
+            _ => Bytes::default(),
+        };
         let body = match self {
             Self::Desc => Wired::Desc(Empty),
-            Self::Flow(request) => Wired::Flow(request.to_v1_3()),
-            Self::Aggregate(request) => Wired::Aggregate(request.to_v1_3()),
+            Self::Flow(request) => Wired::Flow(request.to_v1_3(&fields)),
+            Self::Aggregate(request) => Wired::Aggregate(request.to_v1_3(&fields)),
             Self::Table => Wired::Table(Empty),
             Self::PortStats(port_no) => {
                 Wired::PortStats(multipart::PortRequest { port_no: *port_no, pad })

@@ -67,6 +67,44 @@ pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     Ok(wire)
 }
 
+/// Puts the bytes of [`match_to_wire`]; those of most matches straight from their fields.
+///
+/// # Errors
+/// As `match_to_wire`.
+#[inline]
+pub(crate) fn put_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeError> {
+    let Some(link) = match_.only_link() else { return put_every_match(match_, room) };
+    let mut wildcards = wildcard::ALL;
+    put(room, 4, [0; 2]);
+    match link.in_port() {
+        None => {}
+        // Reserved ports (from 0xff00 on) have other numbers.
+        Some([0, 0, high, low]) if high < 0xff => {
+            put(room, 4, [high, low]);
+            wildcards &= !wildcard::IN_PORT;
+        }
+        Some(_) => return put_every_match(match_, room),
+    }
+    let mut count = |bit: u32, is_set| wildcards &= if is_set { !bit } else { u32::MAX };
+    let (eth_src, eth_dst, eth_type) = (link.eth_src(), link.eth_dst(), link.eth_type());
+    count(wildcard::DL_SRC, eth_src.is_some());
+    count(wildcard::DL_DST, eth_dst.is_some());
+    count(wildcard::DL_TYPE, eth_type.is_some());
+    put(room, 0, wildcards.to_be_bytes());
+    put(room, 6, eth_src.unwrap_or_default());
+    put(room, 12, eth_dst.unwrap_or_default());
+    put(room, 18, [0; 4]); // VLAN
+    put(room, 22, eth_type.unwrap_or_default());
+    put(room, 24, [0; 16]); // network and transport layer
+    Ok(())
+}
+
+#[inline(never)]
+fn put_every_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeError> {
+    match_to_wire(match_)?.put(room);
+    Ok(())
+}
+
 /// As [`match_to_wire`], of matches that are seldom. Apart from the others, so that a compiler can
 /// keep theirs in registers.
 fn every_match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {

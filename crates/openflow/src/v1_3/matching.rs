@@ -29,6 +29,13 @@ pub struct Match<'a> {
     pub pad: Align8,
 }
 
+impl<'a> Match<'a> {
+    /// The match with these fields, whose lengths are right.
+    pub(crate) fn of(fields: &'a [u8]) -> Self {
+        Self { fields: List::checked(fields), ..Self::default() }
+    }
+}
+
 impl<'a> Wire<'a> for Match<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {

@@ -92,7 +92,7 @@ pub enum Refusal {
     Foreign = 9,
     /// It names a group or meter outside of the application's range.
     Id = 10,
-    /// It names a buffer of which the application got no packet-in.
+    /// It names a buffer, and the application got no packet-in with it.
     Buffer = 11,
     /// It has an action, instruction, field or meter band that is not allowed, or whose experimenter is
     /// not granted.

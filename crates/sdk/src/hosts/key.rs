@@ -50,7 +50,7 @@ impl fmt::Debug for HashKey {
     }
 }
 
-/// Returns the exclusive-or of a product's halves, of which each bit depends on nearly all bits of both factors.
+/// Returns the exclusive-or of a product's halves: each bit depends on nearly all bits of both factors.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the low half")]
 fn fold(a: u64, b: u64) -> u64 {

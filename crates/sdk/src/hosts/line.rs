@@ -31,7 +31,7 @@ const ADDRESS_SHIFT: u32 = 16;
 /// A byte in each place of a word.
 const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// What a line knows of a host.
+/// The entry of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 

@@ -10,7 +10,7 @@ use super::line::{Entry, Line, MAX_VALUES, WAYS};
 /// Lines of a table at first.
 const LEAST_LINES: usize = 8;
 
-/// Lines of a table of which many are in no near cache: more than 64 KiB.
+/// Lines above which a table is large: more than 64 KiB, which the near caches do not hold.
 const LARGE: usize = 1024;
 
 /// Lines in which a host may be: its own and those behind it. With 100,000 hosts in 16,384 lines one line in thirty is
@@ -111,7 +111,7 @@ impl<V: Copy + Eq> Scope<V> {
         })
     }
 
-    /// Loads the line that a look-up of this host begins with. What it returns means nothing.
+    /// Loads the line that a look-up of this host begins with; the result only keeps the load.
     #[inline]
     pub(super) fn touch(&self, host: HostKey) -> u64 {
         self.lines[self.line_of(host)].tags()

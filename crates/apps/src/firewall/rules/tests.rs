@@ -86,7 +86,7 @@ fn packet_is_denied_by_just_the_rules_that_are_about_it() {
     assert!(!rules.deny(S1, PortNo(9), &other) && !rules.deny(Dpid(2), PortNo(8), &other));
 }
 
-/// What the flows drop is what is denied on the way to the other apps: the same rule decides.
+/// The flows drop the same packets that the firewall stops on the way to the other apps.
 #[test]
 fn flows_and_decisions_are_about_the_same_packets() {
     let rules = Rules::read(
