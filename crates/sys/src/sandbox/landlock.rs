@@ -1,211 +1,115 @@
-//! Landlock, `landlock(7)`: rules by path and by port that a process makes for itself.
+//! Restricts files, TCP, signals and abstract sockets by Landlock rules, `landlock(7)`.
 //!
-//! Behind a root directory and a network of its own it is a second wall; where those could not be had
-//! it is the first. What the running system knows of it is used, by the version it states.
+//! Landlock is the second layer behind a private root directory and a private network, and the first layer where
+//! the system refuses those. The crate `landlock` leaves out what the running system does not support; this module
+//! decides which rights exist and reports which of them are in force.
 
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
-
-use rustix::fs::{Mode, OFlags};
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
+    PathFdError, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope, make_bitflags,
+};
 
 use super::grants::Grant;
 use super::{Mechanism, OBJECTS, Report, Sandbox};
 
-/// `struct landlock_ruleset_attr`, `linux/landlock.h`.
-#[repr(C)]
-#[derive(Debug, Default)]
-struct RulesetAttr {
-    handled_access_fs: u64,
-    handled_access_net: u64,
-    scoped: u64,
+/// The newest version of Landlock that this module uses. A right of a later version would be denied untested.
+const VERSION: ABI = ABI::V6;
+
+const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | Truncate
+});
+
+/// What the dynamic loader reads.
+const LIBRARIES: [&str; 9] = [
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/etc/ld.so.cache",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+];
+
+/// Why Landlock is not in force.
+#[derive(Debug, thiserror::Error)]
+enum LandlockError {
+    #[error("Landlock: {0}")]
+    Ruleset(#[from] landlock::RulesetError),
+    #[error("Landlock: {0}")]
+    Path(#[from] PathFdError),
+    #[error("this Linux does not have Landlock (since 5.13)")]
+    NotImplemented,
+    #[error("Landlock is switched off (boot with lsm=landlock,...)")]
+    NotEnabled,
 }
 
-/// `struct landlock_path_beneath_attr`.
-#[repr(C, packed)]
-struct PathBeneathAttr {
-    allowed_access: u64,
-    parent_fd: i32,
-}
-
-const CREATE_RULESET_VERSION: u32 = 1;
-const RULE_PATH_BENEATH: u32 = 1;
-
-// LANDLOCK_ACCESS_FS_*.
-const WRITE_FILE: u64 = 1 << 1;
-const READ_FILE: u64 = 1 << 2;
-const READ_DIR: u64 = 1 << 3;
-const REMOVE_DIR: u64 = 1 << 4;
-const REMOVE_FILE: u64 = 1 << 5;
-const MAKE_DIR: u64 = 1 << 7;
-const MAKE_REG: u64 = 1 << 8;
-const TRUNCATE: u64 = 1 << 14;
-
-const READ: u64 = READ_FILE | READ_DIR;
-const WRITE: u64 = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE;
-
-/// Of a rule on a file that is not a directory only these make sense.
-const OF_A_FILE: u64 = READ_FILE | WRITE_FILE | TRUNCATE;
-
-/// The rights on files that there are since each version, and the bits of TCP and of scopes.
-fn handled(version: i64) -> RulesetAttr {
-    let files = match version {
-        1 => (1 << 13) - 1,
-        2 => (1 << 14) - 1,
-        3 | 4 => (1 << 15) - 1,
-        _ => (1 << 16) - 1,
-    };
-    RulesetAttr {
-        handled_access_fs: files,
-        handled_access_net: if version >= 4 { 0b11 } else { 0 },
-        scoped: if version >= 6 { 0b11 } else { 0 },
-    }
-}
-
-/// Restricts the calling thread and all it starts. `own_root`: paths are those inside.
+/// Restricts the calling thread and everything it starts. `own_root`: the process has a private root directory, so
+/// `/app` and `/tmp` are its own.
 pub(super) fn restrict(
     sandbox: &Sandbox<'_>,
     grants: &[Grant<'_>],
     own_root: bool,
     report: &mut Report,
 ) {
-    let version = match version() {
-        Ok(version) => version,
-        Err(error) => {
-            let why = match error.raw_os_error() {
-                Some(libc::ENOSYS) => "this Linux does not have Landlock (since 5.13)".into(),
-                Some(libc::EOPNOTSUPP) => {
-                    "Landlock is switched off (boot with lsm=landlock,...)".into()
-                }
-                _ => format!("Landlock: {error}"),
+    let enforced = enforce(sandbox, grants, own_root);
+    let reason = |mechanism| match &enforced {
+        Err(error) => Some(error.to_string()),
+        Ok(version) => {
+            let (since, linux) = match mechanism {
+                Mechanism::LandlockTcp => (ABI::V4, "6.7"),
+                Mechanism::LandlockScopes => (ABI::V6, "6.12"),
+                _ => (ABI::V1, "5.13"),
             };
-            return none(sandbox, &why, report);
+            (*version < since).then(|| format!("this Linux does not have it (since {linux})"))
         }
     };
-    let mut handled = handled(version);
-    if sandbox.network {
-        handled.handled_access_net = 0;
-    }
-    if let Err(error) = enforce(sandbox, grants, own_root, &handled) {
-        return none(sandbox, &format!("Landlock: {error}"), report);
-    }
-    report.on(Mechanism::LandlockFiles);
-    if sandbox.network {
-        report.granted(Mechanism::LandlockTcp);
-    }
-    for (mechanism, since, linux) in
-        [(Mechanism::LandlockTcp, 4, "6.7"), (Mechanism::LandlockScopes, 6, "6.12")]
-    {
-        if sandbox.network && mechanism == Mechanism::LandlockTcp {
-            continue;
-        }
-        if version >= since {
-            report.on(mechanism);
-        } else {
-            let why = format!("this Linux does not have it (since {linux})");
-            if sandbox.network {
-                report.granted(mechanism); // as in `none`
-            } else {
-                report.missing(mechanism, why);
-            }
+    for mechanism in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
+        match (mechanism, reason(mechanism)) {
+            // A process that keeps the network is meant to use TCP.
+            (Mechanism::LandlockTcp, _) if sandbox.network => report.granted(mechanism),
+            // Its list of system calls has no socket with an abstract name, and it can send signals only to
+            // processes of its own.
+            (Mechanism::LandlockScopes, Some(_)) if sandbox.network => report.granted(mechanism),
+            (_, Some(reason)) => report.missing(mechanism, reason),
+            (_, None) => report.on(mechanism),
         }
     }
 }
 
-/// There is no Landlock.
-fn none(sandbox: &Sandbox<'_>, why: &str, report: &mut Report) {
-    for it in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
-        match it {
-            // Of who keeps the network, the list of calls has no sockets with abstract names, and
-            // the processes that it could send signals to are its own.
-            Mechanism::LandlockTcp | Mechanism::LandlockScopes if sandbox.network => {
-                report.granted(it);
-            }
-            _ => report.missing(it, why.to_owned()),
-        }
-    }
-}
-
-fn version() -> io::Result<i64> {
-    // SAFETY: with this flag the system reads no memory.
-    let version = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::null::<RulesetAttr>(),
-            0_usize,
-            CREATE_RULESET_VERSION,
-        )
-    };
-    if version < 0 { Err(io::Error::last_os_error()) } else { Ok(version) }
-}
-
+/// Applies the rules; returns the version of Landlock that is in force.
 fn enforce(
     sandbox: &Sandbox<'_>,
     grants: &[Grant<'_>],
     own_root: bool,
-    handled: &RulesetAttr,
-) -> io::Result<()> {
-    // SAFETY: the system reads the structure, whose size is given with it.
-    let ruleset = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::from_ref(handled),
-            size_of::<RulesetAttr>(),
-            0_u32,
-        )
-    };
-    if ruleset < 0 {
-        return Err(io::Error::last_os_error());
+) -> Result<ABI, LandlockError> {
+    let mut ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(VERSION))?
+        .scope(Scope::from_all(VERSION))?;
+    if !sandbox.network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(VERSION))?;
     }
-    // SAFETY: the system has just made this descriptor for us.
-    let ruleset =
-        unsafe { OwnedFd::from_raw_fd(i32::try_from(ruleset).map_err(io::Error::other)?) };
-    let libraries = ["/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/etc/ld.so.cache"];
-    let more = ["/lib", "/lib32", "/lib64", "/libx32"];
-    for path in libraries.into_iter().chain(more) {
-        allow(&ruleset, Path::new(path), READ & handled.handled_access_fs)?;
-    }
-    for grant in grants {
-        // What it was opened as: by its path the process, which has another user by now, may not get there.
-        allow_opened(&ruleset, &grant.opened, grant.is_dir, READ & handled.handled_access_fs)?;
-    }
-    if own_root {
-        allow(&ruleset, Path::new(OBJECTS), READ & handled.handled_access_fs)?;
-        if sandbox.tmp.is_some() {
-            allow(&ruleset, Path::new("/tmp"), WRITE & handled.handled_access_fs)?;
+    let mut rules = ruleset.create()?;
+    let private = own_root.then_some((OBJECTS, READ)).into_iter();
+    let tmp = (own_root && sandbox.tmp.is_some()).then_some(("/tmp", WRITE));
+    for (path, access) in LIBRARIES.map(|path| (path, READ)).into_iter().chain(private).chain(tmp) {
+        match PathFd::new(path) {
+            Ok(opened) => rules = rules.add_rule(PathBeneath::new(opened, access))?,
+            // A path that does not exist needs no rule.
+            Err(PathFdError::OpenCall { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    // SAFETY: a call on numbers.
-    let result =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0_u32) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Allows `access` to `path` and all below. What is not there needs no rule.
-fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let parent = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(parent) => parent,
-        Err(rustix::io::Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&parent)?.st_mode).is_dir();
-    allow_opened(ruleset, &parent, is_dir, access)
-}
-
-/// The same of what was opened.
-fn allow_opened(ruleset: &OwnedFd, parent: &OwnedFd, is_dir: bool, access: u64) -> io::Result<()> {
-    let access = if is_dir { access } else { access & OF_A_FILE };
-    let rule = PathBeneathAttr { allowed_access: access, parent_fd: parent.as_raw_fd() };
-    // SAFETY: the system reads the structure, which is the one that this kind of rule takes.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_add_rule,
-            ruleset.as_raw_fd(),
-            RULE_PATH_BENEATH,
-            &raw const rule,
-            0_u32,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    for grant in grants {
+        // By descriptor: the process has another user by now and may not be able to reach the path.
+        rules = rules.add_rule(PathBeneath::new(&grant.opened, READ))?;
+    }
+    match rules.restrict_self()?.landlock {
+        LandlockStatus::Available { effective_abi, .. } => Ok(effective_abi),
+        LandlockStatus::NotEnabled => Err(LandlockError::NotEnabled),
+        LandlockStatus::NotImplemented => Err(LandlockError::NotImplemented),
+    }
 }
