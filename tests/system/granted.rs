@@ -90,10 +90,10 @@ fn app_whose_path_leads_elsewhere_by_now_is_not_started_and_what_to_do_is_said()
         let status = rosemary.status()?.context("it answers")?;
         let pid = status.app("learning-switch").and_then(|app| app.pid).context("it runs")?;
         rosemary_tests::kill(pid)?;
-        let words = ["app failed", "cannot be shown to it", "the system's own state; grant"];
+        let words = ["app failed", "cannot be shown to the app", "the system's own state; grant"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
         fs::remove_file(&link)?;
-        println!("{}", rosemary.wait_for_log(&["app failed", "put it there, or take it"], SOON)?);
+        println!("{}", rosemary.wait_for_log(&["app failed", "create it, or remove it"], SOON)?);
         symlink(&dir, &link)?;
         rosemary.wait_for("it runs again", SOON, |status| {
             (status.app("learning-switch")?.state == State::Running).then_some(())

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Apart, Child};
+use sys::process::{Child, PidNamespace};
 
 /// For a start, a few namespaces, what it is for, and an end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,7 +29,7 @@ pub(crate) fn ask<Q: Serialize, A: DeserializeOwned>(
     let mut command = Command::new(program);
     command.env_clear().current_dir("/");
     // Killed when this is dropped, if it has not ended by itself.
-    let (_child, _output) = Child::spawn_with(Apart::find(), &mut command, theirs)?;
+    let (_child, _output) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
     ours.send(request, fds).map_err(io::Error::other)?;
     let until = Instant::now() + PATIENCE;
     loop {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use ::services::kind::Kind;
 use kernel::control::{AppId, Request, worker_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::process::{Apart, named_thread};
+use sys::process::{PidNamespace, named_thread};
 use tracing::{info, warn};
 
 pub(crate) use self::entrance::Entrance;
@@ -149,7 +149,7 @@ impl House {
             kernel: Program::new(
                 Voice::Kernel,
                 places.kernel,
-                Apart::find(),
+                PidNamespace::find(),
                 (keeper, Limits::none()),
             ),
             kernel_refusals: RefusedCalls::of_kernel(Instant::now()),
@@ -413,10 +413,10 @@ impl House {
             Source::ZoneControl(i) => self.hear_zone(i, now),
             Source::ZoneRefusal(i) => {
                 if let Some(zone) = self.zones.get_mut(i) {
-                    zone.refusals.hear(now);
+                    zone.refusals.answer_waiting(now);
                 }
             }
-            Source::KernelRefusal => self.kernel_refusals.hear(now),
+            Source::KernelRefusal => self.kernel_refusals.answer_waiting(now),
             Source::ServiceOutput(_)
             | Source::ServiceControl(_)
             | Source::ServiceEnd(_)

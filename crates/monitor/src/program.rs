@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::cgroup::{Controller, Group};
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Apart, Child, Exit, Memory, Usage};
+use sys::process::{Child, Exit, Memory, PidNamespace, Usage};
 use tracing::{error, info, warn};
 use zone::Limit;
 
@@ -39,7 +39,7 @@ pub(crate) struct Program {
     file: PathBuf,
     voice: Voice,
     /// Who keeps what it forks where it ends with it.
-    apart: Apart,
+    apart: PidNamespace,
     keeper: Arc<Keeper>,
     limits: Limits,
     supervision: Supervision,
@@ -80,7 +80,7 @@ impl Program {
     pub(crate) fn new(
         voice: Voice,
         file: PathBuf,
-        apart: Apart,
+        apart: PidNamespace,
         (keeper, limits): (Arc<Keeper>, Limits),
     ) -> Self {
         let supervision = Supervision::new(supervise::Limits::default());
@@ -211,7 +211,7 @@ impl Program {
     pub(crate) fn sample(&self) -> Option<Sample> {
         let Process { child, output, group, .. } = self.process.as_ref()?;
         let own = Usage::of(child.pid()).ok()?;
-        let all = group.used().unwrap_or_default(); // as if it were in none
+        let all = group.usage().unwrap_or_default(); // as if it were in none
         let own_memory = own.memory.without_rings(self.keeper.rings());
         Some(Sample {
             cpu: all.cpu.unwrap_or(own.cpu),
@@ -352,7 +352,7 @@ impl Program {
             Ok(Some(exit)) => {
                 // The system ends who is at its limit of memory by the same signal as we do.
                 let killed = process.killed.is_none() && exit == Exit::Signal(KILL);
-                if killed && process.group.used().is_ok_and(|used| used.memory_kills > 0) {
+                if killed && process.group.usage().is_ok_and(|used| used.memory_kills > 0) {
                     let most = Limit::Memory.shown(self.limits.of(Limit::Memory).hard);
                     format!("{exit}: it was at its memory limit of {most}")
                 } else {
@@ -430,7 +430,7 @@ mod tests {
         let now = Instant::now();
         let keeper = Arc::new(Keeper::without_groups("a test"));
         let limits = (keeper, Limits::none());
-        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), Apart::No, limits);
+        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), PidNamespace::No, limits);
         program.want(now);
         assert!(program.is_start_due(now));
         program.start(now);

@@ -1,8 +1,7 @@
-//! The wall around each app, as the monitor has to do with it: how high the operator wants it, and what
-//! is heard of those who run against it.
+//! Answers and logs the refused system calls of confined processes.
 //!
-//! A confined process whose call was refused stands still until we have answered. We answer at once,
-//! up to a rate: who tries more often waits, and we do not.
+//! A confined process waits in a refused call until the monitor answers. The monitor answers at once up to a rate; a
+//! process that makes more such calls waits, and the monitor does not.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,55 +12,58 @@ use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
 use sys::sandbox::{Mechanism, Report};
 use tracing::{info, warn};
 
-/// Calls of one app that are answered in a [`PERIOD`].
-const ANSWERS: u32 = 1_000;
+/// Most calls of one process that are answered in a [`PERIOD`].
+const MAX_ANSWERS: u32 = 1_000;
 
-/// The C library asks for it when it gives memory back, and does without: no attack. An app may look.
-const ASKED_BY_C: &str = "/proc/sys/vm/overcommit_memory";
+/// The C library reads this file when it frees memory, and works without it. So a kernel or a service that opens it
+/// attacks nothing, and the log leaves it out.
+const READ_BY_C: &str = "/proc/sys/vm/overcommit_memory";
 
-/// Stands for a path that is not read any more in this [`PERIOD`].
-const NOT_LOOKED_AT: &str = "(not read: its calls before took too long to read)";
+/// Stands for a path that was not read, because the time for reads in this [`PERIOD`] was used up.
+const NOT_READ: &str = "(not read: reading the paths of earlier calls took too long)";
 
-/// Lines of the log about them in a [`PERIOD`].
-const LINES: u32 = 10;
+/// Most log lines about the calls of one process in a [`PERIOD`].
+const MAX_LINES: u32 = 10;
 
-/// Calls that are answered in one turn of the loop.
+/// Most calls that are answered in one turn of the event loop.
 const PER_TURN: u32 = 64;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Between two lines about files whose paths cannot be read. Without root that is each which an app opens in
-/// its `/tmp`.
+/// Time between two log lines about files with unreadable paths. Without root these are all files that an app opens
+/// for writing in its `/tmp`.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Hears of what one process was refused.
+/// Answers and logs the refused calls of one process.
 #[derive(Debug)]
 pub(crate) struct RefusedCalls {
-    /// The app whose zone it is; `None` for the kernel.
+    /// The app of a zone; `None` for the kernel and services.
     app: Option<String>,
     program: &'static str,
-    /// Whether it has said what wall is around it.
+    /// Whether the process has reported that it is confined.
     is_confined: bool,
     listener: Option<Listener>,
-    began: Instant,
+    period_began: Instant,
+    /// Calls answered in this period.
     answered: u32,
+    /// Lines logged in this period.
     lines: u32,
+    /// Calls of this period that were not logged.
     suppressed: u64,
-    /// Reads the paths of its calls.
     reader: TargetReader,
-    unread: Unread,
+    unread: UnreadPaths,
 }
 
-/// Files that were opened to write, by paths that could not be read.
+/// Files that the process opened for writing by paths that could not be read.
 #[derive(Debug, Default)]
-struct Unread {
-    /// How many of them are still to be told.
+struct UnreadPaths {
+    /// How many have not been logged.
     count: u64,
-    told: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl RefusedCalls {
-    /// For the zone of the app of that name, of which nothing is heard yet.
+    /// For the zone of an app that is not confined yet.
     pub(crate) fn of_zone(app: String, now: Instant) -> Self {
         Self::new(Some(app), "zone", now)
     }
@@ -83,100 +85,103 @@ impl RefusedCalls {
             program,
             is_confined: false,
             listener: None,
-            began: now,
+            period_began: now,
             answered,
             lines,
             suppressed,
             reader: TargetReader::default(),
-            unread: Unread::default(),
+            unread: UnreadPaths::default(),
         }
     }
 
-    /// Whether it has said what wall is around it.
+    /// Whether the process has reported that it is confined.
     pub(crate) fn is_confined(&self) -> bool {
         self.is_confined
     }
 
-    /// The process says what wall is around it, and gives its listener if there is one.
+    /// Takes the process's report and its listener, if it has one.
     pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
         self.is_confined = true;
         let (app, program) = (self.app.as_deref(), self.program);
         if let Some(missing) = report.gaps_text() {
             warn!(
                 app,
-                program, missing, "confined as far as this system lets us; see rosemary doctor"
+                program, missing, "confined as far as this system allows; see rosemary doctor"
             );
         } else {
             info!(app, program, "confined");
         }
-        // Without a root directory of its own its /tmp would be everybody's.
+        // Without a private root directory, /tmp is the machine's.
         let has_tmp = self.app.is_some() && report.is_on(Mechanism::Root);
         self.listener = fds.into_iter().next().and_then(|fd| {
             Listener::new(fd, has_tmp)
-                .inspect_err(|error| warn!(app, program, %error, "refused calls are not told"))
+                .inspect_err(
+                    |error| warn!(app, program, %error, "refused calls will not be logged"),
+                )
                 .ok()
         });
     }
 
-    /// Its process is gone.
+    /// Forgets the process, which has ended.
     pub(crate) fn over(&mut self) {
         (self.is_confined, self.listener) = (false, None);
     }
 
-    /// What becomes readable when a call waits; none while there were too many.
+    /// The descriptor that becomes readable when a call waits; `None` after too many calls in this period.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.as_ref().filter(|_| self.answered < ANSWERS).map(AsFd::as_fd)
+        self.listener.as_ref().filter(|_| self.answered < MAX_ANSWERS).map(AsFd::as_fd)
     }
 
-    /// When it has to be looked at again though nothing is readable.
+    /// When [`catch_up`](Self::catch_up) must be called even if the descriptor is not readable.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let waits = self.listener.is_some() && self.answered >= ANSWERS;
-        let period = (waits || self.suppressed > 0).then_some(self.began + PERIOD);
+        let is_paused = self.listener.is_some() && self.answered >= MAX_ANSWERS;
+        let period = (is_paused || self.suppressed > 0).then_some(self.period_began + PERIOD);
         period.into_iter().chain(self.unread.next_due()).min()
     }
 
-    /// Begins a new period, if it is time.
+    /// Begins a new period if the current one is over, and logs how many calls it left out.
     pub(crate) fn catch_up(&mut self, now: Instant) {
         if self.unread.next_due().is_some_and(|at| at <= now) {
             let (app, program, files) = (self.app.as_deref(), self.program, self.unread.take(now));
-            warn!(app, program, files, "opened more files to write whose paths could not be read");
+            warn!(app, program, files, "opened more files for writing by unreadable paths");
         }
-        if now.saturating_duration_since(self.began) < PERIOD {
+        if now.saturating_duration_since(self.period_began) < PERIOD {
             return;
         }
-        (self.began, self.answered, self.lines) = (now, 0, 0);
-        self.reader.rest();
+        (self.period_began, self.answered, self.lines) = (now, 0, 0);
+        self.reader.refill();
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
             let (app, program) = (self.app.as_deref(), self.program);
-            warn!(app, program, suppressed, "refused more system calls than are listed");
+            warn!(app, program, suppressed, "refused more system calls than were logged");
         }
     }
 
-    /// Answers calls that wait, and records them.
-    pub(crate) fn hear(&mut self, now: Instant) {
+    /// Answers and logs waiting calls.
+    pub(crate) fn answer_waiting(&mut self, now: Instant) {
         self.catch_up(now);
         for _ in 0..PER_TURN {
-            let Some(listener) = self.listener.as_mut().filter(|_| self.answered < ANSWERS) else {
+            let Some(listener) = self.listener.as_mut().filter(|_| self.answered < MAX_ANSWERS)
+            else {
                 return;
             };
             match listener.answer_next(&mut self.reader) {
-                Ok(Some(told)) => self.record(told, now),
+                Ok(Some(call)) => self.log(call, now),
                 Ok(None) => return,
-                // The process has ended, or the system has a fault: then its callers get ENOSYS.
+                // The process has ended, or the listener failed. Without a listener its calls fail with ENOSYS.
                 Err(_) => return self.listener = None,
             }
             self.answered += 1;
         }
     }
 
-    /// Records a call, if it is one to be recorded and not one too many.
-    fn record(&mut self, told: WatchedCall, now: Instant) {
-        let (app, program, call) = (self.app.as_deref(), self.program, told.call);
-        let arguments = told.arguments_in_hex();
-        match told.about {
-            Target::Path(_) if told.goes_on => {} // in its own /tmp
-            _ if told.goes_on => {
+    /// Logs a call, unless it is harmless or the period has enough lines.
+    fn log(&mut self, watched: WatchedCall, now: Instant) {
+        let (app, program, call) = (self.app.as_deref(), self.program, watched.call);
+        let arguments = watched.arguments_in_hex();
+        match watched.target {
+            Target::Path(_) if watched.continued => {} // in the app's own /tmp
+            _ if watched.continued => {
                 self.unread.count += 1;
                 if self.unread.next_due().is_none_or(|at| at <= now) {
                     self.unread.take(now);
@@ -185,19 +190,20 @@ impl RefusedCalls {
                         program,
                         call,
                         arguments,
-                        "opened a file to write whose path could not be read: its own /tmp, or refused \
-                         by the file system"
+                        "opened a file for writing by an unreadable path; outside of /tmp the file \
+                         system refused it"
                     );
                 }
             }
-            Target::Path(path) if app.is_none() && is_asked_by_c(call, &path, told.arguments) => {}
-            _ if self.lines >= LINES => self.suppressed += 1,
-            about => {
+            Target::Path(path) if app.is_none() && is_read_by_c(call, &path, watched.arguments) => {
+            }
+            _ if self.lines >= MAX_LINES => self.suppressed += 1,
+            target => {
                 self.lines += 1;
-                let about = match about {
+                let about = match target {
                     Target::None => None,
                     Target::Unreadable => Some("(could not be read)".to_owned()),
-                    Target::NotRead => Some(NOT_LOOKED_AT.to_owned()),
+                    Target::NotRead => Some(NOT_READ.to_owned()),
                     Target::Path(text) => Some(crate::program::shortened(&text, 200)),
                 };
                 warn!(app, program, call, about, arguments, "refused a system call");
@@ -206,21 +212,21 @@ impl RefusedCalls {
     }
 }
 
-/// Whether it is what the C library asks for, to read it.
-fn is_asked_by_c(call: &str, path: &str, [_, _, flags, ..]: [u64; 6]) -> bool {
+/// Whether a call opens, for reading, the file that the C library reads.
+fn is_read_by_c(call: &str, path: &str, [_, _, flags, ..]: [u64; 6]) -> bool {
     let is_to_read = flags & u64::from(OFlags::RWMODE.bits()) == 0;
-    call == "openat" && path == ASKED_BY_C && is_to_read
+    call == "openat" && path == READ_BY_C && is_to_read
 }
 
-impl Unread {
-    /// When those that are still to be told are to be, if there are some.
+impl UnreadPaths {
+    /// When the files that have not been logged are due, if there are any.
     fn next_due(&self) -> Option<Instant> {
-        self.told.filter(|_| self.count > 0).map(|told| told + QUIET)
+        self.last_logged.filter(|_| self.count > 0).map(|logged| logged + QUIET)
     }
 
-    /// How many are to be told, which is done now.
+    /// The number of files to log now.
     fn take(&mut self, now: Instant) -> u64 {
-        self.told = Some(now);
+        self.last_logged = Some(now);
         std::mem::take(&mut self.count)
     }
 }
@@ -229,41 +235,44 @@ impl Unread {
 mod tests {
     use super::*;
 
-    fn told(call: &'static str, path: &str, flags: u64) -> WatchedCall {
-        let about = Target::Path(path.into());
-        WatchedCall { call, arguments: [0, 0, flags, 0, 0, 0], about, goes_on: false }
+    fn refused(call: &'static str, path: &str, flags: u64) -> WatchedCall {
+        let target = Target::Path(path.into());
+        WatchedCall { call, arguments: [0, 0, flags, 0, 0, 0], target, continued: false }
     }
 
     #[test]
-    fn what_the_c_library_asks_for_hides_no_other_call_and_no_app() {
+    fn only_reads_of_the_c_library_are_not_logged() {
         let now = Instant::now();
         let mut kernel = RefusedCalls::of_kernel(now);
-        kernel.record(told("openat", ASKED_BY_C, 0o2_000_000), now);
+        kernel.log(refused("openat", READ_BY_C, 0o2_000_000), now);
         assert_eq!(kernel.lines, 0);
-        kernel.record(told("execve", ASKED_BY_C, 0), now);
-        kernel.record(told("openat", ASKED_BY_C, 2), now);
+        kernel.log(refused("execve", READ_BY_C, 0), now);
+        kernel.log(refused("openat", READ_BY_C, 2), now);
         assert_eq!(kernel.lines, 2);
         let mut zone = RefusedCalls::of_zone("app".into(), now);
-        zone.record(told("openat", ASKED_BY_C, 0), now);
+        zone.log(refused("openat", READ_BY_C, 0), now);
         assert_eq!(zone.lines, 1);
     }
 
     #[test]
-    fn file_that_is_opened_to_write_by_an_unread_path_is_told_and_those_that_follow_are_counted() {
+    fn files_with_unread_paths_are_logged_once_and_counted() {
         let begin = Instant::now();
         let mut zone = RefusedCalls::of_zone("app".into(), begin);
-        let unread =
-            || WatchedCall { about: Target::Unreadable, goes_on: true, ..told("openat", "", 1) };
-        zone.record(unread(), begin);
-        assert_eq!((zone.unread.count, zone.next_due()), (0, None), "told");
-        (0..3).for_each(|_| zone.record(unread(), begin + PERIOD));
+        let unread = || WatchedCall {
+            target: Target::Unreadable,
+            continued: true,
+            ..refused("openat", "", 1)
+        };
+        zone.log(unread(), begin);
+        assert_eq!((zone.unread.count, zone.next_due()), (0, None), "logged");
+        (0..3).for_each(|_| zone.log(unread(), begin + PERIOD));
         assert_eq!((zone.unread.count, zone.next_due()), (3, Some(begin + QUIET)));
         zone.catch_up(begin + QUIET);
         assert_eq!(zone.next_due(), None);
-        zone.record(WatchedCall { goes_on: true, ..told("openat", "/tmp/x", 1) }, begin + QUIET);
-        assert_eq!((zone.unread.count, zone.lines), (0, 0), "its own matter");
-        zone.record(
-            WatchedCall { about: Target::Unreadable, ..told("execve", "", 0) },
+        zone.log(WatchedCall { continued: true, ..refused("openat", "/tmp/x", 1) }, begin + QUIET);
+        assert_eq!((zone.unread.count, zone.lines), (0, 0), "in its own /tmp");
+        zone.log(
+            WatchedCall { target: Target::Unreadable, ..refused("execve", "", 0) },
             begin + QUIET,
         );
         assert_eq!(zone.lines, 1);

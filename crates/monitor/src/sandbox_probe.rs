@@ -1,5 +1,6 @@
-//! Finding out what wall there can be, by putting one up: the zone's program confines itself as it
-//! would for an app, says what could be done, and ends.
+//! Finds out which mechanisms of a sandbox this machine supports.
+//!
+//! The zone program confines itself in the same way as for an app, reports the result and ends.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -11,10 +12,10 @@ use zone::control::{Answer, Request, Wall};
 use crate::child;
 use crate::users::Users;
 
-/// Tries with the program `zone`, as the user that calls this, with a user that no app has.
+/// Runs the program `zone`. If the caller is root, it becomes a user that no app has.
 ///
 /// # Errors
-/// The program cannot be started, or could not even give up its privileges.
+/// The program cannot be started, or could not give up its user or its privileges.
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
     let limits = zone::sandbox::LIMITS;
@@ -25,15 +26,13 @@ pub fn run(zone: &Path) -> io::Result<Report> {
         never: Vec::new(),
         limits,
     };
-    // An object like any: that it can be copied is a part of it.
+    // The content does not matter: the probe copies the object and does not load it.
     let object = sys::shm::sealed_copy("object", b"object")?;
     match child::ask(zone, &Request::Try { wall }, &[object.as_fd()])? {
         Answer::Confined { report } => Ok(report),
         Answer::Failed { why } | Answer::Unfit { why } | Answer::NotLoaded { why } => {
             Err(io::Error::other(why))
         }
-        Answer::Loaded { .. } => {
-            Err(io::Error::other("rosemary-zone loaded what it was not given"))
-        }
+        Answer::Loaded { .. } => Err(io::Error::other("rosemary-zone loaded an app in a probe")),
     }
 }

@@ -17,7 +17,7 @@ use services::control::{Answer, Client, Quotas, Request, Wall};
 use services::disk::DiskError;
 use services::kind::Kind;
 use sys::channel::ChannelError;
-use sys::process::Apart;
+use sys::process::PidNamespace;
 use tracing::error;
 
 use crate::admin::ServiceStatus;
@@ -78,7 +78,7 @@ impl Service {
         what: &Services,
         keeper: &Arc<Keeper>,
     ) -> Result<Self, StartError> {
-        let apart = if wall.is_some() { Apart::find() } else { Apart::No };
+        let apart = if wall.is_some() { PidNamespace::find() } else { PidNamespace::No };
         let state = kind.file().map(|name| what.state_dir.join(name));
         Ok(Self {
             kind,

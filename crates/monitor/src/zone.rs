@@ -18,7 +18,7 @@ use kernel::policy::{Band, Policy};
 use kernel::query::AppCounters;
 use sdk::services::Service;
 use services::control::{Client, Rights};
-use sys::process::{Apart, main_thread};
+use sys::process::{PidNamespace, main_thread};
 use sys::sandbox;
 use tracing::{error, info, warn};
 use zone::control::{Answer, Numbers, Request, Wall};
@@ -110,7 +110,7 @@ impl Zone {
         rights: Rights,
         keeper: &Arc<Keeper>,
     ) -> Self {
-        let apart = if wall.is_some() { Apart::find() } else { Apart::No };
+        let apart = if wall.is_some() { PidNamespace::find() } else { PidNamespace::No };
         Self {
             app,
             program: Program::new(

@@ -1,9 +1,9 @@
-//! What a record costs on its way up and an answer of the same size on its way down, in one process.
+//! Measures the time of a record in the up ring and of a message of the same size in the down ring, in one process.
 //!
-//! Per iteration: the kernel's end pushes a batch of records of 128 bytes each and publishes them; the
-//! zone's end looks at the batch, writes a message of 128 bytes for each record, and is done; the
-//! kernel's end takes them all and gives their room back. No doorbell, no second core: what is measured
-//! is the code, not the way of a cache line from one core to another.
+//! In each iteration the kernel's end pushes and publishes a batch of records of 128 bytes. The zone's end reads the
+//! batch, writes a message of 128 bytes for each record, and closes the batch. The kernel's end takes all messages and
+//! releases their room. There is no doorbell and no second core, so this measures the code and not the transfer of cache
+//! lines between cores.
 
 #[path = "../../openflow/benches/thread_time/mod.rs"]
 mod thread_time;

@@ -1,9 +1,9 @@
-//! Control sockets: one typed message per packet, descriptors passed along.
+//! Sends and receives typed messages with descriptors over control sockets.
 //!
-//! A seqpacket socket pair between two of our processes, or a connected socket of an operator. A
-//! packet is one JSON document of at most [`MAX_MESSAGE`] bytes with at most [`MAX_FDS`]
-//! descriptors. Control traffic is rare, so it is readable (in `strace`, in a log) rather than
-//! compact. Who is at the other end is known by the descriptor; a message never says who sent it.
+//! A control socket is a seqpacket socket pair between two processes of Rosemary, or the connected socket of an
+//! operator. A packet is one JSON document of at most [`MAX_MESSAGE`] bytes with at most [`MAX_FDS`] descriptors.
+//! Control traffic is rare, so it is readable in `strace` rather than compact. The descriptor identifies the peer; no
+//! message says who sent it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,34 +21,34 @@ use thiserror::Error;
 
 use crate::socket;
 
-/// The longest message, in bytes.
+/// Most bytes in a message.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
-/// The most descriptors that one message carries: what a kernel is started with. Linux allows 253.
+/// Most descriptors in a message: those that a kernel is started with. Linux allows 253.
 pub const MAX_FDS: usize = 84;
 
-/// What can be wrong with a control socket.
+/// Why a message was not sent or received.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// The peer is gone.
+    /// The peer has closed its end.
     #[error("the other end of the control socket is closed")]
     Closed,
-    /// Nothing has arrived yet, or the peer does not read what we send.
+    /// No message has arrived, or the peer does not read.
     #[error("the control socket would block")]
     WouldBlock,
-    /// The peer sent something that is not one of its messages; its fault.
-    #[error("the peer sent a message that is not one: {0}")]
+    /// The peer sent a malformed message, which is its fault.
+    #[error("the peer sent a malformed message: {0}")]
     Malformed(String),
-    /// A message came, but not all of its descriptors: this process may open no more.
-    #[error("a message came without its descriptors: this process may open no more of them")]
+    /// A message arrived without some of its descriptors, because this process may open no more.
+    #[error("a message arrived without its descriptors: this process may open no more of them")]
     OutOfDescriptors(CutMessage),
-    /// A message of ours is too long for one packet; our fault.
+    /// The message is too long for one packet, which is the sender's fault.
     #[error("a message of {size} bytes is longer than {MAX_MESSAGE}")]
     TooLong {
         /// Its length in bytes.
         size: usize,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("control socket: {0}")]
     System(#[from] io::Error),
 }
@@ -58,7 +58,7 @@ pub enum ChannelError {
 pub struct CutMessage(Vec<u8>);
 
 impl CutMessage {
-    /// What the message says.
+    /// Decodes the message.
     ///
     /// # Errors
     /// [`ChannelError::Malformed`] if it is not a `T`.
@@ -100,13 +100,13 @@ impl Channel {
         Ok(Self(fd))
     }
 
-    /// Gives up the end, to pass it on.
+    /// The descriptor, to pass it to another process.
     pub fn into_fd(self) -> OwnedFd {
         self.0
     }
 
-    /// Lets the peer pass no descriptors from now on, since Linux 6.16: for a peer that must not be able to make
-    /// this end wait for the close of one.
+    /// Makes the system refuse descriptors of the peer from now on, since Linux 6.16. Such a peer cannot make this
+    /// process block in the close of a descriptor.
     pub fn refuse_descriptors(&self) {
         socket::refuse_descriptors(self);
     }
@@ -118,15 +118,14 @@ impl Channel {
         socket::is_crowded(self)
     }
 
-    /// Sends `message` with `fds`, whole or not at all.
+    /// Sends `message` with `fds`, completely or not at all.
     ///
     /// # Errors
     /// [`ChannelError::Closed`], [`ChannelError::WouldBlock`] if the peer does not read,
     /// [`ChannelError::TooLong`], or a system error.
     ///
     /// # Panics
-    /// If `message` cannot be written as JSON, or more than [`MAX_FDS`] descriptors are given:
-    /// both are our own types and numbers.
+    /// If JSON cannot express `message`, or there are more than [`MAX_FDS`] descriptors.
     pub fn send<T: Serialize>(
         &self,
         message: &T,
@@ -152,7 +151,7 @@ impl Channel {
         }
     }
 
-    /// As [`receive`](Self::receive), but waits for the message, on a non-blocking socket too.
+    /// Receives in the same way as [`receive`](Self::receive), and waits for the message even on a non-blocking socket.
     ///
     /// # Errors
     /// As `receive`, `WouldBlock` aside.
@@ -167,13 +166,12 @@ impl Channel {
         }
     }
 
-    /// Receives one message and the descriptors that came with it.
+    /// Receives one message and its descriptors.
     ///
     /// # Errors
-    /// [`ChannelError::WouldBlock`] if there is none on a non-blocking socket,
-    /// [`ChannelError::Closed`] when the peer is gone, [`ChannelError::Malformed`] if it is not
-    /// a `T` (descriptors that came with it are closed), [`ChannelError::OutOfDescriptors`] if it
-    /// is one and there was no room for its descriptors, or a system error.
+    /// [`ChannelError::WouldBlock`] if none has arrived on a non-blocking socket, [`ChannelError::Closed`] after the
+    /// peer has closed its end, [`ChannelError::Malformed`] if the message is no `T` (its descriptors are closed),
+    /// [`ChannelError::OutOfDescriptors`] if this process could not take its descriptors, or a system error.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut bytes = vec![0; self.next_size()?.min(MAX_MESSAGE)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -191,7 +189,7 @@ impl Channel {
             .flatten()
             .collect();
         if received.bytes == 0 {
-            return Err(ChannelError::Closed); // seqpacket: end of file; we never send empty packets
+            return Err(ChannelError::Closed); // end of file: no program of Rosemary sends empty packets
         }
         let too_many = received.flags.contains(ReturnFlags::CTRUNC) && fds.len() >= MAX_FDS;
         if received.flags.contains(ReturnFlags::TRUNC) || too_many {
@@ -206,16 +204,16 @@ impl Channel {
         Ok((parse(&bytes)?, fds))
     }
 
-    /// Bytes of the packet that waits, so that room is made for that many and not for the longest.
+    /// The size of the waiting packet in bytes, so that the buffer need not have room for the longest.
     fn next_size(&self) -> Result<usize, ChannelError> {
         let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
-        // A byte of room: a read of none may end before it has looked.
+        // With one byte of room: Linux may return from a read of 0 bytes without looking at the packet.
         retry(|| recv(&self.0, &mut [0_u8; 1], flags)).map(|(_, size)| size)
     }
 }
 
-/// Receives, again if a signal came between. A peer that ended with messages of ours unread is told once,
-/// in front of its own last words: those come behind it.
+/// Receives, and repeats the call if a signal interrupted it. If the peer closed its end before it read all messages,
+/// Linux reports that once as ECONNRESET, before the peer's last messages.
 fn retry<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> Result<T, ChannelError> {
     loop {
         match receive() {
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_peer_is_told_as_such_to_both_ends() {
+    fn closed_peer_is_reported_to_sender_and_receiver() {
         let (a, b) = Channel::pair().unwrap();
         drop(b);
         assert!(matches!(a.receive::<Ping>(), Err(ChannelError::Closed)));
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_of_a_peer_that_did_not_read_everything_are_heard() {
+    fn last_message_of_a_peer_with_unread_messages_arrives() {
         let (a, b) = Channel::pair().unwrap();
         a.send(&Ping::Hello("unread".into()), &[]).unwrap();
         b.send(&Ping::Hello("last words".into()), &[]).unwrap();
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_message_arrives_and_a_longer_packet_is_malformed_and_gone() {
+    fn longest_message_arrives_and_a_longer_one_is_malformed() {
         let (a, b) = Channel::pair().unwrap();
         let longest = "x".repeat(MAX_MESSAGE - r#"{"Hello":""}"#.len());
         a.send(&Ping::Hello(longest.clone()), &[]).unwrap();
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn more_descriptors_than_a_message_may_carry_are_the_peers_fault() {
+    fn too_many_descriptors_are_malformed() {
         let (a, b) = Channel::pair().unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 * MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -327,12 +325,10 @@ mod tests {
         assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
     }
 
-    /// The limit is the process's, and other tests open descriptors too: so this one runs in a
-    /// process of its own.
+    /// The test runs in a process of its own: the limit applies to the whole process, and other tests open descriptors.
     #[test]
-    fn process_out_of_descriptors_gets_the_message_without_them_and_goes_on() {
-        const NAME: &str =
-            "channel::tests::process_out_of_descriptors_gets_the_message_without_them_and_goes_on";
+    fn process_out_of_descriptors_gets_the_message_alone() {
+        const NAME: &str = "channel::tests::process_out_of_descriptors_gets_the_message_alone";
         if std::env::var_os("ROSEMARY_TEST_ALONE").is_none() {
             let output = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", NAME])
@@ -364,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_does_not_read_makes_us_block_not_wait() {
+    fn send_to_a_peer_that_does_not_read_would_block() {
         let (a, _b) = Channel::pair().unwrap();
         let long = Ping::Hello("x".repeat(60_000));
         let full = (0..1_000).find_map(|_| a.send(&long, &[]).err());
@@ -372,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn message_is_waited_for_and_so_is_the_end() {
+    fn wait_returns_the_message_or_the_end() {
         let (ours, theirs) = Channel::pair().unwrap();
         assert!(matches!(ours.receive::<String>(), Err(ChannelError::WouldBlock)));
         let sender = std::thread::spawn(move || {

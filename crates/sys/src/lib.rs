@@ -1,32 +1,30 @@
-//! The operating system as Rosemary needs it, behind safe functions.
+//! Wraps the parts of Linux that Rosemary needs in safe functions.
 //!
-//! This is the only crate of the workspace that may contain `unsafe` (the C ABI's module in
-//! `sdk` aside): what must be proven by hand is proven here, once, and the crates above forbid it.
+//! Only this crate and the module of the C ABI in `sdk` may contain `unsafe`. Every crate above them forbids it.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`shm`] | memfds, sealed against resizing and, for the reader's side, against writing |
+//! | [`shm`] | shared memory: memfds that nobody can resize and that the reader cannot write |
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
-//! | [`doorbell`] | a pipe that wakes a peer that sleeps |
-//! | [`cgroup`] | groups of processes with limits, in both of Linux' versions |
-//! | [`channel`] | control sockets: one typed message per packet, descriptors passed along |
+//! | [`doorbell`] | a pipe that wakes a sleeping peer |
+//! | [`cgroup`] | cgroups of both versions: limits and usage of a program |
+//! | [`channel`] | control sockets: one typed message per packet, with descriptors |
 //! | [`packets`] | packets of bytes between a zone and a service |
-//! | [`clock`] | the time that applications are told |
-//! | [`sched`] | how a thread that wakes up gets a processor |
-//! | [`named`] | control sockets with a name in the file system, and who connects to them |
-//! | [`process`] | children that die with their parent, pidfds, dropping privileges |
-//! | [`program`] | what is the same in all programs that the monitor starts |
-//! | [`flight`] | in which app a process was when it died |
-//! | [`log`] | where our programs log to |
-//! | [`rate`] | how often something is logged that others can repeat |
-//! | [`sandbox`] | the wall around a program: namespaces, root directory, privileges, Landlock, seccomp |
-//! | [`object`] | loading an application's shared object from a descriptor |
-//! | [`text`] | text of others made safe to show |
-//! | `testing` | an allocator that counts and the like, for tests, behind the feature of that name |
+//! | [`clock`] | the clock of the events that apps receive |
+//! | [`sched`] | the wake-up policy of a thread |
+//! | [`named`] | control sockets with a path in the file system, and the credentials of their peers |
+//! | [`process`] | child processes that end with their parent, and dropping privileges |
+//! | [`program`] | the common `main` of all programs that the monitor starts |
+//! | [`flight`] | the flight recorder: the app that a process was running when it died |
+//! | [`log`] | the log output of every program |
+//! | [`rate`] | limits log lines that others can repeat |
+//! | [`sandbox`] | confinement: namespaces, root directory, privileges, Landlock, seccomp |
+//! | [`object`] | loads an app's shared object from a descriptor |
+//! | [`text`] | escapes text of others for display |
+//! | `testing` | a counting allocator and forked children for tests, behind the feature `testing` |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
-//! What it will never do: speak OpenFlow, know what an application is for, decide a policy, or
-//! open anything that its caller did not name.
+//! This crate never speaks OpenFlow, knows no app, decides no policy, and opens only files that its caller names.
 
 pub mod cgroup;
 pub mod channel;

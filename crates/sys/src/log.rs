@@ -1,8 +1,8 @@
-//! The log of our programs: lines on standard error, for the operator at night.
+//! Writes the log of every program to standard error without blocking.
 //!
-//! The rule that keeps it right: who does not read the log never stops who writes it. A terminal
-//! that was told to pause, a pager that waits, a full disk: lines are lost then, counted, and the
-//! number is said when there is room again.
+//! The invariant: a reader that does not read never blocks a program that logs. While a paused terminal, a waiting
+//! pager or a full disk takes no lines, the log drops and counts them, and states the number as soon as it can write
+//! again.
 //!
 //! ```text
 //! zone, kernel: a line --> pipe, which does not block ----> monitor
@@ -10,8 +10,8 @@
 //!                                +-> the service that keeps them (`monitor/src/journal.rs`)
 //! ```
 //!
-//! Only the monitor has the thread. In a zone it would keep the privileges that the main thread
-//! gives up, and to make the terminal itself non-blocking would do so for all programs on it.
+//! Only the monitor has such a thread. In a zone, the thread would keep privileges that the main thread gives up. The
+//! monitor does not make the terminal non-blocking, because that would affect all programs that use it.
 
 mod direct;
 mod fields;
@@ -30,10 +30,10 @@ use self::direct::Direct;
 use self::fields::EscapedFields;
 use self::queue::{Patient, Queue};
 
-/// The environment variable that says what is logged.
+/// The environment variable with the log level.
 pub const VARIABLE: &str = "ROSEMARY_LOG";
 
-/// What it may say.
+/// Its values.
 const LEVELS: [(&str, LevelFilter); 5] = [
     ("error", LevelFilter::ERROR),
     ("warn", LevelFilter::WARN),
@@ -42,13 +42,13 @@ const LEVELS: [(&str, LevelFilter); 5] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// The target of what apps say, in the monitor's log. They have been filtered in their zones.
+/// The target of apps' lines in the monitor's log. Their zones have filtered them by level.
 pub const APP: &str = "app";
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Logs to standard error what [`VARIABLE`] asks for.
-/// What the monitor's pipe cannot take is lost and counted.
+/// Logs to standard error with the level of [`VARIABLE`]. Drops and counts lines for which the monitor's pipe has no
+/// room.
 ///
 /// # Panics
 /// If it is called twice in a process.
@@ -58,12 +58,13 @@ pub fn to_stderr() {
         .with_writer(|| Direct)
         .fmt_fields(EscapedFields)
         .with_ansi(stderr().is_terminal())
-        // A reader of the log that went away must not end who writes it.
+        // A closed standard error must not end this program.
         .log_internal_errors(false)
         .init();
 }
 
-/// As [`to_stderr`], for a zone: the monitor adds the time and whose line it is.
+/// Logs in the same way as [`to_stderr`] for a program whose lines the monitor reads. The monitor adds the time and the
+/// program's name.
 ///
 /// # Panics
 /// If it is called twice in a process.
@@ -79,14 +80,14 @@ pub fn to_monitor() {
         .init();
 }
 
-/// As [`to_stderr`], for the monitor: a thread of its own does the writing, and may be blocked. `keep`
-/// gets the monitor's own lines, too, in the form of [`to_monitor`].
+/// Logs in the same way as [`to_stderr`] for the monitor: a thread writes the lines and may block. `keep` also gets the
+/// monitor's own lines in the form of [`to_monitor`].
 ///
 /// # Panics
 /// If it is called twice in a process, or the thread cannot be started.
 pub fn in_background(keep: fn(&[u8])) {
     let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
-    let apps = format!("{APP}=trace").parse().expect("a directive of ours");
+    let apps = format!("{APP}=trace").parse().expect("a valid directive");
     let coloured = stderr().is_terminal();
     let shown = fmt::layer()
         .with_writer(move || queue)
@@ -104,7 +105,7 @@ pub fn in_background(keep: fn(&[u8])) {
     tracing_subscriber::registry().with(filter().add_directive(apps)).with(shown).with(kept).init();
 }
 
-/// What takes the monitor's own lines.
+/// Passes the monitor's own lines to a function.
 struct Keep(fn(&[u8]));
 
 impl io::Write for Keep {
@@ -119,37 +120,37 @@ impl io::Write for Keep {
     }
 }
 
-/// Adds a line, which ends with a newline, to the log as it is, after [`in_background`].
+/// Adds a line, which ends with a newline, to the log unchanged. Only after [`in_background`].
 pub fn pass_on(line: &[u8]) {
     if let Some(queue) = QUEUE.get() {
         queue.push(line);
     }
 }
 
-/// Waits until the log has been written, after [`in_background`]; not for longer than `most`.
+/// Waits until the log has been written, for at most `most`. Only after [`in_background`].
 pub fn flush(most: Duration) {
     if let Some(queue) = QUEUE.get() {
         queue.flush(most);
     }
 }
 
-/// What [`VARIABLE`] asks for; `info` if it is empty, not set, or no level, which is said then.
+/// The filter for the level of [`VARIABLE`]; `info` if it is empty, not set, or unknown. An unknown level is reported.
 fn filter() -> EnvFilter {
     let wanted = std::env::var_os(VARIABLE).unwrap_or_default();
     let wanted = wanted.to_string_lossy();
     if level(&wanted).is_none() {
-        // Nobody is left to be told if this fails.
+        // If this fails, there is no other place to report it.
         let _ = writeln!(
             stderr(),
             "rosemary: {VARIABLE}: unknown level {wanted:?}, using info; \
-             there are error, warn, info, debug and trace"
+             use error, warn, info, debug or trace"
         );
     }
     EnvFilter::new(name(&wanted))
 }
 
-/// The level as it is handed to the programs that this one starts: one of [`LEVELS`], so that a
-/// mistake is told once and not by each of them.
+/// The level for the programs that this one starts. It is always one of [`LEVELS`], so that only this program reports
+/// an unknown one.
 pub fn for_children() -> &'static str {
     name(&std::env::var_os(VARIABLE).unwrap_or_default().to_string_lossy())
 }
@@ -159,10 +160,10 @@ fn name(wanted: &str) -> &'static str {
     LEVELS.iter().find(|(_, it)| *it == level).map_or("info", |(name, _)| name)
 }
 
-/// The level that is meant; `None` if it is none.
+/// Parses a level; `None` if it is unknown.
 ///
-/// Not tracing's own filter language: to it each word that is no level is the name of a module of
-/// which all is logged, and of the others nothing; a typing mistake would silence everything.
+/// This does not use tracing's filter language, which takes an unknown word as the name of a module, and logs that
+/// module only. A typing mistake would silence the log.
 fn level(wanted: &str) -> Option<LevelFilter> {
     if wanted.is_empty() {
         return Some(LevelFilter::INFO);
@@ -170,7 +171,7 @@ fn level(wanted: &str) -> Option<LevelFilter> {
     LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, level)| *level)
 }
 
-/// What stands where lines are missing.
+/// The line that replaces lost lines.
 fn lost(lines: u64) -> String {
     format!("({lines} lines of the log are missing here: it was not read in time)\n")
 }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn level_that_is_mistyped_or_empty_is_not_silence() {
+    fn mistyped_or_empty_level_is_info() {
         assert_eq!(level("debug"), Some(LevelFilter::DEBUG));
         assert_eq!(level("WARN"), Some(LevelFilter::WARN));
         assert_eq!(level(""), Some(LevelFilter::INFO));
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_told_a_level_that_they_know() {
+    fn children_get_a_known_level() {
         for (name_of, _) in LEVELS {
             assert_eq!(name(name_of), name_of);
         }

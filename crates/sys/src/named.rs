@@ -1,8 +1,8 @@
-//! Control sockets with a name in the file system, and who connects to them.
+//! Listens on and connects to control sockets with a path in the file system.
 //!
-//! The operator's way in. Everything inside Rosemary talks over descriptors that were passed; only
-//! somebody who comes from outside needs a name. Who it is, the system says (`SO_PEERCRED`,
-//! `SO_PEERGROUPS`, see unix(7)): as of the moment of `connect`, and nothing the peer could forge.
+//! Operators connect by such a socket. Rosemary's own processes use descriptors that they passed each other. The system
+//! states the credentials of a peer at the time of its connect(2) (`SO_PEERCRED`, `SO_PEERGROUPS`, unix(7)), and the
+//! peer cannot forge them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,10 +19,10 @@ use rustix::net::{
 use crate::channel::Channel;
 use crate::socket;
 
-/// Who is at the other end of a named control socket.
+/// The credentials of the process at the other end of a named control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process, or 0 if that cannot be seen from here.
+    /// Its process number, or 0 if it is in a PID namespace that is not visible from here.
     pub pid: u32,
     /// Its effective user.
     pub uid: u32,
@@ -32,19 +32,18 @@ pub struct Peer {
     pub groups: Vec<u32>,
 }
 
-/// A named seqpacket socket that others connect to. The name outlives it: remove the file.
+/// A listening seqpacket socket with a path. The path outlives it, so the caller removes the file.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// Binds a new socket to `path`, with `backlog` connections waiting at most.
+    /// Binds a new socket to `path`, with at most `backlog` waiting connections.
     ///
-    /// Neither [`accept`](Self::accept) nor anything on the connections blocks. Since Linux 6.16, those
-    /// that connect can pass no descriptors. The file's mode is what the umask leaves of 0777.
+    /// Neither [`accept`](Self::accept) nor a call on a connection blocks. Since Linux 6.16, peers can pass no
+    /// descriptors. The umask limits the file's mode, which is 0777 otherwise.
     ///
     /// # Errors
-    /// Something exists at `path`, it is longer than a socket's name may be (107 bytes), or the
-    /// system refuses.
+    /// A file exists at `path`, `path` is longer than 107 bytes, or the system refuses.
     pub fn bind(path: &Path, backlog: i32) -> io::Result<Self> {
         let fd = new_socket()?;
         socket::refuse_descriptors(&fd);
@@ -53,10 +52,10 @@ impl Listener {
         Ok(Self(fd))
     }
 
-    /// Takes the oldest waiting connection; `None` if none waits.
+    /// Accepts the oldest waiting connection; `None` if none waits.
     ///
     /// # Errors
-    /// The system is out of descriptors or memory; the connection goes on waiting.
+    /// The system is out of descriptors or memory; the connection keeps waiting.
     pub fn accept(&self) -> io::Result<Option<(Channel, Peer)>> {
         let fd = match accept_with(&self.0, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => fd,
@@ -75,20 +74,20 @@ impl AsFd for Listener {
     }
 }
 
-/// Connects to the socket named `path`. The channel does not block.
+/// Connects to the socket at `path`. The channel does not block.
 ///
 /// # Errors
-/// `NotFound` or `ConnectionRefused` if nobody listens, `PermissionDenied`, `WouldBlock` if as many
-/// wait as may, or another system error.
+/// `NotFound` or `ConnectionRefused` if no process listens, `PermissionDenied`, `WouldBlock` if the backlog is full, or
+/// another system error.
 pub fn connect_to(path: &Path) -> io::Result<Channel> {
     let fd = new_socket()?;
     connect(&fd, &SocketAddrUnix::new(path)?)?;
     Ok(Channel::from_fd(fd))
 }
 
-/// As [`connect_to`], but waits up to `patience` if as many wait there as may; then the error is `WouldBlock`.
+/// Connects in the same way as [`connect_to`], and waits up to `patience` while the backlog is full.
 ///
-/// The system wakes those who wait in turn; who tries again and again may never be in time.
+/// The system wakes waiting processes in their order. A process that retries instead may never succeed.
 ///
 /// # Errors
 /// As [`connect_to`].
@@ -97,7 +96,7 @@ pub fn connect_patiently(path: &Path, patience: Duration) -> io::Result<Channel>
     let fd = new_socket()?;
     ioctl_fionbio(&fd, false)?;
     loop {
-        // No wait at all would be one without end.
+        // At least 1 ms: a timeout of 0 means none.
         let rest = give_up.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         set_socket_timeout(&fd, Timeout::Send, Some(rest))?;
         match connect(&fd, &SocketAddrUnix::new(path)?) {
@@ -114,8 +113,8 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Not rustix's `socket_peercred`: its process id cannot be 0, which the system says of a peer in
-/// another process namespace.
+/// Reads the peer's credentials. rustix's `socket_peercred` does not allow the process number 0, which the system
+/// states for a peer in another PID namespace.
 fn peer(fd: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = [0_u32; 3]; // `struct ucred`: pid_t, uid_t, gid_t
     let size = socket::option(fd, libc::SO_PEERCRED, &mut credentials)?;
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn name_without_a_listener_refuses_and_a_bound_name_is_not_taken_twice() {
+    fn path_without_a_listener_refuses() {
         let path = path("gone");
         assert_eq!(connect_to(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(Listener::bind(&path, 4).unwrap());
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_of_who_connects_are_not_taken() {
+    fn descriptors_of_a_peer_are_refused() {
         let path = path("descriptors");
         let listener = Listener::bind(&path, 4).unwrap();
         let ours = connect_to(&path).unwrap();
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_connections_beyond_the_backlog_are_refused_not_waited_for() {
+    fn connections_beyond_the_backlog_are_refused() {
         let path = path("full");
         let listener = Listener::bind(&path, 1).unwrap();
         let mut waiting = Vec::new();

@@ -1,12 +1,12 @@
-//! A machine in miniature: a thread's own network and its own view of the file system.
+//! Moves a thread into a private network and a private view of the file system, for demonstrations and tests.
 //!
-//! Linux keeps both per thread, and a new process starts with those of the thread that made it.
-//! So a thread that enters takes along everything it starts from then on, and nothing else of
-//! its process. When the last of them is gone the kernel removes the network with its interfaces
-//! and the mounts with their files: nothing has to be undone, even after `SIGKILL`.
+//! Linux keeps both per thread, and a new process inherits those of the thread that starts it. So the programs that the
+//! thread starts are inside too, and the other threads of its process are not. When the last of them has ended, Linux
+//! removes the network with its interfaces and the mounts with their files, so no cleanup is needed, even after
+//! `SIGKILL`.
 //!
-//! An ordinary user may do all this in a user namespace of their own, where the system allows those: there
-//! the user is root, of what is inside and of nothing else. That is not a thread's but the whole process's.
+//! An ordinary user needs a user namespace for this, where the system allows them. Inside, the user is root and owns
+//! only what is inside. A user namespace affects the whole process.
 //!
 //! See `unshare(2)`, `user_namespaces(7)`, `network_namespaces(7)`, `mount_namespaces(7)`.
 
@@ -25,18 +25,18 @@ use thiserror::Error;
 /// Why the thread could not leave the machine's own network and mounts.
 #[derive(Debug, Error)]
 pub enum EnterError {
-    /// The kernel did not let this process make namespaces.
+    /// Linux refused the namespaces.
     #[error("the kernel refused a network and a mount namespace")]
     Unshare(#[source] Errno),
-    /// The new mounts could not be cut off from the machine's.
+    /// The new mounts could not be separated from the machine's.
     #[error("the mounts could not be made private")]
     MakePrivate(#[source] Errno),
-    /// A directory could not be covered.
+    /// A directory could not be covered with an empty file system.
     #[error("an empty file system could not be mounted on {}", path.display())]
     Cover {
         /// The directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of Linux.
         source: io::Error,
     },
 }
@@ -44,34 +44,35 @@ pub enum EnterError {
 /// Why the process could not become root of a user namespace.
 #[derive(Debug, Error)]
 pub enum BecomeRootError {
-    /// The kernel did not let this process make one.
+    /// Linux refused the user namespace.
     #[error("the kernel refused a user namespace")]
     Unshare(#[source] Errno),
-    /// Whom its root stands for outside could not be said: somebody watches over such namespaces.
+    /// The users of the namespace could not be mapped. A security module may have refused it.
     #[error("{file} could not be written")]
     Map {
         /// The file.
         file: &'static str,
-        /// What the kernel said.
+        /// The error of Linux.
         source: io::Error,
     },
 }
 
-/// Where a process says that it cannot change its groups.
+/// The file by which a process gives up setgroups(2).
 const SETGROUPS: &str = "/proc/self/setgroups";
 
-/// Makes this process root of a user namespace of its own, in which its user is the only one.
+/// Makes this process root of a user namespace of its own with no other users.
 ///
-/// To be called while the process has one thread.
+/// Call this while the process has one thread.
 ///
 /// # Errors
-/// [`BecomeRootError::Unshare`] leaves the process as it was; after the other one it is inside, with no
-/// user, and should end.
+/// [`BecomeRootError::Unshare`] leaves the process unchanged. After the other error it is inside without a user, and
+/// should end.
 pub fn become_root() -> Result<(), BecomeRootError> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     // SAFETY: the flag leaves the descriptor table shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(BecomeRootError::Unshare)?;
-    // Without the first the last is not allowed: groups may be there to keep their members out.
+    // The last write requires the first: a group may exist to deny its members access, so Linux does not let the
+    // process leave it.
     for (file, text) in [
         (SETGROUPS, "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {} 1", user.as_raw())),
@@ -82,15 +83,15 @@ pub fn become_root() -> Result<(), BecomeRootError> {
     Ok(())
 }
 
-/// Whether this process is in a user namespace as [`become_root`] makes them.
+/// Whether this process is in a user namespace of [`become_root`].
 pub fn is_of_one_user() -> bool {
     fs::read_to_string(SETGROUPS).is_ok_and(|text| text.trim() == "deny")
 }
 
-/// What seccomp(2) is to do: answer that groups were set, let everything else pass.
+/// A filter for seccomp(2) that answers setgroups(2) with success and allows every other call.
 ///
-/// The first field of what it looks at is the system call's number. Of which machine that is makes no
-/// difference here: nobody is kept from anything.
+/// The first field of its input is the number of the system call. It does not check the architecture, because it
+/// protects nothing.
 const GROUPS_ARE_SET: [libc::sock_filter; 4] = [
     step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
     step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_setgroups.unsigned_abs(), 1),
@@ -98,20 +99,20 @@ const GROUPS_ARE_SET: [libc::sock_filter; 4] = [
     step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW as u64, 0),
 ];
 
-/// An instruction; `otherwise` is how many to skip if what it asks is not so.
-#[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits, what is compared has 32")]
+/// An instruction, which skips `otherwise` instructions if its comparison fails.
+#[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits, operands have 32")]
 const fn step(code: u32, k: u64, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: k as u32 }
 }
 
-/// Lets `command` believe that it has set its groups, in a user namespace where nobody can.
+/// Makes setgroups(2) succeed without an effect in `command`, for a user namespace where the call is refused.
 ///
-/// For programs that give up groups which they do not have there, and end if that is refused.
+/// Some programs give up their groups at their start and end if the call fails.
 pub fn pretend_to_set_groups(command: &mut Command) -> &mut Command {
     let mut filter = GROUPS_ARE_SET;
     let pretend = move || {
         let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-        // SAFETY: the filter and what points to it live until the call returns; it copies them.
+        // SAFETY: the filter and the structure live until the call returns, which copies them.
         let result = unsafe {
             libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
         };
@@ -121,24 +122,23 @@ pub fn pretend_to_set_groups(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(pretend) }
 }
 
-/// Moves the calling thread into a network of its own, where even `lo` is down, and puts an empty
-/// file system on each directory of `covered`, for this thread alone.
+/// Moves the calling thread into a network of its own, where even `lo` is down, and mounts an empty file system on each
+/// directory of `covered` for this thread only.
 ///
-/// One that does not exist is there inside all the same: its parent, which must exist, is covered
-/// by a new directory in which everything of the parent is mounted again. What is made in there
-/// stays inside.
+/// A covered directory that does not exist is created inside: this covers its parent, which must exist, with a new
+/// directory that shows all entries of the parent. Files that are created there exist only inside.
 ///
-/// Other threads stay where they are. There is no way back: the thread ends inside.
+/// Other threads are not affected. The thread cannot leave again.
 ///
 /// # Errors
-/// [`EnterError::Unshare`] leaves the thread as it was; after the others it is inside, with the
-/// directories of the machine still in view, and should end.
+/// [`EnterError::Unshare`] leaves the thread unchanged. After the other errors it is inside and still sees directories
+/// of the machine, and should end.
 pub fn enter_private(covered: &[&Path]) -> Result<(), EnterError> {
-    // SAFETY: the flags leave the descriptor table shared, so no descriptor that another thread
-    // or a safe type holds changes its meaning.
+    // SAFETY: the flags leave the descriptor table shared, so no descriptor of another thread or of a safe type
+    // changes its meaning.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }
         .map_err(EnterError::Unshare)?;
-    // Otherwise our mounts would appear in the machine as well, where `/` is shared.
+    // Otherwise these mounts would appear outside if `/` is a shared mount.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(EnterError::MakePrivate)?;
     for path in covered {
@@ -148,7 +148,7 @@ pub fn enter_private(covered: &[&Path]) -> Result<(), EnterError> {
     Ok(())
 }
 
-/// Puts an empty file system on `dir`.
+/// Mounts an empty file system on `dir`.
 fn empty(dir: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(mount("tmpfs", dir, "tmpfs", flags, c"mode=0755")?)
@@ -157,7 +157,7 @@ fn empty(dir: &Path) -> io::Result<()> {
 /// Makes the directory `path` in a copy of its parent that has the parent's entries.
 fn make_inside(path: &Path) -> io::Result<()> {
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    // What the parent has stays within reach through a descriptor while it is covered.
+    // The parent's entries stay reachable by this descriptor after the parent is covered.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let original = rustix::fs::open(parent, flags, Mode::empty())?;
     let below = PathBuf::from(format!("/proc/self/fd/{}", original.as_raw_fd()));
@@ -176,7 +176,7 @@ fn make_inside(path: &Path) -> io::Result<()> {
             fs::File::create(&to)?;
         }
         match mount_bind_recursive(&from, &to) {
-            Err(Errno::NOENT) => {} // somebody's temporary file
+            Err(Errno::NOENT) => {} // a temporary file that was removed meanwhile
             result => result?,
         }
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn program_that_pretends_to_set_its_groups_goes_on_with_those_it_had() {
+    fn program_that_pretends_to_set_groups_keeps_its_own() {
         if !crate::process::is_root() {
             println!("SKIPPED: only root may say what a system call answers");
             return;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_enters_leaves_the_other_threads_where_they_are() {
+    fn entering_does_not_affect_other_threads() {
         if !crate::process::is_root() {
             println!("SKIPPED: making namespaces needs root");
             return;

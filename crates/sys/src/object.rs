@@ -1,8 +1,7 @@
-//! Loading an application's shared object.
+//! Loads an app's shared object.
 //!
-//! From a descriptor, or from a file that nobody can change any more: what was checked is then what
-//! is loaded. The object's constructors run during the load, so whoever calls this has confined itself
-//! before.
+//! The object is a descriptor of sealed memory or a file that no process can change any more, so the loaded bytes are
+//! the checked ones. The object's constructors run during the load, so the process confines itself before.
 
 use std::ffi::{CString, c_void};
 use std::io;
@@ -13,25 +12,23 @@ use std::ptr::NonNull;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
 
-/// A loaded object. It stays loaded for the life of the process.
+/// A loaded object, which stays loaded until the process ends.
 ///
-/// Unloading code whose threads, exit handlers or thread-locals may still exist cannot be made
-/// safe, and nothing here needs it.
+/// Unloading is never safe: threads, exit handlers or thread-locals of the object may still exist.
 #[derive(Debug)]
 pub struct Object(&'static Library);
 
 impl Object {
-    /// Loads the object in `fd`, with all its symbols resolved, running its constructors.
+    /// Loads the object in `fd`, resolves all its symbols and runs its constructors.
     ///
-    /// The descriptor stays open with the object: the loader takes two objects of the same name
-    /// for one, and the name is the descriptor's number.
+    /// The descriptor stays open: its number is the object's name, and the loader takes two objects with the same name
+    /// for one.
     ///
     /// # Errors
-    /// It is not a shared object for this machine, or needs a library or symbol that is not
-    /// there; the dynamic loader's own words.
+    /// It is no shared object for this machine, or a library or symbol is missing. The text is the dynamic loader's.
     pub fn load(fd: OwnedFd) -> io::Result<Self> {
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        // A process that changed its user may not look into its own /proc while not dumpable.
+        // Root owns the /proc entry of a process that cannot be dumped, and this process may have another user.
         let before = dumpable_behavior()?;
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         let object = Self::open(&path);
@@ -41,8 +38,8 @@ impl Object {
         Ok(object)
     }
 
-    /// As [`load`](Self::load), from a file: one of those that a [sandbox](crate::sandbox) has copied to
-    /// where nobody can change them.
+    /// Loads the object in the same way as [`load`](Self::load) from a file that a [sandbox](crate::sandbox) has copied
+    /// into its read-only directory.
     ///
     /// # Errors
     /// As `load`.
@@ -51,36 +48,35 @@ impl Object {
     }
 
     fn open(path: &str) -> io::Result<Self> {
-        // SAFETY: running the object's code is the purpose. It runs with what this process is
-        // allowed, which its confinement has decided before.
+        // SAFETY: this runs the object's code, which is the purpose. The sandbox limits what that code can do.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| without_prefix(loader_error(&error), path))?;
         Ok(Self(Box::leak(Box::new(library))))
     }
 
-    /// The address of the object's data symbol `name`, valid from now on.
+    /// The address of the object's data symbol `name`, valid until the process ends.
     ///
     /// # Errors
-    /// There is none.
+    /// The object has no such symbol.
     ///
     /// # Panics
     /// If `name` contains a NUL byte.
     pub fn symbol(&self, name: &str) -> io::Result<NonNull<c_void>> {
         let name = CString::new(name).expect("names of symbols are ours");
-        // SAFETY: only the address is taken; who looks behind it says there why that is right.
+        // SAFETY: this takes only the address; the code that dereferences it states why that is sound.
         let address = unsafe { self.0.get::<*mut c_void>(name.as_bytes_with_nul()) }
             .map_err(|error| loader_error(&error))?;
         NonNull::new(address.into_raw()).ok_or_else(|| io::Error::other("the symbol is null"))
     }
 }
 
-/// The loader's own words, which libloading keeps as the cause.
+/// The text of the dynamic loader, which libloading keeps as the source of its error.
 fn loader_error(error: &libloading::Error) -> io::Error {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     io::Error::other(cause.unwrap_or_else(|| error.to_string()))
 }
 
-/// The loader begins with the name it was given, which tells nobody anything.
+/// Removes the file name that the loader puts before its text: it is a number in `/proc/self/fd`.
 fn without_prefix(error: io::Error, path: &str) -> io::Error {
     let text = error.to_string();
     let rest = text.strip_prefix(path).and_then(|rest| rest.strip_prefix(": "));
@@ -92,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_that_is_not_an_object_is_an_error_of_the_loader() {
+    fn file_that_is_no_object_is_refused() {
         let fd = crate::shm::sealed_copy("object", b"not an object").unwrap();
         let error = Object::load(fd).unwrap_err();
         assert_eq!(error.to_string(), "file too short");

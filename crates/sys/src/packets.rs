@@ -1,8 +1,7 @@
-//! Packets of bytes between an app's zone and a service: a seqpacket socket, never waited for.
+//! Sends and receives packets of bytes between a zone and a service, without blocking.
 //!
-//! Beside the [control sockets](crate::channel), whose typed messages are rare and for people to read,
-//! this one carries what apps send and are sent, in a layout of the service's, and at most one descriptor.
-//! Who is at the other end is known by the socket.
+//! The packets have the service's own layout and carry at most one descriptor. The [control sockets](crate::channel)
+//! are for rare, typed, readable messages. The socket identifies the peer.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,17 +20,17 @@ use crate::socket;
 /// Why a packet was not sent or received.
 #[derive(Debug, Error)]
 pub enum PacketError {
-    /// The peer is gone.
+    /// The peer has closed its end.
     #[error("the other end of the socket is closed")]
     Closed,
-    /// None has come, or the peer does not read.
+    /// No packet has arrived, or the peer does not read.
     #[error("the socket would block")]
     WouldBlock,
-    /// The packet is longer than what there is room for, or carries more than one descriptor: the
-    /// peer's fault. It is gone.
+    /// The packet was longer than the buffer, or carried more than one descriptor, which is the peer's fault. It was
+    /// discarded.
     #[error("a packet is longer than it may be, or carries more than one descriptor")]
     TooLong,
-    /// The system refused.
+    /// A system call failed.
     #[error("socket: {0}")]
     System(io::Error),
 }
@@ -61,19 +60,19 @@ impl Packets {
         Ok((Self(one), Self(other)))
     }
 
-    /// Takes an end that was passed in.
+    /// Takes an end that another process passed.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// Lets the peer pass no descriptors from now on, since Linux 6.16, as
-    /// [`Channel::refuse_descriptors`](crate::channel::Channel::refuse_descriptors) does.
+    /// Makes the system refuse descriptors of the peer from now on, since Linux 6.16, in the same way as
+    /// [`Channel::refuse_descriptors`](crate::channel::Channel::refuse_descriptors).
     pub fn refuse_descriptors(&self) {
         socket::refuse_descriptors(self);
     }
 
-    /// Lets this end send as little as the system allows, some six packets, before the peer reads. So a peer
-    /// that does not read holds few of the descriptors that may be underway for one user.
+    /// Makes the send buffer as small as the system allows, about six packets. A peer that does not read then holds few
+    /// of the descriptors in flight that Linux allows a user.
     ///
     /// # Errors
     /// The system refuses.
@@ -81,12 +80,12 @@ impl Packets {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, 0)?)
     }
 
-    /// Gives up the end, to pass it on.
+    /// The descriptor, to pass it to another process.
     pub fn into_fd(self) -> OwnedFd {
         self.0
     }
 
-    /// Sends a packet, whole or not at all. It takes send(2) only, which a zone may call.
+    /// Sends a packet, completely or not at all. Calls only send(2), which a zone may make.
     ///
     /// # Errors
     /// [`PacketError`]; nothing was sent.
@@ -99,7 +98,7 @@ impl Packets {
         }
     }
 
-    /// Sends a packet with a descriptor, whole or not at all.
+    /// Sends a packet with a descriptor, completely or not at all.
     ///
     /// # Errors
     /// [`PacketError`]; nothing was sent.
@@ -117,7 +116,7 @@ impl Packets {
         }
     }
 
-    /// Receives a packet into `room`; returns its size, and the descriptor that came with it.
+    /// Receives a packet into `room`. Returns its size and its descriptor.
     ///
     /// # Errors
     /// [`PacketError`].
@@ -127,13 +126,13 @@ impl Packets {
         let received = loop {
             let mut parts = [IoSliceMut::new(room)];
             match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                // A peer that ended with packets of ours unread is told once, in front of those that
-                // it sent before.
+                // ECONNRESET: the peer closed its end before it read all packets. Linux reports that once, before the
+                // peer's last packets.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 result => break result?,
             }
         };
-        // Those that are not taken here are closed.
+        // Further descriptors are closed here.
         let fd = ancillary.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packet_arrives_whole_with_its_descriptor_and_the_next_one_without() {
+    fn packet_arrives_with_its_descriptor() {
         let (a, b) = Packets::pair().unwrap();
         a.send_with(b"one", a.as_fd()).unwrap();
         a.send(b"two").unwrap();
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_that_is_too_long_is_the_peers_fault_and_the_next_one_arrives() {
+    fn packet_that_is_too_long_is_discarded() {
         let (a, b) = Packets::pair().unwrap();
         a.send(&[1; 9]).unwrap();
         a.send(&[2; 8]).unwrap();
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn end_that_refuses_descriptors_is_not_sent_any() {
+    fn refused_descriptors_are_not_sent() {
         let (a, b) = Packets::pair().unwrap();
         if !socket::can_refuse_descriptors(&b) {
             return;
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn end_that_sends_little_ahead_stops_after_few_descriptors() {
+    fn small_send_buffer_holds_few_descriptors() {
         let (a, _b) = Packets::pair().unwrap();
         a.send_little_ahead().unwrap();
         let sent = (0..1_000).take_while(|_| a.send_with(&[7; 300], a.as_fd()).is_ok()).count();
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_descriptors_is_the_peers_fault_and_leaves_none_open() {
+    fn flood_of_descriptors_leaves_none_open() {
         let (a, b) = Packets::pair().unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);

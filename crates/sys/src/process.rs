@@ -1,13 +1,13 @@
-//! Children that die with their parent, told truly when they ended, and privileges given up.
+//! Starts child processes that end with their parent, reports how they ended, and gives up privileges.
 //!
-//! A child's control socket is its standard input: no descriptor numbers have to be agreed upon,
-//! and a child started by hand notices at once. Every other descriptor is closed on exec, those
-//! that the parent itself had inherited included. A child is known by its pidfd, which cannot
-//! come to mean another process, and is never waited for: its pidfd becomes readable.
+//! A child's control socket is its standard input, so parent and child need not agree on a descriptor number, and a
+//! program started by hand notices the missing socket at once. Every other descriptor is closed on exec, also those
+//! that the parent inherited. The parent holds a child by its pidfd, which never refers to another process and becomes
+//! readable at the child's end, so the parent never blocks in wait(2).
 //!
-//! What a child forks ends with it where the system lets us set it apart ([`can_set_apart`], which
-//! takes root), or the child itself, by a user namespace; elsewhere what it forks is killed with it
-//! unless it leaves the child's process group.
+//! In a PID namespace of its own, a child's descendants end with it. The parent makes that namespace if it may
+//! ([`can_make_pid_namespace`], which takes root), otherwise the child makes one with a user namespace. Without either,
+//! the parent kills the child's process group, which a descendant can leave.
 
 mod init;
 mod usage;
@@ -27,16 +27,16 @@ use rustix::process::{
 };
 use rustix::thread::{Gid, Uid};
 
-pub use self::init::{can_set_apart, split_off_init};
-pub(crate) use self::init::{made_user_namespace, set_apart, try_first};
+pub use self::init::{can_make_pid_namespace, split_off_init};
+pub(crate) use self::init::{check_pid_namespace, made_user_namespace, try_first};
 pub use self::usage::{
     Memory, Thread, Usage, main_thread, named_thread, processor_time, read_other,
 };
 use crate::channel::Channel;
 
-/// Has the child killed when the thread that starts it ends, however that ends.
+/// Makes the system kill the child when the thread that starts it ends.
 ///
-/// The kernel forgets this when the child changes its user; [`drop_privileges`] renews it.
+/// Linux forgets this when the child changes its user; [`drop_privileges`] renews it.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = rustix::process::getpid();
     let prepare = move || {
@@ -44,8 +44,7 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
         // The parent may have died before the line above.
         match rustix::process::getppid() {
             Some(other) if other != parent => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            // None: it is not seen from a namespace of processes. Who dies just now leaves a
-            // control socket that is closed.
+            // `None`: the parent is outside of this PID namespace. If it has died, the control socket is closed.
             _ => Ok(()),
         }
     };
@@ -56,9 +55,9 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned from `main` or called `exit` with this code.
+    /// It exited with this code.
     Code(i32),
-    /// This signal ended it.
+    /// This signal killed it.
     Signal(i32),
 }
 
@@ -74,21 +73,21 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Who sets a child apart, so that all it forks ends with it.
+/// Who makes a PID namespace for a child, so that its descendants end with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Apart {
-    /// Nobody.
+pub enum PidNamespace {
+    /// The child gets none.
     No,
-    /// Who starts it, by a namespace of processes.
+    /// The parent makes it.
     ByParent,
-    /// The child, which needs a user namespace for that and may not get one.
+    /// The child tries to make it, together with a user namespace, which the system may refuse.
     ByItself,
 }
 
-impl Apart {
-    /// The better of the two that this process can have.
+impl PidNamespace {
+    /// `ByParent` if this process may make PID namespaces, otherwise `ByItself`.
     pub fn find() -> Self {
-        if can_set_apart() { Self::ByParent } else { Self::ByItself }
+        if can_make_pid_namespace() { Self::ByParent } else { Self::ByItself }
     }
 }
 
@@ -98,21 +97,21 @@ pub struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
-    /// Set apart: what its init says of its end.
+    /// The pipe by which the init of its PID namespace reports how the program ended.
     report: Option<OwnedFd>,
-    /// Whether its end takes along all that it forked.
-    takes_all: bool,
-    /// Set apart: the process behind the init, once it was seen.
+    /// Whether its end also ends its descendants.
+    ends_descendants: bool,
+    /// The process number of the program behind the init, once it was found.
     program: Cell<Option<u32>>,
 }
 
 impl Child {
-    /// Starts `command` with `control` as its standard input; it dies with us. What it writes to
-    /// its standard output and error comes out of the pipe that is returned with it.
+    /// Starts `command` with `control` as its standard input. Returns the child, and a pipe with its standard output
+    /// and error.
     ///
-    /// Neither end of the pipe blocks: what it cannot take is lost to the child. The child has a
-    /// session of its own and nothing of our terminal, if we have one: it can read no key, stop no
-    /// output and set no mode there, and a key pressed there signals only us.
+    /// Neither end of the pipe blocks: the child's write fails when the pipe is full. The child has a session of its
+    /// own and no terminal, so it can neither read from nor stop nor change the parent's terminal, and a key pressed
+    /// there signals only the parent.
     ///
     /// # Errors
     /// The program cannot be executed, or the system is out of processes or descriptors.
@@ -121,40 +120,43 @@ impl Child {
         Ok((child, output))
     }
 
-    /// Starts it as [`spawn`](Self::spawn) does, `apart` as far as that goes.
+    /// Starts it in the same way as [`spawn`](Self::spawn), with a PID namespace according to `namespace`.
     ///
     /// # Errors
     /// As `spawn`.
     pub fn spawn_with(
-        apart: Apart,
+        namespace: PidNamespace,
         command: &mut Command,
         control: Channel,
     ) -> io::Result<(Self, OwnedFd)> {
-        match apart {
-            Apart::No => Self::spawn(command, control),
-            Apart::ByParent => Self::spawn_apart(command, control),
-            Apart::ByItself => Self::spawn_to_set_itself_apart(command, control),
+        match namespace {
+            PidNamespace::No => Self::spawn(command, control),
+            PidNamespace::ByParent => Self::spawn_in_pid_namespace(command, control),
+            PidNamespace::ByItself => Self::spawn_to_enter_pid_namespace(command, control),
         }
     }
 
-    /// As [`spawn`](Self::spawn), in a namespace of processes of its own. The program calls
-    /// [`split_off_init`] first; where it does not, it is itself the namespace's init.
+    /// Starts it in the same way as [`spawn`](Self::spawn), in a new PID namespace. The program should call
+    /// [`split_off_init`] first, otherwise it is the init of the namespace itself.
     ///
     /// # Errors
-    /// As `spawn`, or this process may not make namespaces, see [`can_set_apart`].
-    pub fn spawn_apart(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
+    /// As `spawn`, or this process may not make namespaces, see [`can_make_pid_namespace`].
+    pub fn spawn_in_pid_namespace(
+        command: &mut Command,
+        control: Channel,
+    ) -> io::Result<(Self, OwnedFd)> {
         let spawn = |command: &mut Command| init::in_new_namespace(|| command.spawn());
         let (mut child, output) = Self::spawn_with_report(command, control, spawn)?;
-        child.takes_all = true;
+        child.ends_descendants = true;
         Ok((child, output))
     }
 
-    /// As [`spawn_apart`](Self::spawn_apart), where this process may not make namespaces: the
-    /// program tries to set itself apart, in [`split_off_init`]. Whether it could, it knows itself.
+    /// Starts it in the same way as [`spawn`](Self::spawn). The program tries to enter a PID namespace in
+    /// [`split_off_init`]; only the program knows whether it succeeded.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub fn spawn_to_set_itself_apart(
+    pub fn spawn_to_enter_pid_namespace(
         command: &mut Command,
         control: Channel,
     ) -> io::Result<(Self, OwnedFd)> {
@@ -173,15 +175,14 @@ impl Child {
         Ok((child, output))
     }
 
-    /// Starts it with `spawn`, with `kept` open as it is here.
+    /// Starts it with `spawn` and leaves the descriptor `kept` open in it.
     fn start(
         command: &mut Command,
         control: Channel,
         kept: Option<OwnedFd>,
         spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
     ) -> io::Result<(Self, OwnedFd)> {
-        // Each end is an open file description of its own, with modes of its own: whatever the
-        // child makes of its end, ours does not block.
+        // Each end is an open file description with its own flags, so the child cannot make our end block.
         let (output, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         command.stdin(Stdio::from(control.into_fd()));
         command.stdout(Stdio::from(theirs.try_clone()?)).stderr(Stdio::from(theirs));
@@ -202,7 +203,7 @@ impl Child {
         // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
         unsafe { command.pre_exec(detach) };
         let child = spawn(die_with_parent(command));
-        // The command keeps what it gave away until it is dropped: then no one else has the pipe.
+        // The command would keep the pipe's other end open until it is dropped.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child?;
         let pid = Pid::from_child(&child);
@@ -212,38 +213,39 @@ impl Child {
             let _ = child.wait(); // it cannot outlive a kill for long
         })?;
         let program = Cell::new(None);
-        let child = Self { pid, pidfd, reaped: false, report: None, takes_all: false, program };
+        let child =
+            Self { pid, pidfd, reaped: false, report: None, ends_descendants: false, program };
         Ok((child, output))
     }
 
-    /// Its process id, for people to read; signals go by the pidfd. Of one that was set apart it is that
-    /// of its init, until the program itself has been seen.
+    /// Its process number, for people. In a PID namespace, this is the number of its init until the program itself was
+    /// found.
     pub fn pid(&self) -> u32 {
         let own = self.pid.as_raw_nonzero().get().unsigned_abs();
         if self.report.is_some() && self.program.get().is_none() {
-            self.program.set(init::program_of(own, !self.takes_all));
+            self.program.set(init::program_of(own, !self.ends_descendants));
         }
         self.program.get().unwrap_or(own)
     }
 
-    /// Ends it (SIGKILL), with what it has forked as far as that can be found.
+    /// Kills it with its descendants, as far as these can be found.
     pub fn kill(&self) {
         self.kill_group();
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL); // fails only when it has ended
     }
 
-    /// Kills its process group, unless its end does that and more. To be called before it is reaped:
-    /// afterwards the number may be another's.
+    /// Kills its process group, unless its PID namespace ends with it anyway. Only before it is reaped: afterwards the
+    /// number may belong to another group.
     fn kill_group(&self) {
-        if !self.takes_all && !self.reaped {
+        if !self.ends_descendants && !self.reaped {
             let _ = kill_process_group(self.pid, Signal::KILL); // fails only when it is empty
         }
     }
 
-    /// How it ended, if it has; never waits.
+    /// How it ended; `None` while it runs. Never blocks.
     ///
     /// # Errors
-    /// It was reaped already.
+    /// It was reaped before.
     pub fn try_reap(&mut self) -> io::Result<Option<Exit>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let ended = |options| waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
@@ -281,10 +283,9 @@ impl Drop for Child {
     }
 }
 
-/// Becomes the user and group with the number `id`, with no other groups and no way back.
+/// Becomes the user and group with the number `id`, without further groups and irrevocably.
 ///
-/// Also forbids gaining privileges by executing files, and keeps others of the same user from
-/// looking into the process. To be called before the process has a second thread.
+/// Includes [`forbid_new_privileges`]. Call this while the process has one thread.
 ///
 /// # Errors
 /// The process may not change its user, or its parent died meanwhile.
@@ -295,7 +296,7 @@ pub fn drop_privileges(id: u32) -> io::Result<()> {
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
     forbid_new_privileges()?;
-    // Changing the user has cancelled it.
+    // The change of the user has cancelled it.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if rustix::process::getppid() != parent {
         return Err(io::Error::other("the parent process died during start"));
@@ -303,28 +304,27 @@ pub fn drop_privileges(id: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Forbids gaining privileges by executing files, and looking into the process by ptrace,
-/// `/proc` or a core dump; for a process that keeps its user.
+/// Makes execve(2) give no privileges, and hides the process from ptrace, `/proc` and core dumps.
 ///
 /// # Errors
-/// Not on any supported system.
+/// None on a supported system.
 pub fn forbid_new_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
-/// Allows this process as many open descriptors as it may have; returns how many.
+/// Raises the soft limit of open descriptors to the hard one. Returns it; `None` if it is unlimited.
 ///
 /// # Errors
-/// Not on any supported system.
+/// None on a supported system.
 pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(limit.maximum)
 }
 
-/// How many descriptors this process may have open; `None` for as many as it likes.
+/// The limit of open descriptors; `None` if it is unlimited.
 pub fn descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn child_tells_its_exit_code_and_its_signal() {
+    fn exit_code_and_signal_are_reported() {
         assert_eq!(wait(&mut shell("exit 7").0), Exit::Code(7));
         let killed = wait(&mut shell("kill -SEGV $$").0);
         assert_eq!(killed, Exit::Signal(libc::SIGSEGV));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn child_that_runs_is_not_waited_for_and_dies_when_dropped() {
+    fn running_child_is_killed_when_dropped() {
         let (mut child, _control, _output) = shell("exec sleep 1000");
         assert_eq!(child.try_reap().unwrap(), None);
         let pid = child.pid();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn child_inherits_its_control_socket_and_nothing_else() {
+    fn child_inherits_only_its_control_socket() {
         let leaked = rustix::fs::memfd_create("leak", rustix::fs::MemfdFlags::empty()).unwrap();
         // The descriptor that `ls` itself opens is the only one beyond 2.
         let (mut child, _control, _output) = shell("test $(ls /proc/self/fd | wc -l) -eq 4");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn child_that_is_not_apart_takes_its_process_group_along() {
+    fn child_without_pid_namespace_ends_its_process_group() {
         for script in ["sleep 31415.5 & exit 7", "sleep 31415.5 & exec sleep 31415.5"] {
             let (mut child, _control, output) = shell(script);
             if script.ends_with('7') {
@@ -416,15 +416,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_writes_arrives_and_what_finds_no_room_does_not_block_it() {
+    fn output_arrives_and_a_full_pipe_does_not_block() {
         let (mut child, _control, output) = shell("echo out; echo err >&2");
         assert_eq!(wait(&mut child), Exit::Code(0));
         let mut text = [0; 100];
         let size = rustix::io::read(&output, &mut text).unwrap();
         assert_eq!(&text[..size], b"out\nerr\n");
-        // What other tests fork has it too, until it executes.
+        // Children of other tests have the pipe too, until they execute a program.
         poll(&mut [PollFd::new(&output, PollFlags::IN)], None).unwrap();
-        assert_eq!(rustix::io::read(&output, &mut text).unwrap(), 0, "nobody else has it");
+        assert_eq!(rustix::io::read(&output, &mut text).unwrap(), 0, "no other process has it");
         // Nobody reads meanwhile; dd fails because its write would block.
         let (mut child, _control, _output) = shell("dd if=/dev/zero bs=1M count=1 || exit 3");
         assert_eq!(wait(&mut child), Exit::Code(3));

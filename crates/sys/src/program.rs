@@ -1,5 +1,6 @@
-//! What is the same in all programs that the monitor starts: they are given a control socket as standard
-//! input, and no arguments.
+//! Runs the common parts of all programs that the monitor starts.
+//!
+//! The monitor passes such a program a control socket as standard input and no arguments.
 
 use std::fmt::Display;
 use std::io::{Write as _, stderr};
@@ -9,10 +10,10 @@ use tracing::error;
 
 use crate::channel::Channel;
 
-/// The whole of the program `name`: behind an init of its own, logs by `log`, and serves.
+/// Runs the program `name`: splits off its init, starts the log with `log`, and calls `serve` with the control socket.
 ///
-/// `what_it_is` is for people who start it themselves, and then the exit code is 2. If `serve` fails,
-/// that is logged, and the exit code is 1.
+/// If a person starts the program with arguments, it prints `what_it_is` and exits with 2. If `serve` fails, it logs the
+/// error and exits with 1.
 pub fn run<E: Display>(
     name: &str,
     what_it_is: &str,
@@ -20,7 +21,7 @@ pub fn run<E: Display>(
     serve: impl FnOnce(Channel) -> Result<(), E>,
 ) -> ExitCode {
     if std::env::args_os().len() > 1 {
-        // The monitor gives no arguments: somebody wants to know what this is.
+        // The monitor passes no arguments, so a person has started the program.
         let _ = writeln!(stderr(), "rosemary-{name} {what_it_is}");
         return ExitCode::from(2);
     }

@@ -1,12 +1,12 @@
-//! Keeps what others can repeat from filling the log.
+//! Limits log lines about events that others can repeat at will.
 
 use std::time::{Duration, Instant};
 
-/// At most this many lines per period and kind of event.
+/// Most lines in a period about one kind of event.
 const LINES: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Counts events of one kind.
+/// Limits the lines about one kind of event.
 #[derive(Debug)]
 pub struct Rate {
     period_began: Instant,
@@ -21,23 +21,23 @@ impl Rate {
         Self { period_began: now, in_period: 0, lines: LINES, suppressed: 0 }
     }
 
-    /// One line per period, for what goes on for as long as its cause is there.
+    /// Allows one line per period, for events that repeat while their cause lasts.
     pub fn seldom(now: Instant) -> Self {
         Self { lines: 1, ..Self::new(now) }
     }
 
-    /// How many were left out in a flood that has ended: none came for a period, so no line says it.
+    /// Takes the number of suppressed events after a flood has ended, when no further line will state it.
     pub fn rest(&mut self, now: Instant) -> Option<u64> {
         self.next_due().filter(|due| *due <= now).map(|_| std::mem::take(&mut self.suppressed))
     }
 
-    /// When [`rest`](Self::rest) has something to say, if no more come.
+    /// When [`rest`](Self::rest) returns a number if no more events come.
     pub fn next_due(&self) -> Option<Instant> {
         (self.suppressed > 0).then(|| self.period_began + 2 * PERIOD)
     }
 
-    /// Whether to log one more event: `Some` if so, of how many were left out since the last, if
-    /// any were.
+    /// Decides about one event. `Some`: log it, with the number of events suppressed since the last line, if any.
+    /// `None`: do not log it.
     pub fn admit(&mut self, now: Instant) -> Option<Option<u64>> {
         if now.saturating_duration_since(self.period_began) >= PERIOD {
             (self.period_began, self.in_period) = (now, 0);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flood_is_cut_and_the_next_line_says_how_many_were_left_out() {
+    fn line_after_a_flood_states_suppressed_events() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
         let admitted = (0..100).filter(|_| rate.admit(start).is_some()).count();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_that_has_ended_is_told_by_itself_once() {
+    fn ended_flood_is_reported_once() {
         let start = Instant::now();
         let mut rate = Rate::seldom(start);
         assert_eq!((rate.rest(start + 9 * PERIOD), rate.next_due()), (None, None));

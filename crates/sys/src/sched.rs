@@ -1,23 +1,23 @@
-//! How a thread that wakes up gets a processor.
+//! Sets the wake-up policy of a thread: whether it may interrupt another thread when it wakes up.
 
 use std::io;
 
-/// How a thread gets the processor on which another runs, when it wakes up (sched(7)).
+/// When a thread that wakes up gets a processor on which another thread runs, sched(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waking {
-    /// It may take it at once, as threads do: `SCHED_OTHER`.
+    /// At once, which is the default: `SCHED_OTHER`.
     AtOnce,
-    /// It gets it when the other sleeps, or has had its slice of time, which is some milliseconds: `SCHED_BATCH`.
+    /// When the other thread sleeps or has used its time slice of some milliseconds: `SCHED_BATCH`.
     InTurn,
 }
 
 impl Waking {
-    /// How it is for the calling thread; `None` if it is scheduled in another way, such as `SCHED_FIFO`.
+    /// The policy of the calling thread; `None` if it has another one, such as `SCHED_FIFO`.
     ///
     /// # Errors
     /// The system refuses.
     pub fn get() -> io::Result<Option<Self>> {
-        // SAFETY: it takes a number and touches no memory of ours; 0 is the calling thread.
+        // SAFETY: it takes a number and accesses no memory; 0 is the calling thread.
         match unsafe { libc::sched_getscheduler(0) } {
             libc::SCHED_OTHER => Ok(Some(Self::AtOnce)),
             libc::SCHED_BATCH => Ok(Some(Self::InTurn)),
@@ -26,7 +26,7 @@ impl Waking {
         }
     }
 
-    /// Makes it so for the calling thread.
+    /// Sets the policy of the calling thread.
     ///
     /// # Errors
     /// The system refuses.
@@ -36,8 +36,7 @@ impl Waking {
             Self::InTurn => libc::SCHED_BATCH,
         };
         let parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the parameters are those of sched_setscheduler(2) and live until it returns; 0 is the calling
-        // thread.
+        // SAFETY: the parameters live until the call returns; 0 is the calling thread.
         let code = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
         if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -48,8 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "asks the system")]
-    fn thread_is_woken_as_it_says_and_another_way_is_told() {
+    #[cfg_attr(miri, ignore = "makes system calls")]
+    fn policy_that_is_set_is_returned() {
         for waking in [Waking::InTurn, Waking::AtOnce] {
             waking.set().unwrap();
             assert_eq!(Waking::get().unwrap(), Some(waking));

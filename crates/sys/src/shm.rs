@@ -1,14 +1,13 @@
-//! Memory shared with another process: a memfd that cannot be resized.
+//! Shares memory with another process: a memfd that cannot be resized.
 //!
-//! Seen as atomic words, never as `&mut [u8]`: what the peer writes at the same time is then an
-//! ordinary atomic race, which Rust defines. The places where a protocol allows more (a record
-//! that the other side will not touch until we say so) are in [`ring`](crate::ring), each with
-//! its reason.
+//! The memory consists of atomic words and is never a `&mut [u8]`, so a concurrent write of the peer is an atomic race,
+//! which Rust defines. Where a protocol allows plain bytes, because the peer does not touch a record until it is told
+//! to, [`ring`](crate::ring) does so and states the reason.
 //!
-//! [`Shared`] can be written, [`SharedView`] only read. The view is of a memfd that was sealed
-//! against future writing, so that not even the receiving process itself could map it otherwise.
+//! This process can write [`Shared`] and only read [`SharedView`]. The memfd of a view is sealed against future
+//! writing, so even the receiving process itself cannot map it for writing.
 //!
-//! What they lie on, a mapping or ([`on_heap`]) this process's heap, is in `shm/memory.rs`.
+//! `shm/memory.rs` has the memory behind both: a mapping, or this process's heap ([`on_heap`]).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,19 +32,17 @@ pub(crate) use memory::fence;
 
 const WORD: usize = 8;
 
-/// Shared memory that this process writes. The peer may read it, or write it too.
+/// Shared memory that this process writes. The peer can read it, and may be able to write it.
 #[derive(Debug)]
 pub struct Shared(Memory);
 
 impl Shared {
-    /// Makes zeroed shared memory of `size` bytes that only this mapping can ever write.
+    /// Makes zeroed shared memory of `size` bytes that only this mapping can write.
     ///
-    /// The returned descriptor, passed to a peer, can be mapped for reading and cannot be
-    /// written, resized or unsealed.
+    /// A peer can map the returned descriptor for reading, and cannot write, resize or unseal it.
     ///
     /// # Errors
-    /// The system is out of memory or descriptors, or does not know `F_SEAL_FUTURE_WRITE`
-    /// (Linux before 5.1).
+    /// The system is out of memory or descriptors, or does not support `F_SEAL_FUTURE_WRITE` (Linux before 5.1).
     ///
     /// # Panics
     /// If `size` is not a multiple of 8.
@@ -57,7 +54,7 @@ impl Shared {
         Ok((Self(memory), fd))
     }
 
-    /// Maps, for writing, memory that a peer made and reads.
+    /// Maps memory for writing that a peer made and reads.
     ///
     /// # Errors
     /// The descriptor is not a memfd of `size` bytes that is sealed against resizing, or the
@@ -75,8 +72,11 @@ impl Shared {
     /// The `size` bytes from `offset` on.
     ///
     /// # Safety
-    /// A ring's protocol has given them to us alone, for as long as they are borrowed.
-    #[expect(clippy::mut_from_ref, reason = "shared memory: who may write what is a ring's matter")]
+    /// By a ring's protocol, only this process touches them while they are borrowed.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "shared memory: a ring's protocol decides who may write"
+    )]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
         // SAFETY: as the caller promises; ours is writable.
         unsafe { self.0.bytes_mut(offset, size) }
@@ -88,7 +88,7 @@ impl Shared {
 pub struct SharedView(Memory);
 
 impl SharedView {
-    /// Makes zeroed shared memory of `size` bytes for a peer to write and us to read.
+    /// Makes zeroed shared memory of `size` bytes that a peer writes and this process reads.
     ///
     /// # Errors
     /// The system is out of memory or descriptors.
@@ -102,7 +102,7 @@ impl SharedView {
         Ok((Self(Memory::mapped(&fd, size, ProtFlags::READ)?), fd))
     }
 
-    /// Maps, for reading, memory that a peer made and writes.
+    /// Maps memory for reading that a peer made and writes.
     ///
     /// # Errors
     /// The descriptor is not a memfd of `size` bytes that is sealed against resizing, or the
@@ -112,10 +112,10 @@ impl SharedView {
         Ok(Self(Memory::mapped(fd, size, ProtFlags::READ)?))
     }
 
-    /// Reads one word; what the peer wrote before it stored this value is visible afterwards.
+    /// Reads one word. Words that the peer wrote before it stored this value are visible afterwards.
     ///
     /// # Panics
-    /// If `index` is outside the memory: indices are ours, never the peer's.
+    /// If `index` is outside the memory. Indices come from this process, never from the peer.
     pub fn load_acquire(&self, index: usize) -> u64 {
         let value = self.load(index);
         // Not an acquire load: on memory mapped read-only Rust promises only that relaxed loads
@@ -124,7 +124,7 @@ impl SharedView {
         value
     }
 
-    /// Reads one word, ordering nothing.
+    /// Reads one word without ordering.
     ///
     /// # Panics
     /// As [`load_acquire`](Self::load_acquire).
@@ -132,22 +132,22 @@ impl SharedView {
         self.words()[index].load(Ordering::Relaxed)
     }
 
-    /// The memory, to read with relaxed loads only: storing to it is a fault of the process.
+    /// The memory, for relaxed loads only: a store faults, because the mapping is read-only.
     pub(crate) fn words(&self) -> &[Word] {
         self.0.words()
     }
 
-    /// Where word `index` lies, for who reads `size` bytes from there on. That they lie inside, and that the peer does
-    /// not change them meanwhile, is a ring's matter.
+    /// The address of word `index`, for reading `size` bytes from there on. The ring checks that they lie inside, and
+    /// its protocol ensures that the peer does not change them meanwhile.
     #[inline]
     pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
         self.0.place(index, size)
     }
 
-    /// The `size` bytes from such a place on.
+    /// The `size` bytes from an address of [`place`](Self::place) on.
     ///
     /// # Safety
-    /// By a ring's protocol the peer does not change them as long as they are borrowed.
+    /// By a ring's protocol, the peer does not change them while they are borrowed.
     ///
     /// # Panics
     /// If they do not lie inside.
@@ -157,8 +157,8 @@ impl SharedView {
     }
 }
 
-/// Makes zeroed memory of `size` bytes inside this process, and both sides of it: for models,
-/// Miri, fuzzing, benchmarks.
+/// Makes zeroed memory of `size` bytes inside this process and returns both sides of it, for models, Miri, fuzzing and
+/// benchmarks.
 ///
 /// # Panics
 /// If `size` is not a multiple of 8.
@@ -168,7 +168,7 @@ pub fn on_heap(size: usize) -> (Shared, SharedView) {
     (Shared(written), SharedView(read))
 }
 
-/// Copies `bytes` into a memfd that nobody can change any more, to pass to a peer.
+/// Copies `bytes` into a memfd that no process can change any more.
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
@@ -181,7 +181,7 @@ pub fn sealed_copy(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Reads what [`sealed_copy`] made, whole; `most` bytes.
+/// Reads a memfd of [`sealed_copy`] with at most `most` bytes.
 ///
 /// # Errors
 /// It is longer, or cannot be read.
@@ -193,7 +193,7 @@ pub fn read_sealed(fd: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("it has {size} bytes, at most {most} are allowed")));
     }
     let mut bytes = vec![0; size];
-    file.read_exact_at(&mut bytes, 0)?; // others share its offset
+    file.read_exact_at(&mut bytes, 0)?; // not `read`: other processes share the offset
     Ok(bytes)
 }
 
@@ -205,7 +205,7 @@ fn sealable(name: &str, size: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A mapping past the end of a file that shrank kills the process, so this is asked first.
+/// Checks the size and the seals. An access to a mapping behind the end of a shortened file would kill this process.
 fn check_fixed_size(fd: &OwnedFd, size: usize) -> io::Result<()> {
     let is_size = rustix::fs::fstat(fd.as_fd())?.st_size;
     if u64::try_from(is_size) != Ok(size as u64) || !size.is_multiple_of(WORD) {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_writer_stores_the_reader_loads() {
+    fn stored_word_is_loaded() {
         let (writer, fd) = Shared::written_by_us("test", 4096).unwrap();
         let reader = SharedView::map(&fd, 4096).unwrap();
         writer.words()[7].store(42, Ordering::Release);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_written_by_us_cannot_be_mapped_for_writing_by_who_gets_it() {
+    fn receiver_cannot_map_the_memory_for_writing() {
         let (_writer, fd) = Shared::written_by_us("test", 4096).unwrap();
         let error = Shared::map(&fd, 4096).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_copy_holds_the_bytes_and_refuses_others() {
+    fn sealed_copy_cannot_be_written() {
         let fd = sealed_copy("object", b"bytes").unwrap();
         let mut back = [0; 5];
         rustix::io::pread(&fd, &mut back, 0).unwrap();

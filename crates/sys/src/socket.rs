@@ -1,4 +1,4 @@
-//! Options of local sockets that rustix does not know, see socket(7) and unix(7).
+//! Sets and reads options of local sockets that rustix does not support, socket(7) and unix(7).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -12,14 +12,14 @@ const SK_MEMINFO_WMEM_ALLOC: usize = 2;
 const SK_MEMINFO_SNDBUF: usize = 3;
 const SK_MEMINFO_VARS: usize = 9;
 
-/// Lets the peer of a local socket, or the peers of a listening one, pass no descriptors over it. Their
-/// send fails with EPERM.
+/// Makes the system refuse descriptors of a local socket's peer, or of a listening socket's peers. Their send fails with
+/// EPERM.
 ///
-/// A process that receives a descriptor also closes it, even one that it did not make room for, and closing can
-/// last: of a TCP socket with `SO_LINGER`, as long as the sender has chosen. So a process that waits for
-/// nobody must not receive descriptors from a peer that can open any.
+/// A process that receives a descriptor also closes it, even if it had no room for it, and a close can block: for a TCP
+/// socket with `SO_LINGER`, as long as the sender has chosen. So a process that must not block must not receive
+/// descriptors from a peer that can open any.
 ///
-/// Before Linux 6.16, and with sockets that are not local, this does nothing.
+/// This has no effect before Linux 6.16, and on sockets that are not local.
 pub(crate) fn refuse_descriptors(socket: &impl AsFd) {
     const NO: [u8; 4] = [0; 4]; // an int
     let Ok(size) = libc::socklen_t::try_from(NO.len()) else { return };
@@ -29,7 +29,7 @@ pub(crate) fn refuse_descriptors(socket: &impl AsFd) {
     let _ = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size) };
 }
 
-/// Whether this system knows `SO_PASSRIGHTS`, for tests; where it does not, this says so on standard error.
+/// Whether this system supports `SO_PASSRIGHTS`; if not, prints that the test is skipped.
 #[cfg(test)]
 pub(crate) fn can_refuse_descriptors(socket: &impl AsFd) -> bool {
     match option(socket, SO_PASSRIGHTS, &mut [0]) {
@@ -41,16 +41,16 @@ pub(crate) fn can_refuse_descriptors(socket: &impl AsFd) -> bool {
     }
 }
 
-/// Whether a quarter of what may be sent before the peer reads is sent and not read.
+/// Whether unread messages use more than a quarter of the send buffer.
 pub(crate) fn is_crowded(socket: &impl AsFd) -> bool {
     let mut memory = [0; SK_MEMINFO_VARS];
     match option(socket, SO_MEMINFO, &mut memory) {
         Ok(_) => memory[SK_MEMINFO_WMEM_ALLOC] > memory[SK_MEMINFO_SNDBUF] / 4,
-        Err(_) => false, // before Linux 4.12: sending says when there is no room at all
+        Err(_) => false, // before Linux 4.12, where only a failed send tells that the buffer is full
     }
 }
 
-/// Reads a socket option that is an array of 32-bit numbers; returns its size in bytes.
+/// Reads a socket option that is an array of 32-bit numbers. Returns its size in bytes.
 ///
 /// # Errors
 /// The system refuses; `ERANGE` if the array is too short for some options.
@@ -62,8 +62,8 @@ pub(crate) fn option(
     let mut size = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
     let start = value.as_mut_ptr().cast();
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `start` and `size` are those of `value`, which is ours alone for the call; any bytes
-    // the system writes there are valid numbers.
+    // SAFETY: `start` and `size` are those of `value`, which is borrowed mutably for the call. Any bytes that the
+    // system writes there are valid numbers.
     let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, start, &raw mut size) };
     if result == 0 { Ok(size as usize) } else { Err(io::Error::last_os_error()) }
 }

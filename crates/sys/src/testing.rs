@@ -1,23 +1,21 @@
-//! What tests of other crates need that cannot be had without `unsafe`: an allocator that counts, and a child that
-//! goes on in this program.
+//! Provides what tests of other crates need and what takes `unsafe`: a counting allocator and forked children.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io;
 
 use rustix::process::Pid;
 
-/// The system's allocator, which first says the size of each allocation, in bytes. What it says it to must not
-/// allocate.
+/// The system's allocator for `#[global_allocator]`, which passes the size of each allocation in bytes to a function.
 ///
-/// For `#[global_allocator]`.
+/// The function must not allocate.
 #[derive(Debug)]
 pub struct Counting(pub fn(usize));
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.0(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller promises what `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -33,15 +31,15 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `run` in a child, which has a copy of all that is here and one thread, and ends with what `run` returns as
-/// its exit code. Nothing of the caller's is cleaned up in it.
+/// Runs `run` in a forked child, which has one thread and a copy of this process's memory. The result of `run` is its
+/// exit code. The child runs no destructors of the caller.
 ///
-/// A lock that another thread has is taken in the child for ever: `run` must take none that others use.
+/// A lock that another thread holds stays locked in the child, so `run` must take no lock that other threads use.
 ///
 /// # Errors
-/// The system has no room for a process.
+/// The system is out of processes.
 pub fn in_a_child(run: impl FnOnce() -> u8) -> io::Result<Pid> {
-    // SAFETY: the child runs `run` and ends. The C library sees to its own locks.
+    // SAFETY: the child only runs `run` and ends. The C library takes care of its own locks.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

@@ -1,17 +1,17 @@
-//! Text of others made safe to show: what a reader would not see, or would see in another order, is escaped.
+//! Escapes text of others for display: invisible characters, and characters that reorder their neighbours.
 //!
-//! Apps, switches, files and operators choose text that is logged and printed. Invisible characters make two
-//! different names look the same, and others move the cursor or reverse what follows.
+//! Apps, switches, files and operators choose text that Rosemary logs and prints. With invisible characters two names
+//! can look the same. Other characters move the cursor or reverse the text behind them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether `char` is invisible, or changes how its neighbours are shown.
+/// Whether `char` is invisible, or changes the display of its neighbours.
 ///
-/// That is each character of the Unicode categories Cc, Cf, Cn, Co, Cs, Zl, Zp and Zs, space aside, as the
-/// standard library's table has them (`core::unicode::printable`, by which `str::escape_debug` escapes). To them
-/// come the characters that other categories have and that are shown as nothing (Unicode 16,
-/// `Default_Ignorable_Code_Point` in `DerivedCoreProperties.txt`), and those that are shown as blanks.
+/// These are the characters of the Unicode categories Cc, Cf, Cn, Co, Cs, Zl, Zp and Zs except the space, according to
+/// the table of the standard library (`core::unicode::printable`, which `str::escape_debug` uses). Further ones are
+/// the characters of other categories without a glyph (Unicode 16, `Default_Ignorable_Code_Point` in
+/// `DerivedCoreProperties.txt`), and characters with a blank glyph.
 pub fn is_hidden(char: char) -> bool {
     match char {
         ' '..='~' => false,
@@ -23,11 +23,11 @@ pub fn is_hidden(char: char) -> bool {
         | '\u{3164}'                  // a filler of Hangul
         | '\u{fe00}'..='\u{fe0f}'     // variation selectors
         | '\u{ffa0}'                  // a filler of Hangul
-        | '\u{fffc}'                  // in the place of an object
+        | '\u{fffc}'                  // object replacement character
         | '\u{1d159}'                 // a note without a head
         | '\u{e0000}'..='\u{e0fff}' => true, // tags, and more variation selectors
         _ => {
-            // In front stands a letter, as a first combining mark would be escaped for that alone.
+            // Behind a letter, because `escape_debug` escapes every combining mark at the start of a text.
             let mut text = [b'a', 0, 0, 0, 0];
             let size = 1 + char.encode_utf8(&mut text[1..]).len();
             let text = str::from_utf8(&text[..size]).unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn is_hidden(char: char) -> bool {
     }
 }
 
-/// `text` with each [hidden](is_hidden) character but the tab escaped as in Rust: `\u{200b}`, `\n`.
+/// `text` with each [hidden](is_hidden) character except the tab escaped in the notation of Rust: `\u{200b}`, `\n`.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     let escape = |char: char, out: &mut String| out.extend(char.escape_debug());
@@ -47,15 +47,15 @@ pub fn shown(text: &str) -> Cow<'_, str> {
             let before = out.len();
             escape(char, out);
             if out.get(before..) == Some(char.encode_utf8(&mut [0; 4])) {
-                out.truncate(before); // the standard library would show it
+                out.truncate(before); // the standard library does not escape this one
                 out.extend(char.escape_unicode());
             }
         },
     )
 }
 
-/// `text` with each [hidden](is_hidden) character but tab and newline escaped as in JSON: `\u200b`. In JSON, such
-/// characters stand in strings alone, so this leaves JSON what it is.
+/// `text` with each [hidden](is_hidden) character except tab and newline escaped in the notation of JSON: `\u200b`.
+/// JSON contains such characters only in strings, so the result of escaping JSON is equivalent JSON.
 #[must_use]
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     replaced(
@@ -63,7 +63,7 @@ pub fn shown_lines(text: &str) -> Cow<'_, str> {
         |char| !matches!(char, '\t' | '\n') && is_hidden(char),
         |char, out| {
             for unit in char.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}"); // a String takes everything
+                let _ = write!(out, "\\u{unit:04x}"); // writing to a String cannot fail
             }
         },
     )
@@ -129,7 +129,7 @@ mod tests {
     ];
 
     #[test]
-    fn hidden_characters_are_escaped_each() {
+    fn hidden_characters_are_escaped() {
         for char in HIDDEN {
             let text = format!("a{char}b");
             for shown in [shown(&text), shown_lines(&text)] {
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn visible_text_is_left_alone() {
+    fn visible_text_is_unchanged() {
         let text = "a \"quoted\" \\ back\tslash, Zürich, e\u{301}, 東京, שלום, 한국, 🙂";
         assert!(matches!(shown(text), Cow::Borrowed(same) if same == text));
         assert!(matches!(shown_lines(text), Cow::Borrowed(same) if same == text));
     }
 
     #[test]
-    fn json_says_the_same_when_its_hidden_characters_are_escaped() {
+    fn escaped_json_has_the_same_content() {
         let text: String = HIDDEN.iter().collect();
         let json = serde_json::to_string(&text).unwrap();
         let shown = shown_lines(&json);

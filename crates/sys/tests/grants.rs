@@ -1,12 +1,10 @@
-//! What a confined process is granted to read, where paths lead elsewhere, are closed to its user, or have
-//! something mounted below them.
+//! Grants paths to a confined process that contain links, are closed to its user, or have mounts below them.
 //!
-//! The process is this test program again, with one ignored test's name. Root alone can arrange for all of
-//! it.
+//! The process is this test program, started with the name of an ignored test. Only root can set this up.
 
-#![expect(clippy::print_stdout, reason = "what is skipped is said")]
+#![expect(clippy::print_stdout, reason = "skipped tests print the reason")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-#![expect(unsafe_code, reason = "it ends without a test's end")]
+#![expect(unsafe_code, reason = "the process ends without the end of a test")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,32 +14,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rosemary_sys::channel::{Channel, ChannelError};
-use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rosemary_sys::process::{Child, PidNamespace, is_root, split_off_init};
 use rosemary_sys::sandbox::seccomp::Profile;
 use rosemary_sys::sandbox::{Limits, Mechanism, Sandbox};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// The directory in which the process finds what it is granted.
+/// The directory with the granted paths.
 const DIR: &str = "ROSEMARY_TEST_GRANTS";
 
-/// The names there of what it is granted, with blanks between.
+/// The granted paths in that directory, separated by spaces.
 const GRANTED: &str = "ROSEMARY_TEST_GRANTED";
 
-/// Whether it finds them where no root directory of its own can be had.
+/// Set if the process runs in a changed root directory, where it cannot get a private one.
 const CHANGED: &str = "ROSEMARY_TEST_CHANGED_ROOT";
 
-/// What it could read, by name, and whether Landlock is on; or why it was not confined.
+/// Which files the process could read, by name, and whether Landlock is on; or why it was not confined.
 type Said = Result<(BTreeMap<String, bool>, bool), String>;
 
 #[test]
-#[ignore = "executed by the other tests, to be confined"]
+#[ignore = "the other tests start it to be confined"]
 fn play() {
     let Some(mut dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let granted = std::env::var(GRANTED).unwrap();
     split_off_init().unwrap();
-    // SAFETY: the flag is about no descriptors.
+    // SAFETY: the flag does not unshare the table of descriptors.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
     let nested = dir.join("data/nested");
@@ -55,7 +53,7 @@ fn play() {
     mount_bind(dir.join("own/mounted"), dir.join("mounted-in-own")).unwrap();
     mount_bind(dir.join("above"), dir.join("above-what-is-missing")).unwrap();
     if std::env::var_os(CHANGED).is_some() {
-        // Who is in a directory that nothing is mounted on cannot leave it for a root of its own.
+        // pivot_root(2) fails for a process whose root directory is no mount point.
         mount("none", dir.join("proc"), "proc", MountFlags::empty(), None).unwrap();
         rustix::process::chroot(&dir).unwrap();
         dir = PathBuf::from("/");
@@ -134,7 +132,7 @@ impl Drop for Dir {
     }
 }
 
-/// Confines a process with these grants; `None`, and says so, where there is no root for it.
+/// Confines a process with these grants. Returns `None` and prints the reason without root.
 fn confined_with(name: &str, granted: &str) -> Option<Said> {
     confined(name, granted, &[])
 }
@@ -149,7 +147,7 @@ fn confined(name: &str, granted: &str, more: &[(&str, &str)]) -> Option<Said> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "--nocapture", "play"]);
     command.env(DIR, dir.path()).env(GRANTED, granted).envs(more.iter().copied());
-    let (_child, output) = Child::spawn_with(Apart::ByParent, &mut command, theirs).unwrap();
+    let (_child, output) = Child::spawn_with(PidNamespace::ByParent, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     loop {
         poll(&mut [PollFd::new(&ours, PollFlags::IN)], None).unwrap();
@@ -166,7 +164,7 @@ fn confined(name: &str, granted: &str, more: &[(&str, &str)]) -> Option<Said> {
 }
 
 #[test]
-fn what_is_granted_is_read_and_what_is_mounted_below_it_is_not_there() {
+fn granted_directory_hides_mounts_below_it() {
     for granted in ["data", "data data/nested", "data/nested data"] {
         let Some(said) = confined_with("mounts", granted) else { return };
         let (read, landlock) = said.unwrap();
@@ -177,46 +175,46 @@ fn what_is_granted_is_read_and_what_is_mounted_below_it_is_not_there() {
 }
 
 #[test]
-fn path_that_leads_to_what_nobody_is_shown_is_refused_with_what_to_do() {
+fn path_that_must_stay_hidden_is_refused_with_advice() {
     for (granted, why) in [
-        ("to-proc", "the system's own state; grant what is elsewhere"),
-        ("elsewhere", "the system's own state; grant what is elsewhere"),
-        ("to-own", "which is Rosemary's own; grant what is elsewhere"),
-        ("own/key", "which is Rosemary's own; grant what is elsewhere"),
-        ("also-own", "which is Rosemary's own; grant what is elsewhere"),
-        ("also-own/key", "which is Rosemary's own; grant what is elsewhere"),
-        ("part-of-own", "which is Rosemary's own; grant what is elsewhere"),
-        ("part-of-own/file", "which is Rosemary's own; grant what is elsewhere"),
-        ("above-own", "which is Rosemary's own; grant what is elsewhere"),
-        ("mounted-in-own", "which is Rosemary's own; grant what is elsewhere"),
-        ("above-what-is-missing", "which is Rosemary's own; grant what is elsewhere"),
-        ("data missing", "put it there, or take it out"),
-        ("data data/nested/file", "it is on something mounted below another path that is granted"),
+        ("to-proc", "the system's own state; grant another path"),
+        ("elsewhere", "the system's own state; grant another path"),
+        ("to-own", "which is Rosemary's own; grant another path"),
+        ("own/key", "which is Rosemary's own; grant another path"),
+        ("also-own", "which is Rosemary's own; grant another path"),
+        ("also-own/key", "which is Rosemary's own; grant another path"),
+        ("part-of-own", "which is Rosemary's own; grant another path"),
+        ("part-of-own/file", "which is Rosemary's own; grant another path"),
+        ("above-own", "which is Rosemary's own; grant another path"),
+        ("mounted-in-own", "which is Rosemary's own; grant another path"),
+        ("above-what-is-missing", "which is Rosemary's own; grant another path"),
+        ("data missing", "create it, or remove it"),
+        ("data data/nested/file", "it is on a mount below another granted path"),
         ("data data/nested/file", "data/nested instead"),
-        ("data data/to-open/inside", "data/to-open is a link below another path"),
+        ("data data/to-open/inside", "data/to-open is a link below another granted path"),
     ] {
         let Some(said) = confined_with("refused", granted) else { return };
         let error = said.unwrap_err();
-        assert!(error.contains(why) && error.contains("cannot be shown to it"), "{error}");
+        assert!(error.contains(why) && error.contains("cannot be shown to the app"), "{error}");
     }
 }
 
 #[test]
-fn link_to_what_may_be_shown_is_shown_by_its_own_name_alone() {
+fn granted_link_is_shown_at_its_own_path_only() {
     let Some(said) = confined_with("link", "to-data") else { return };
     let (read, landlock) = said.unwrap();
     assert!(!read["data/file"] && landlock, "{read:?}");
 }
 
 #[test]
-fn path_through_a_link_is_shown_as_it_is_granted() {
+fn path_through_a_link_is_shown_at_that_path() {
     let Some(said) = confined_with("through", "data/to-open/inside") else { return };
     let (read, landlock) = said.unwrap();
     assert!(read["data/to-open/inside"] && !read["open/inside"] && landlock, "{read:?}");
 }
 
 #[test]
-fn directory_that_is_closed_to_its_user_leaves_landlock_on() {
+fn directory_closed_to_its_user_leaves_landlock_on() {
     let Some(said) = confined_with("closed", "data closed closed/inside") else { return };
     let (read, landlock) = said.unwrap();
     assert!(landlock, "{read:?}");
@@ -224,7 +222,7 @@ fn directory_that_is_closed_to_its_user_leaves_landlock_on() {
 }
 
 #[test]
-fn without_a_root_directory_of_its_own_files_are_shown_and_directories_are_not() {
+fn without_a_private_root_only_files_are_shown() {
     let changed = [(CHANGED, "1")];
     let Some(said) = confined("changed", "data/file", &changed) else { return };
     let (read, landlock) = said.unwrap();

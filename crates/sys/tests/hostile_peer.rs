@@ -1,9 +1,8 @@
-//! A second process that scribbles over the whole down memory while the kernel's end reads it.
+//! Runs the kernel's end of a ring against a second process that scribbles over the whole down memory.
 //!
-//! The peer is this test's own program, started again with the memory as its standard input. It
-//! writes what is likely to be half believed: streams of records that are right, whose sizes it then
-//! changes under the reader, indices that could be, and noise. The kernel's end has to answer each
-//! time with a record or a fault, whatever it reads twice.
+//! The peer is this test program, started with the memory as its standard input. It writes plausible data: valid
+//! records whose sizes it then changes during the read, possible indices, and noise. The kernel's end must return a
+//! record or a fault each time, even if two reads of a word differ.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +19,7 @@ const SIZE: usize = HEADER + CAPACITY as usize;
 const RECORDS: [&[u8]; 3] = [b"one", b"two", b"three"];
 const PEER: &str = "ROSEMARY_TEST_HOSTILE_PEER";
 
-/// The other process, ended with the test.
+/// The other process, which ends with the test.
 struct Peer(Child);
 
 impl Drop for Peer {
@@ -31,7 +30,7 @@ impl Drop for Peer {
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Counts {
     messages: u64,
     verdicts: u64,
     index: u64,
@@ -41,7 +40,7 @@ struct Heard {
 }
 
 #[test]
-fn zone_that_scribbles_over_its_memory_gets_faults_and_the_kernel_its_own_records() {
+fn scribbling_zone_causes_faults_and_nothing_else() {
     let (view, fd) = SharedView::written_by_peer("rosemary-down", SIZE).unwrap();
     let peer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_hostile_peer_itself"])
@@ -56,30 +55,30 @@ fn zone_that_scribbles_over_its_memory_gets_faults_and_the_kernel_its_own_record
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    let (mut heard, mut out) = (Heard::default(), Vec::new());
+    let (mut counts, mut out) = (Counts::default(), Vec::new());
     let end = Instant::now() + Duration::from_secs(3);
     for rounds in 1..=1_000_000 {
         let down = SharedView::map(&fd, SIZE).unwrap();
-        match round(&mut KernelEnd::over(on_heap(SIZE).0, down, CAPACITY), &mut out, &mut heard) {
+        match round(&mut KernelEnd::over(on_heap(SIZE).0, down, CAPACITY), &mut out, &mut counts) {
             Ok(()) => {}
-            Err(PeerFault::Index { .. }) => heard.index += 1,
-            Err(PeerFault::Size { .. }) => heard.size += 1,
-            Err(PeerFault::Kind { .. }) => heard.kind += 1,
-            Err(PeerFault::Verdict { .. }) => heard.verdict += 1,
+            Err(PeerFault::Index { .. }) => counts.index += 1,
+            Err(PeerFault::Size { .. }) => counts.size += 1,
+            Err(PeerFault::Kind { .. }) => counts.kind += 1,
+            Err(PeerFault::Verdict { .. }) => counts.verdict += 1,
         }
         if Instant::now() > end {
-            println!("{rounds} rounds: {heard:?}");
+            println!("{rounds} rounds: {counts:?}");
             break;
         }
     }
     assert_eq!(peer.0.try_wait().unwrap(), None, "the peer was there to the end");
-    let Heard { messages, verdicts, index, size, kind, verdict } = heard;
+    let Counts { messages, verdicts, index, size, kind, verdict } = counts;
     let all = [messages, verdicts, index, size, kind, verdict];
-    assert!(all.iter().all(|&count| count > 0), "the peer was not hostile enough: {heard:?}");
+    assert!(all.iter().all(|&count| count > 0), "the peer was not hostile enough: {counts:?}");
 }
 
-/// What a kernel does with new rings, until it has seen enough or a fault.
-fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, heard: &mut Heard) -> Result<(), PeerFault> {
+/// Uses new rings as a kernel does, until 1,000 reads or a fault.
+fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, counts: &mut Counts) -> Result<(), PeerFault> {
     for body in RECORDS {
         assert!(kernel.push(&[6 << 32], body, Room::All));
     }
@@ -89,13 +88,13 @@ fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, heard: &mut Heard) -> Result
         match kernel.take(out)? {
             Some(Down::Send { message, .. }) => {
                 assert!(message.len() <= CAPACITY as usize / 2);
-                heard.messages += 1;
+                counts.messages += 1;
             }
             Some(Down::Stop(number)) => {
                 assert!(number < kernel.outstanding());
-                heard.verdicts += 1;
+                counts.verdicts += 1;
             }
-            Some(Down::Done(_)) => heard.verdicts += 1,
+            Some(Down::Done(_)) => counts.verdicts += 1,
             None => {
                 kernel.prepare_to_sleep()?;
                 kernel.awake();
@@ -104,7 +103,7 @@ fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, heard: &mut Heard) -> Result
         kernel.release();
         Ok(())
     });
-    // Nothing of this has changed what was not delivered.
+    // The records that were not delivered must be unchanged.
     let done = RECORDS.len() - kernel.outstanding() as usize;
     for body in &RECORDS[done..] {
         assert!(kernel.oldest(out));
@@ -114,7 +113,7 @@ fn round(kernel: &mut KernelEnd, out: &mut Vec<u8>, heard: &mut Heard) -> Result
     result
 }
 
-/// Not a test: what the second process runs.
+/// The main function of the second process, and no test.
 #[test]
 fn the_hostile_peer_itself() {
     if std::env::var_os(PEER).is_none() {
@@ -122,7 +121,7 @@ fn the_hostile_peer_itself() {
     }
     let fd = io::stdin().as_fd().try_clone_to_owned().unwrap();
     let memory = Shared::map(&fd, SIZE).unwrap();
-    let end = Instant::now() + Duration::from_secs(60); // should nobody end it
+    let end = Instant::now() + Duration::from_secs(60); // in case the test does not end it
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     while Instant::now() < end {
         for _ in 0..1000 {
@@ -141,7 +140,7 @@ fn scribble(memory: &Shared, random: &mut Random) {
         2..8 => store(0, 8 * random.below(CAPACITY as usize / 8 + 2) as u64),
         8..16 => store(anywhere, random.record().0),
         16 => store(16, random.next()), // asleep
-        // From the start, records that are right, then the index.
+        // Valid records from the start, then the index.
         _ => {
             let (mut at, to) = (0, random.below(CAPACITY as usize));
             while at < to {
@@ -155,7 +154,7 @@ fn scribble(memory: &Shared, random: &mut Random) {
             }
             store(SIZE / 8 - 1, 1);
             memory.words()[0].store(at as u64, Ordering::Release);
-            // And another size, while the reader is in there.
+            // Then another size, while the reader may be at it.
             store(ring + random.below(64), random.record().0);
         }
     }
@@ -164,7 +163,7 @@ fn scribble(memory: &Shared, random: &mut Random) {
 struct Random(u64);
 
 impl Random {
-    /// By Marsaglia's xorshift.
+    /// Marsaglia's xorshift.
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -176,7 +175,7 @@ impl Random {
         usize::try_from(self.next() >> 33).expect("31 bits") % most
     }
 
-    /// A record's first word, mostly a true one, and how much of the ring it takes.
+    /// A record's first word, usually a valid one, and the bytes that it takes in the ring.
     fn record(&mut self) -> (u64, usize) {
         let (kind, size) = match self.below(64) {
             0 => (self.below(6), self.below(100)),

@@ -1,11 +1,11 @@
-//! A process in the sandbox, as it is from the inside, and what is told of it outside.
+//! Confines a process, tries what a sandbox must refuse, and checks what the monitor learns of it.
 //!
-//! The process is this test program again, started as a zone is, with one ignored test's name. As root
-//! and as an ordinary user: without root, the same by way of a user namespace.
+//! The process is this test program, started like a zone, with the name of an ignored test. The tests run it as root
+//! and as an ordinary user, who gets the same by a user namespace.
 
-#![expect(clippy::print_stdout, reason = "what is skipped is said")]
+#![expect(clippy::print_stdout, reason = "skipped tests print the reason")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-#![expect(unsafe_code, reason = "it tries what safe code has no words for")]
+#![expect(unsafe_code, reason = "it makes system calls that have no safe wrapper")]
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -17,19 +17,19 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rosemary_sys::channel::{Channel, ChannelError};
-use rosemary_sys::process::{Apart, Child, is_root, split_off_init};
+use rosemary_sys::process::{Child, PidNamespace, is_root, split_off_init};
 use rosemary_sys::sandbox::notifications::{Listener, Target, TargetReader};
 use rosemary_sys::sandbox::seccomp::Profile;
 use rosemary_sys::sandbox::{Limits, Mechanism, Report, Sandbox, Tmp};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
-/// What the process is to do, if it is one of ours.
-const PLAY: &str = "ROSEMARY_TEST_JAIL";
+/// Tells the process which user to become; only processes of these tests have it.
+const RUN_AS: &str = "ROSEMARY_TEST_SANDBOX";
 
 const TMP: Tmp = Tmp { size: 1 << 20, inodes: 16 };
 
-/// What it says of itself, by the name of what was tried.
+/// What the process reports: the result of each attempt by its name.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
     report: Report,
@@ -37,15 +37,15 @@ struct Said {
 }
 
 #[test]
-#[ignore = "executed by the other tests, to be confined"]
+#[ignore = "the other tests start it to be confined"]
 fn play() {
-    let Ok(as_user) = std::env::var(PLAY) else { return };
+    let Ok(as_user) = std::env::var(RUN_AS) else { return };
     if as_user.is_empty() {
-        // A user namespace takes a process with one thread, which a child of a test's thread is.
-        // SAFETY: what runs in the child needs no lock that another thread may have held.
+        // Only a process with one thread can enter a user namespace. The child of a test's thread has one.
+        // SAFETY: the code in the child needs no lock that another thread may hold.
         let child = unsafe { libc::fork() };
         if child > 0 {
-            // SAFETY: no status is asked for, and nothing is to be cleaned up.
+            // SAFETY: the status is not requested, and there is nothing to clean up.
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             // SAFETY: as above.
             unsafe { libc::_exit(0) };
@@ -73,7 +73,7 @@ fn play() {
     let object = confined.objects.first().unwrap_or_else(|| panic!("{:?}", confined.report));
     let found = try_all(object);
     control.send(&Said { report: confined.report, found }, &[]).unwrap();
-    // SAFETY: nothing is to be cleaned up.
+    // SAFETY: there is nothing to clean up.
     unsafe { libc::_exit(0) }
 }
 
@@ -108,7 +108,7 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     note("connect", said(std::net::TcpStream::connect("127.0.0.1:6653").map(drop)));
     note("kill the others", call(libc::SYS_kill, [-1, 0, 0]));
     note("mount", call(libc::SYS_mount, [0, 0, 0]));
-    note("exec of what is watched with a path", {
+    note("watched execve", {
         let path = CString::new("/bin/true").unwrap();
         call(libc::SYS_execve, [path.as_ptr() as i64, 0, 0])
     });
@@ -121,7 +121,7 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     drop(library);
     note("huge pages", {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
-        // SAFETY: new memory, which nothing uses.
+        // SAFETY: the memory is new, so nothing else uses it.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 21, 3, flags, -1, 0) };
         let error = std::io::Error::last_os_error().raw_os_error();
         if memory == libc::MAP_FAILED { error.unwrap_or(0).to_string() } else { "GOT".into() }
@@ -144,36 +144,39 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
 
 fn call(number: i64, arguments: [i64; 3]) -> String {
     let [a, b, c] = arguments;
-    // SAFETY: what is called here is refused, or reads and writes no memory of ours.
+    // SAFETY: these calls are refused, or read and write no memory of ours.
     if unsafe { libc::syscall(number, a, b, c) } >= 0 {
         return "GOT".into();
     }
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0).to_string()
 }
 
-/// Runs it, as the user `run_as` (root), or as the one who runs the test; what it said, and what was
-/// told of it.
+/// Runs `play` as the user `run_as`, which needs root, or as the current user. Returns its report and the watched
+/// calls.
 fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
     let (ours, theirs) = Channel::pair().unwrap();
-    command.args(["--ignored", "--exact", "--nocapture", "play"]).env(PLAY, run_as);
-    let apart = if run_as.is_empty() { Apart::ByItself } else { Apart::ByParent };
+    command.args(["--ignored", "--exact", "--nocapture", "play"]).env(RUN_AS, run_as);
+    let apart = if run_as.is_empty() { PidNamespace::ByItself } else { PidNamespace::ByParent };
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     let mut listener: Option<Listener> = None;
-    let (mut told, mut reader) = (Vec::new(), TargetReader::with_patience(Duration::from_secs(10)));
+    let (mut told, mut reader) = (Vec::new(), TargetReader::with_budget(Duration::from_secs(10)));
     loop {
         let mut fds = vec![PollFd::new(&ours, PollFlags::IN)];
         fds.extend(listener.iter().map(|it| PollFd::new(it, PollFlags::IN)));
         poll(&mut fds, None).unwrap();
         if let Some(it) = &mut listener {
             while let Ok(Some(one)) = it.answer_next(&mut reader) {
-                let about = match one.about {
+                let target = match one.target {
                     Target::None => String::new(),
                     Target::Unreadable | Target::NotRead => "unread".into(),
                     Target::Path(text) => format!("{text:?}"),
                 };
                 let call = one.call;
-                told.push(format!("{call} {about}{}", if one.goes_on { " went on" } else { "" }));
+                told.push(format!(
+                    "{call} {target}{}",
+                    if one.continued { " went on" } else { "" }
+                ));
             }
         }
         if listener.is_none() {
@@ -224,17 +227,12 @@ fn check(said: &Said) {
         assert_eq!(found(refused), "permission denied", "{refused}");
     }
     let eperm = libc::EPERM.to_string();
-    for refused in [
-        "kill the others",
-        "mount",
-        "exec of what is watched with a path",
-        "x32",
-        "lock a library",
-        "huge pages",
-    ] {
+    for refused in
+        ["kill the others", "mount", "watched execve", "x32", "lock a library", "huge pages"]
+    {
         assert_eq!(found(refused), eperm, "{refused}");
     }
-    assert_eq!(found("sync a library"), "GOT", "though nothing is done");
+    assert_eq!(found("sync a library"), "GOT", "it is emulated");
     assert_eq!(found("absent"), libc::ENOSYS.to_string());
     for full in ["fill /tmp", "many in /tmp"] {
         assert!(
@@ -250,7 +248,7 @@ fn check(said: &Said) {
 }
 
 #[test]
-fn process_of_root_is_confined_and_what_it_tries_is_told() {
+fn process_of_root_is_confined_and_reported() {
     if !is_root() {
         println!("SKIPPED: this needs root");
         return;
@@ -273,7 +271,7 @@ fn process_of_root_is_confined_and_what_it_tries_is_told() {
 
 #[test]
 fn process_without_root_is_confined_too() {
-    // Where it is root that tests: as another user.
+    // If root runs the tests, the process gets another user.
     let test = std::env::current_exe().unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "61234", "--regid", "61234", "--clear-groups"]).arg(&test);
@@ -281,7 +279,7 @@ fn process_without_root_is_confined_too() {
     let (said, told) = run(if is_root() { command } else { own }, "");
     check(&said);
     assert!(!said.report.is_on(Mechanism::User) && said.report.is_on(Mechanism::UserNamespace));
-    // Without root its memory cannot be read. What it may in /tmp, it may all the same.
+    // Without root the listener cannot read its memory. It may write to /tmp all the same.
     let (program, file) =
         if is_root() { ("\"/bin/true\"", "\"/tmp/file\"") } else { ("unread", "unread") };
     for line in [format!("execve {program}"), format!("openat {file} went on")] {

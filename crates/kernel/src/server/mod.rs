@@ -28,11 +28,11 @@ use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request, Tuning};
 use crate::flows::{Names, Part};
+use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{
     self, TransportPolicy,
     keys::{Keys, KeysError},
 };
-use crate::sandbox::{self, KernelSandbox};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 
 /// Most operators at once; the oldest gives way.

@@ -82,7 +82,7 @@ impl House {
         let Some(service) = self.services.get_mut(i) else { return };
         match source {
             Source::ServiceOutput(_) => service.program.hear_output(now),
-            Source::ServiceRefusal(_) => service.refusals.hear(now),
+            Source::ServiceRefusal(_) => service.refusals.answer_waiting(now),
             Source::ServiceControl(_) => self.hear_service(i, now),
             _ => {
                 self.hear_service(i, now);

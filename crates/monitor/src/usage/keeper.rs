@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sys::cgroup::{Bounds, Controller, Tree};
-use sys::process::Apart;
+use sys::process::PidNamespace;
 use sys::sandbox;
 use zone::Limit;
 
@@ -114,12 +114,12 @@ impl Keeper {
     }
 
     /// What an app's group is kept below, whose zone is set `apart`.
-    pub(crate) fn bounds(limits: &Limits, apart: Apart) -> Bounds {
+    pub(crate) fn bounds(limits: &Limits, apart: PidNamespace) -> Bounds {
         let hard = |what| Some(limits.of(what).hard).filter(|hard| *hard != NO_LIMIT);
         let others = match apart {
-            Apart::No => 0,
-            Apart::ByParent => 1, // its init
-            Apart::ByItself => 2, // and who waits for that outside
+            PidNamespace::No => 0,
+            PidNamespace::ByParent => 1, // its init
+            PidNamespace::ByItself => 2, // and who waits for that outside
         };
         Bounds {
             memory: hard(Limit::Memory),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn bounds_of_a_group_are_the_hard_limits() {
-        let bounds = Keeper::bounds(&Limits::default(), Apart::ByParent);
+        let bounds = Keeper::bounds(&Limits::default(), PidNamespace::ByParent);
         assert_eq!(
             (bounds.memory, bounds.cpu, bounds.tasks),
             (Some(512 << 20), Some(1_000), Some(65))
@@ -202,9 +202,13 @@ mod tests {
         let text = "[[app]]\nname = \"a\"\nlimits = { threads = 1 }";
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
         let one = config.app("a").unwrap().limits.clone();
-        assert_eq!(Keeper::bounds(&one, Apart::ByParent).tasks, Some(3), "init, it, and a try");
+        assert_eq!(
+            Keeper::bounds(&one, PidNamespace::ByParent).tasks,
+            Some(3),
+            "init, it, and a try"
+        );
         assert_eq!(Keeper::without_groups("").process_limits(&one).threads, 1);
-        let none = Keeper::bounds(&Limits::none(), Apart::No);
+        let none = Keeper::bounds(&Limits::none(), PidNamespace::No);
         assert_eq!((none.memory, none.cpu, none.tasks), (None, None, None));
     }
 }

@@ -111,7 +111,7 @@ fn files_that_changed_are_tried_five_times_anew() {
 
 #[test]
 fn what_an_app_forks_ends_with_it_and_with_rosemary() {
-    if !sys::process::can_set_apart() {
+    if !sys::process::can_make_pid_namespace() {
         println!("SKIPPED: making namespaces needs root");
         return;
     }

@@ -1,4 +1,4 @@
-//! The files of a group: their names and formats in both versions.
+//! Reads and writes the files of a group in the formats of both versions.
 //!
 //! | | version 1 | version 2 |
 //! | --- | --- | --- |
@@ -8,37 +8,37 @@
 //! | used | `cpuacct.usage`, ns | `cpu.stat`: `usage_usec` |
 //! | tasks | `pids.max`, `pids.events` | the same |
 //!
-//! `memory.high` is not used: above it the system slows a program down without a word, where a soft limit
-//! is to be a word and nothing else.
+//! `memory.high` is not used: above it the system slows a program down silently, and a soft limit of Rosemary only sends
+//! an alert.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Bounds, Controller, LEAST_QUOTA, PERIOD, Used};
+use super::{Bounds, Controller, GroupUsage, LEAST_QUOTA, PERIOD};
 
-/// The processes in a group; who writes a number there moves that process into it.
+/// The processes in a group. A number that is written there moves that process into the group.
 pub(super) const PROCESSES: &str = "cgroup.procs";
 
-/// Version 2: the controllers that a group could hand on.
+/// Version 2: the controllers that a group can delegate.
 pub(super) const AVAILABLE: &str = "cgroup.controllers";
 
-/// Version 2: the controllers that a group hands on to those below.
-const HANDED_ON: &str = "cgroup.subtree_control";
+/// Version 2: the controllers that a group delegates to groups below.
+const DELEGATED: &str = "cgroup.subtree_control";
 
-/// Version 1: processor time in a period, and the period, in microseconds.
+/// Version 1: processor time per period, and the period, in microseconds.
 const QUOTA: &str = "cpu.cfs_quota_us";
 const PERIOD_FILE: &str = "cpu.cfs_period_us";
 
-/// Where swap is limited, in version 1 with memory, in version 2 by itself.
+/// The limit of swap: in version 1 of memory and swap together, in version 2 of swap alone.
 const SWAP_V1: &str = "memory.memsw.limit_in_bytes";
 const SWAP_V2: &str = "memory.swap.max";
 
-/// What the shares of version 1 are for a weight of 100.
+/// The shares in version 1 for a weight of 100.
 const SHARES: u64 = 1024;
 
-/// Which of the two.
+/// The version of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     V1,
@@ -54,8 +54,7 @@ impl Version {
     }
 }
 
-/// Sets what `controller` is to keep in the group `dir`. Returns what keeps it lower, if that is a group
-/// above.
+/// Sets the limit of `controller` in the group `dir`. If a group above has a lower limit, returns a text that says so.
 pub(super) fn limit(
     version: Version,
     controller: Controller,
@@ -67,8 +66,8 @@ pub(super) fn limit(
         (Controller::Memory, Version::V1) => {
             let most = bounds.memory.map_or("-1".to_owned(), |most| most.to_string());
             write(dir, "memory.limit_in_bytes", &most)?;
-            // Together with swap the same: else it would only go there. Where that is not counted, a group
-            // at its limit is to put nothing there.
+            // The sum of memory and swap gets the same limit, otherwise the group would swap instead. Where swap is
+            // not counted, the group must not swap at all.
             if bounds.memory.is_some() && !counts_swap(version, dir) {
                 allow_absent(write(dir, "memory.swappiness", "0"))?;
             }
@@ -85,8 +84,7 @@ pub(super) fn limit(
             let quota = quota_us(bounds).map_or("-1".to_owned(), |quota| quota.to_string());
             write(dir, PERIOD_FILE, &period)?;
             match write(dir, QUOTA, &quota) {
-                // Below a group that has less for all that is in it no more can be asked for. Without
-                // any, that group's is this one's.
+                // Linux refuses a quota above that of a group above. Without one, the quota of the group above applies.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     write(dir, QUOTA, "-1")?;
                     lower = Some(quota_above(dir));
@@ -109,7 +107,7 @@ pub(super) fn limit(
     Ok(lower)
 }
 
-/// Whether the limit of memory in the group `dir` is also one of swap.
+/// Whether the memory limit of the group `dir` also limits swap.
 pub(super) fn counts_swap(version: Version, dir: &Path) -> bool {
     let file = match version {
         Version::V1 => SWAP_V1,
@@ -118,7 +116,7 @@ pub(super) fn counts_swap(version: Version, dir: &Path) -> bool {
     dir.join(file).exists()
 }
 
-/// Version 1: the lowest processor quota of the groups above `dir` that can be seen, in words.
+/// Version 1: a text with the lowest visible processor quota of the groups above `dir`.
 fn quota_above(dir: &Path) -> String {
     let quota = |dir: &Path| {
         let quota = number(dir, QUOTA).ok()?; // "-1" for none
@@ -134,7 +132,7 @@ fn quota_above(dir: &Path) -> String {
     }
 }
 
-/// Microseconds of processor time in a period.
+/// Microseconds of processor time per period.
 fn quota_us(bounds: &Bounds) -> Option<u64> {
     let period = u64::try_from(PERIOD.as_micros()).expect("10,000");
     let least = u64::try_from(LEAST_QUOTA.as_micros()).expect("1,000");
@@ -145,15 +143,14 @@ fn weight(bounds: &Bounds) -> u64 {
     if bounds.weight == 0 { 100 } else { bounds.weight.into() }
 }
 
-/// What the group `dir` has used of what `controller` counts; `times` is where version 1 has the
-/// account of processor time, if it has one.
-pub(super) fn used(
+/// Reads the usage of the group `dir` for `controller`. `times`: the directory with the processor time of version 1.
+pub(super) fn usage(
     version: Version,
     controller: Controller,
     dir: &Path,
     times: Option<&Path>,
-) -> io::Result<Used> {
-    let mut used = Used::default();
+) -> io::Result<GroupUsage> {
+    let mut used = GroupUsage::default();
     match (controller, version) {
         (Controller::Memory, Version::V1) => {
             used.memory = Some(number(dir, "memory.usage_in_bytes")?);
@@ -175,24 +172,27 @@ pub(super) fn used(
     Ok(used)
 }
 
-/// Version 2: has `dir` hand `controllers` on.
-pub(super) fn hand_on(dir: &Path, controllers: impl Iterator<Item = Controller>) -> io::Result<()> {
-    let handed_on = fs::read_to_string(dir.join(HANDED_ON))?;
+/// Version 2: makes `dir` delegate `controllers` to groups below.
+pub(super) fn delegate(
+    dir: &Path,
+    controllers: impl Iterator<Item = Controller>,
+) -> io::Result<()> {
+    let delegated = fs::read_to_string(dir.join(DELEGATED))?;
     let missing: Vec<String> = controllers
-        .filter(|it| !handed_on.split_whitespace().any(|name| name == it.name()))
+        .filter(|it| !delegated.split_whitespace().any(|name| name == it.name()))
         .map(|it| format!("+{}", it.name()))
         .collect();
-    if missing.is_empty() { Ok(()) } else { write(dir, HANDED_ON, &missing.join(" ")) }
+    if missing.is_empty() { Ok(()) } else { write(dir, DELEGATED, &missing.join(" ")) }
 }
 
-/// Version 2: has `dir` hand none of `controllers` on; those that it cannot take back stay.
-pub(super) fn hand_on_nothing(dir: &Path, controllers: impl Iterator<Item = Controller>) {
+/// Version 2: stops `dir` from delegating `controllers`, except for those that groups below still use.
+pub(super) fn delegate_nothing(dir: &Path, controllers: impl Iterator<Item = Controller>) {
     for controller in controllers {
-        let _ = write(dir, HANDED_ON, &format!("-{}", controller.name()));
+        let _ = write(dir, DELEGATED, &format!("-{}", controller.name()));
     }
 }
 
-/// Writes a file that is there.
+/// Writes an existing file.
 pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
     let path = dir.join(file);
     let written = OpenOptions::new()
@@ -214,12 +214,12 @@ fn read(dir: &Path, file: &str) -> io::Result<String> {
     fs::read_to_string(dir.join(file)).map_err(|error| named(file, &error))
 }
 
-/// The number that is all of the file.
+/// Reads a file that consists of one number.
 fn number(dir: &Path, file: &str) -> io::Result<u64> {
     read(dir, file)?.trim().parse().map_err(|_| strange(file))
 }
 
-/// The number behind `key` in a file of keys and numbers.
+/// Reads the number of `key` in a file of keys and numbers.
 fn field(dir: &Path, file: &str, key: &str) -> io::Result<u64> {
     let text = read(dir, file)?;
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
@@ -231,5 +231,8 @@ fn named(file: &str, error: &io::Error) -> io::Error {
 }
 
 fn strange(file: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{file} is not as the manual says"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{file} has another format than cgroups(7) says"),
+    )
 }

@@ -1,25 +1,22 @@
-//! Groups of processes whose memory, processor time and number the system keeps below a limit,
-//! `cgroups(7)`.
+//! Limits and counts the memory, processor time and tasks of programs with cgroups, `cgroups(7)`.
 //!
-//! Linux has them in two versions, and a machine may have some controllers in one and some in the other.
-//! So each [`Controller`] is looked for by itself; what differs between the versions is the names and
-//! formats of files, in `files.rs`. All of ours lie beside each other, below the group that we are in
-//! ourselves, and carry our process's number:
+//! Linux has two versions of cgroups, and a machine may have some controllers in one version and some in the other. So
+//! this module looks for each [`Controller`] separately (`controllers.rs`). The versions differ in the names and formats
+//! of files (`files.rs`). All groups of Rosemary lie below the group of the monitor and carry its process number:
 //!
 //! ```text
 //! /sys/fs/cgroup/memory/<ours>/rosemary-4711-kernel          version 1: a tree for each controller
 //! /sys/fs/cgroup/<ours>/rosemary-4711-zone-learning-switch   version 2: one tree for all
-//! /sys/fs/cgroup/<ours>/rosemary-4711-monitor                version 2: where we move to, as a group with
-//!                                                            groups below may have no processes
+//! /sys/fs/cgroup/<ours>/rosemary-4711-monitor                version 2: the monitor moves here, because a group
+//!                                                            with groups below it may have no processes
 //! ```
 //!
-//! Nothing is done outside of the group that we were started in: another place may be somebody else's, as
-//! systemd's. A program joins its groups between fork and exec, so that nothing of it is outside.
-//! Groups without processes are removed: each with its program, those of a monitor that was
-//! killed when the next one comes.
+//! The monitor changes nothing outside of the group in which it was started: other groups belong to other managers, for
+//! example systemd. A program joins its groups between fork and exec, so every process of it is inside. A group is
+//! removed when its program has ended; the next monitor removes the groups of a killed one.
 
+mod controllers;
 mod files;
-mod place;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -28,23 +25,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use self::controllers::{ControllerDir, MOUNTS, OWN};
 use self::files::Version;
-use self::place::{MOUNTS, OWN, Place};
 
-/// What the names of our groups begin with.
+/// The beginning of the names of Rosemary's groups.
 const PREFIX: &str = "rosemary-";
 
-/// The period of a processor quota. With the 100 ms that are usual a program that has used up its
-/// share stands still for so long that the network notices.
+/// The period of a processor quota. With the usual 100 ms, a program that has used up its quota would pause for so long
+/// that the network notices.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// The least processor time in a period that the system takes.
+/// The lowest quota that Linux accepts.
 const LEAST_QUOTA: Duration = Duration::from_millis(1);
 
-/// What can be limited, one by one.
+/// A resource that cgroups limit and count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
-    /// Bytes of memory: what it allocated, its files in memory, and what the system has for it.
+    /// Memory in bytes: allocated memory, files in memory, and the system's own memory for the program.
     Memory,
     /// Processor time.
     Cpu,
@@ -53,10 +50,10 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All.
+    /// All controllers.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 
-    /// Its name, as the system has it.
+    /// Its name in Linux.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -66,7 +63,7 @@ impl Controller {
     }
 }
 
-/// What a group is to be kept below; `None` for no limit.
+/// The limits of a group; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes.
@@ -75,98 +72,98 @@ pub struct Bounds {
     pub cpu: Option<u64>,
     /// Processes and threads together.
     pub tasks: Option<u64>,
-    /// Its part of processors that others want too, where 100 is what anybody has; 0 for that.
+    /// Its share of contended processors relative to the default of 100; 0 for the default.
     pub weight: u32,
 }
 
-/// What a group has used; `None` where the system does not say.
+/// The usage of a group; `None` where the system does not state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Bytes, now.
+pub struct GroupUsage {
+    /// Current memory in bytes.
     pub memory: Option<u64>,
-    /// Processor time, since the group is there.
+    /// Processor time since the group was made.
     pub cpu: Option<Duration>,
-    /// Processes that the system ended because the group was at its limit of memory.
+    /// Processes that the system killed because the group was at its memory limit.
     pub memory_kills: u64,
-    /// Processes and threads that could not be made because the group was at its limit.
+    /// Processes and threads that the system refused because the group was at its limit of tasks.
     pub refused_tasks: u64,
 }
 
-/// Where groups can be made, found out by making one. Dropping it removes all that are left.
+/// The places where this process can make groups. Dropping it removes the remaining groups.
 #[derive(Debug)]
 pub struct Tree {
-    places: Vec<Place>,
-    /// Of version 2, the group that we were in, if we moved out of it into one below.
-    moved: Option<PathBuf>,
+    dirs: Vec<ControllerDir>,
+    /// In version 2, the group that this process was in before it moved into one below.
+    moved_from: Option<PathBuf>,
     missing: Vec<(Controller, String)>,
     /// Whether limits of memory are also limits of swap.
     counts_swap: bool,
 }
 
 impl Tree {
-    /// Finds out what can be had. What is not there is not an error, see [`missing`](Self::missing).
+    /// Finds the places, and tries each by making a group. [`missing`](Self::missing) lists the controllers without one.
     ///
-    /// Groups that a killed process of ours has left are removed.
+    /// Removes the groups of killed monitors.
     pub fn find() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
-        Self::of(place::find(&read(OWN), &read(MOUNTS)))
+        Self::try_all(controllers::find(&read(OWN), &read(MOUNTS)))
     }
 
-    /// None: nothing is limited by groups, for the reason `why`.
+    /// A tree without groups, for the reason `why`.
     pub fn none(why: &str) -> Self {
         let missing = Controller::ALL.map(|controller| (controller, why.to_owned())).to_vec();
-        Self { places: Vec::new(), moved: None, missing, counts_swap: false }
+        Self { dirs: Vec::new(), moved_from: None, missing, counts_swap: false }
     }
 
-    fn of(found: Vec<(Controller, Result<Place, String>)>) -> Self {
+    fn try_all(found: Vec<(Controller, Result<ControllerDir, String>)>) -> Self {
         let mut tree =
-            Self { places: Vec::new(), moved: None, missing: Vec::new(), counts_swap: false };
-        let (mut second, mut left) = (Vec::new(), Vec::new());
-        for (controller, place) in found {
-            match place {
-                Ok(place) => {
-                    remove_stale(&place.dir);
-                    place.times.iter().for_each(|times| remove_stale(times));
-                    if place.version == Version::V2 {
-                        second.push(place.clone());
+            Self { dirs: Vec::new(), moved_from: None, missing: Vec::new(), counts_swap: false };
+        let (mut second, mut candidates) = (Vec::new(), Vec::new());
+        for (controller, dir) in found {
+            match dir {
+                Ok(dir) => {
+                    remove_stale(&dir.dir);
+                    dir.times.iter().for_each(|times| remove_stale(times));
+                    if dir.version == Version::V2 {
+                        second.push(dir.clone());
                     }
-                    left.push(place);
+                    candidates.push(dir);
                 }
                 Err(why) => tree.missing.push((controller, why)),
             }
         }
-        if let Some(Place { dir, .. }) = second.first()
-            && let Err(why) = tree.open_up(&dir.clone(), &second)
+        if let Some(ControllerDir { dir, .. }) = second.first()
+            && let Err(why) = tree.delegate(&dir.clone(), &second)
         {
-            left.retain(|place| place.version != Version::V2);
-            tree.missing.extend(second.iter().map(|place| (place.controller, why.clone())));
+            candidates.retain(|dir| dir.version != Version::V2);
+            tree.missing.extend(second.iter().map(|dir| (dir.controller, why.clone())));
         }
-        for place in left {
-            match Self::try_out(&place) {
+        for dir in candidates {
+            match Self::try_out(&dir) {
                 Ok(counts_swap) => {
                     tree.counts_swap |= counts_swap;
-                    tree.places.push(place);
+                    tree.dirs.push(dir);
                 }
                 Err(error) => {
-                    let why = format!("no group can be made in {}: {error}", place.dir.display());
-                    tree.missing.push((place.controller, why));
+                    let why = format!("no group can be made in {}: {error}", dir.dir.display());
+                    tree.missing.push((dir.controller, why));
                 }
             }
         }
         tree
     }
 
-    /// Version 2: hands the controllers of `places`, which are all in `dir`, on to groups below.
-    fn open_up(&mut self, dir: &Path, places: &[Place]) -> Result<(), String> {
-        let hand_on = || files::hand_on(dir, places.iter().map(|place| place.controller));
-        let Err(error) = hand_on() else { return Ok(()) };
+    /// Version 2: delegates controllers, which are all in `dir`, to groups below.
+    fn delegate(&mut self, dir: &Path, controllers: &[ControllerDir]) -> Result<(), String> {
+        let delegate = || files::delegate(dir, controllers.iter().map(|dir| dir.controller));
+        let Err(error) = delegate() else { return Ok(()) };
         let failed = |error: io::Error| {
             format!("{} cannot be given groups of its own: {error}", dir.display())
         };
         if error.kind() != io::ErrorKind::ResourceBusy {
             return Err(failed(error));
         }
-        // There are processes in it. If that is we alone, we go below.
+        // There are processes in the group. If this process is the only one, it moves into a group below.
         let inside = fs::read_to_string(dir.join(files::PROCESSES)).map_err(failed)?;
         let own = std::process::id().to_string();
         if inside.split_whitespace().any(|pid| pid != own) {
@@ -176,58 +173,58 @@ impl Tree {
         let below = dir.join(name("monitor"));
         make(&below).map_err(failed)?;
         files::write(&below, files::PROCESSES, &own).map_err(failed)?;
-        self.moved = Some(dir.to_owned());
-        hand_on().map_err(failed)
+        self.moved_from = Some(dir.to_owned());
+        delegate().map_err(failed)
     }
 
-    /// Makes a group with limits, and removes it. Whether it limits swap, too.
-    fn try_out(place: &Place) -> io::Result<bool> {
+    /// Makes a group with limits, and removes it. Returns whether its memory limit also limits swap.
+    fn try_out(place: &ControllerDir) -> io::Result<bool> {
         let mut group = Group::default();
         group.dirs.push(place.dir.join(name("try")));
         let dir = &group.dirs[0];
         make(dir)?;
         let some = Bounds { memory: Some(1 << 30), cpu: Some(500), tasks: Some(9), weight: 100 };
         files::limit(place.version, place.controller, dir, &some)?;
-        files::used(place.version, place.controller, dir, place.times.as_deref())?;
+        files::usage(place.version, place.controller, dir, place.times.as_deref())?;
         Ok(place.controller == Controller::Memory && files::counts_swap(place.version, dir))
     }
 
-    /// Which controllers cannot be had, and why.
+    /// The controllers without a place, with the reasons.
     pub fn missing(&self) -> &[(Controller, String)] {
         &self.missing
     }
 
-    /// In which version a controller can be had, 1 or 2, and where; `None` if it cannot.
+    /// The version of a controller, 1 or 2, and the directory in which its groups lie; `None` if it is missing.
     pub fn place(&self, controller: Controller) -> Option<(u8, &Path)> {
-        let place = self.places.iter().find(|place| place.controller == controller)?;
+        let place = self.dirs.iter().find(|dir| dir.controller == controller)?;
         Some((place.version.number(), &place.dir))
     }
 
-    /// Whether a controller can be had.
+    /// Whether groups can have a controller.
     pub fn has(&self, controller: Controller) -> bool {
         self.place(controller).is_some()
     }
 
-    /// Whether limits of memory are also limits of swap. If not, a group of version 1 that is at its limit
-    /// puts nothing there; what the system puts there when the machine is short of memory counts nowhere.
+    /// Whether memory limits are also limits of swap. If not, a group of version 1 at its limit swaps nothing out, and
+    /// pages that the system swaps out for lack of memory count nowhere.
     pub fn counts_swap(&self) -> bool {
         self.counts_swap
     }
 
-    /// Makes a group with that name, which has been empty since, and these limits.
+    /// Makes an empty group with that name and these limits. Replaces an earlier one.
     ///
     /// # Errors
-    /// What the system said, and of what.
+    /// The system's error, with the file.
     pub fn group(&self, of: &str, bounds: &Bounds) -> io::Result<Group> {
         let mut group = Group::default();
-        for place in &self.places {
+        for place in &self.dirs {
             let dir = place.dir.join(name(of));
             if !group.dirs.contains(&dir) {
-                let _ = fs::remove_dir(&dir); // of the same program before: it counts from 0 again
+                let _ = fs::remove_dir(&dir); // of an earlier run, so that usage starts at 0
                 make(&dir).map_err(|error| about(&dir, &error))?;
                 group.dirs.push(dir.clone());
             }
-            // Version 1 has the account of processor time in a tree of its own.
+            // Version 1 counts processor time in a tree of its own.
             let times = place.times.as_ref().map(|times| times.join(name(of)));
             if let Some(times) = times.clone().filter(|times| !group.dirs.contains(times)) {
                 let _ = fs::remove_dir(&times);
@@ -237,7 +234,7 @@ impl Tree {
             let lower = files::limit(place.version, place.controller, &dir, bounds)
                 .map_err(|error| about(&dir, &error))?;
             group.lower.extend(lower.map(|why| (place.controller, why)));
-            group.places.push(Place { dir, times, ..place.clone() });
+            group.controllers.push(ControllerDir { dir, times, ..place.clone() });
         }
         Ok(group)
     }
@@ -245,33 +242,33 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        for dir in self.places.iter().flat_map(|place| [Some(&place.dir), place.times.as_ref()]) {
+        for dir in self.dirs.iter().flat_map(|place| [Some(&place.dir), place.times.as_ref()]) {
             remove_all(dir.into_iter().flat_map(|dir| ours(dir)).filter(|(pid, _)| *pid == own()));
         }
-        if let Some(dir) = &self.moved {
-            // Back: nothing may be handed on then.
-            files::hand_on_nothing(dir, Controller::ALL.into_iter());
+        if let Some(dir) = &self.moved_from {
+            // A group that delegates controllers may have no processes, so this comes before the move back.
+            files::delegate_nothing(dir, Controller::ALL.into_iter());
             let _ = files::write(dir, files::PROCESSES, &own().to_string());
             let _ = fs::remove_dir(dir.join(name("monitor")));
         }
     }
 }
 
-/// The groups of one program, one for each tree. Dropping it removes them if the program has ended.
+/// The groups of one program, one in each tree. Dropping it removes them if the program has ended.
 #[derive(Debug, Default)]
 pub struct Group {
     dirs: Vec<PathBuf>,
-    places: Vec<Place>,
+    controllers: Vec<ControllerDir>,
     lower: Vec<(Controller, String)>,
 }
 
 impl Group {
-    /// Of what it has less than was asked for, and what keeps it lower.
+    /// The controllers whose limit is lower than requested, with the reasons.
     pub fn lower(&self) -> &[(Controller, String)] {
         &self.lower
     }
 
-    /// Has the child that `command` starts join before it executes anything.
+    /// Makes the child of `command` join the groups before it executes its program.
     ///
     /// # Errors
     /// The groups are gone.
@@ -281,25 +278,25 @@ impl Group {
             OpenOptions::new().write(true).open(&path).map_err(|error| about(&path, &error))
         };
         let lists: Vec<File> = self.dirs.iter().map(open).collect::<io::Result<_>>()?;
-        // 0 is who writes it, whatever number it has in which namespace.
+        // 0 stands for the writing process, in every PID namespace.
         let join = move || lists.iter().try_for_each(|mut list| list.write_all(b"0"));
         // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
         unsafe { command.pre_exec(join) };
         Ok(())
     }
 
-    /// What it has used.
+    /// Its usage.
     ///
     /// # Errors
-    /// The group is gone, or a file has another format than the manual says.
-    pub fn used(&self) -> io::Result<Used> {
-        let mut all = Used::default();
-        for Place { controller, version, dir, times } in &self.places {
-            let used = files::used(*version, *controller, dir, times.as_deref())?;
-            all.memory = used.memory.or(all.memory);
-            all.cpu = used.cpu.or(all.cpu);
-            all.memory_kills += used.memory_kills;
-            all.refused_tasks += used.refused_tasks;
+    /// The group was removed, or a file has another format than the manual says.
+    pub fn usage(&self) -> io::Result<GroupUsage> {
+        let mut all = GroupUsage::default();
+        for ControllerDir { controller, version, dir, times } in &self.controllers {
+            let usage = files::usage(*version, *controller, dir, times.as_deref())?;
+            all.memory = usage.memory.or(all.memory);
+            all.cpu = usage.cpu.or(all.cpu);
+            all.memory_kills += usage.memory_kills;
+            all.refused_tasks += usage.refused_tasks;
         }
         Ok(all)
     }
@@ -308,7 +305,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for dir in &self.dirs {
-            let _ = fs::remove_dir(dir); // if somebody is still in there: the tree's end removes it
+            let _ = fs::remove_dir(dir); // fails while a process is in it; then the end of the tree removes it
         }
     }
 }
@@ -317,12 +314,12 @@ fn own() -> u32 {
     std::process::id()
 }
 
-/// What our group for `what` is called.
+/// The name of Rosemary's group for `what`.
 fn name(what: &str) -> String {
     format!("{PREFIX}{}-{what}", own())
 }
 
-/// Groups with names of ours in `dir`, and whose they are.
+/// Rosemary's groups in `dir`, with the process numbers of their monitors.
 fn ours(dir: &Path) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let ours = entries.filter_map(|entry| {
@@ -333,7 +330,7 @@ fn ours(dir: &Path) -> Vec<(u32, PathBuf)> {
     ours.collect()
 }
 
-/// Removes what processes of ours that are gone have left, if nobody is in there any more.
+/// Removes the empty groups of monitors that have ended.
 fn remove_stale(dir: &Path) {
     let is_gone = |pid: u32| pid != own() && !Path::new(&format!("/proc/{pid}")).exists();
     remove_all(ours(dir).into_iter().filter(|(pid, _)| is_gone(*pid)));
@@ -341,7 +338,7 @@ fn remove_stale(dir: &Path) {
 
 fn remove_all(groups: impl Iterator<Item = (u32, PathBuf)>) {
     for (_, group) in groups {
-        let _ = fs::remove_dir(group); // fails if somebody is in there, who then keeps it
+        let _ = fs::remove_dir(group); // fails while a process is in it, which then stays limited
     }
 }
 

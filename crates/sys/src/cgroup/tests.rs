@@ -21,7 +21,7 @@ fn fake(name: &str, files: &[(&str, &str)]) -> PathBuf {
 const SOME: Bounds = Bounds { memory: Some(64 << 20), cpu: Some(250), tasks: Some(9), weight: 200 };
 
 #[test]
-fn limits_of_version_2_are_written_in_its_formats() {
+fn limits_of_version_2_are_written() {
     let files = ["memory.max", "memory.swap.max", "cpu.max", "cpu.weight", "pids.max"];
     let dir = fake("limits", &files.map(|file| (file, "")));
     let text = |file: &str| fs::read_to_string(dir.join(file)).unwrap();
@@ -44,7 +44,7 @@ fn limits_of_version_2_are_written_in_its_formats() {
 }
 
 #[test]
-fn accounts_of_version_2_are_read_from_its_formats_and_nonsense_is_an_error() {
+fn usage_of_version_2_is_read() {
     let files = [
         ("memory.current", "5242880\n"),
         ("memory.events", "low 0\nhigh 3\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n"),
@@ -52,24 +52,24 @@ fn accounts_of_version_2_are_read_from_its_formats_and_nonsense_is_an_error() {
         ("pids.events", "max 4\n"),
     ];
     let dir = fake("accounts", &files);
-    let places = Controller::ALL.map(|controller| Place {
+    let controllers = Controller::ALL.map(|controller| ControllerDir {
         controller,
         version: Version::V2,
         dir: dir.clone(),
         times: None,
     });
-    let group = Group { dirs: Vec::new(), places: places.to_vec(), lower: Vec::new() };
-    let expected = Used {
+    let group = Group { dirs: Vec::new(), controllers: controllers.to_vec(), lower: Vec::new() };
+    let expected = GroupUsage {
         memory: Some(5 << 20),
         cpu: Some(Duration::from_millis(1_500)),
         memory_kills: 1,
         refused_tasks: 4,
     };
-    assert_eq!(group.used().unwrap(), expected);
+    assert_eq!(group.usage().unwrap(), expected);
     for (file, text) in files {
         for nonsense in ["", "x\n", "-1\n", "max\n", "usage_usec\n", "99999999999999999999\n"] {
             fs::write(dir.join(file), nonsense).unwrap();
-            let error = group.used().unwrap_err();
+            let error = group.usage().unwrap_err();
             assert!(error.to_string().contains(file), "{nonsense:?}: {error}");
         }
         fs::write(dir.join(file), text).unwrap();
@@ -78,19 +78,19 @@ fn accounts_of_version_2_are_read_from_its_formats_and_nonsense_is_an_error() {
 }
 
 #[test]
-fn version_2_hands_on_what_is_missing_and_nothing_twice() {
+fn version_2_delegates_each_controller_once() {
     let dir = fake("hand-on", &[("cgroup.subtree_control", "cpu\n")]);
     let text = || fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap();
-    files::hand_on(&dir, Controller::ALL.into_iter()).unwrap();
+    files::delegate(&dir, Controller::ALL.into_iter()).unwrap();
     assert_eq!(text(), "+memory +pids");
     fs::write(dir.join("cgroup.subtree_control"), "memory cpu pids\n").unwrap();
-    files::hand_on(&dir, Controller::ALL.into_iter()).unwrap();
+    files::delegate(&dir, Controller::ALL.into_iter()).unwrap();
     assert_eq!(text(), "memory cpu pids\n");
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Groups of this machine, with that controller; `None`, and says so, if that cannot be had. The same for
-/// all tests, as its end would remove the groups of others.
+/// The groups of this machine. Returns `None` and prints the reason without that controller. All tests share one tree,
+/// because its end removes the groups of all.
 fn tree(controller: Controller) -> Option<&'static Tree> {
     static TREE: OnceLock<Tree> = OnceLock::new();
     let tree = TREE.get_or_init(Tree::find);
@@ -115,14 +115,14 @@ fn wait(child: &mut Child) -> Exit {
 }
 
 #[test]
-fn program_that_allocates_beyond_its_limit_is_ended_and_the_group_says_why() {
+fn program_beyond_its_memory_limit_is_killed() {
     let Some(tree) = tree(Controller::Memory) else { return };
     let bounds = Bounds { memory: Some(16 << 20), ..Bounds::default() };
     let group = tree.group("test-memory", &bounds).unwrap();
     let (mut child, _control, _output) =
         shell(&group, "exec dd if=/dev/zero of=/dev/null bs=64M count=1");
     assert_eq!(wait(&mut child), Exit::Signal(Signal::KILL.as_raw()));
-    assert_eq!(group.used().unwrap().memory_kills, 1);
+    assert_eq!(group.usage().unwrap().memory_kills, 1);
     let dirs = group.dirs.clone();
     assert!(dirs.iter().all(|dir| dir.is_dir()));
     drop(group);
@@ -130,13 +130,13 @@ fn program_that_allocates_beyond_its_limit_is_ended_and_the_group_says_why() {
 }
 
 #[test]
-fn program_gets_no_more_processes_than_its_limit() {
+fn processes_beyond_the_limit_are_refused() {
     let Some(tree) = tree(Controller::Pids) else { return };
     let bounds = Bounds { tasks: Some(3), ..Bounds::default() };
     let group = tree.group("test-pids", &bounds).unwrap();
     let (mut child, _control, _output) = shell(&group, "sleep 9 & sleep 9 & sleep 9 & sleep 9");
     assert!(matches!(wait(&mut child), Exit::Code(1..)), "a shell that cannot fork gives up");
-    assert!(group.used().unwrap().refused_tasks > 0);
+    assert!(group.usage().unwrap().refused_tasks > 0);
     let dirs = group.dirs.clone();
     drop(group);
     // Those that it could fork were killed, and end a moment later.
@@ -160,7 +160,7 @@ fn program_joins_a_group_of_version_2() {
     if let Err(error) = make(&dir) {
         return println!("SKIPPED: {}: {error}", dir.display());
     }
-    let group = Group { dirs: vec![dir], places: Vec::new(), lower: Vec::new() };
+    let group = Group { dirs: vec![dir], controllers: Vec::new(), lower: Vec::new() };
     let (mut child, _control, output) = shell(&group, "exec grep ^0:: /proc/self/cgroup");
     assert_eq!(wait(&mut child), Exit::Code(0));
     let mut told = [0; 256];
@@ -170,22 +170,22 @@ fn program_joins_a_group_of_version_2() {
 }
 
 #[test]
-fn program_is_counted_from_its_first_moment_and_its_group_begins_anew() {
+fn usage_starts_at_zero_for_each_run() {
     let Some(tree) = tree(Controller::Cpu) else { return };
     let bounds = Bounds { cpu: Some(500), ..Bounds::default() };
     let mut used = Vec::new();
     for _ in 0..2 {
         let group = tree.group("test-cpu", &bounds).unwrap();
-        assert_eq!(group.used().unwrap().cpu, Some(Duration::ZERO));
+        assert_eq!(group.usage().unwrap().cpu, Some(Duration::ZERO));
         let (mut child, _control, _output) = shell(&group, "exec true");
         assert_eq!(wait(&mut child), Exit::Code(0));
-        used.push(group.used().unwrap().cpu.unwrap());
+        used.push(group.usage().unwrap().cpu.unwrap());
     }
     assert!(used.iter().all(|used| *used > Duration::ZERO), "{used:?}");
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_and_others_are_left_alone() {
+fn groups_of_killed_monitors_are_removed() {
     let Some(tree) = tree(Controller::Memory) else { return };
     let (_, dir) = tree.place(Controller::Memory).unwrap();
     let gone = (2..1 << 22).find(|pid| !Path::new(&format!("/proc/{pid}")).exists()).unwrap();
@@ -200,17 +200,17 @@ fn what_a_killed_process_left_is_removed_and_others_are_left_alone() {
 }
 
 #[test]
-fn program_below_a_group_with_less_of_a_processor_starts_and_what_keeps_it_is_said() {
+fn lower_quota_of_a_group_above_is_reported() {
     let Some(tree) = tree(Controller::Cpu) else { return };
-    let place = tree.places.iter().find(|place| place.controller == Controller::Cpu).unwrap();
+    let place = tree.dirs.iter().find(|place| place.controller == Controller::Cpu).unwrap();
     if place.version == Version::V2 {
         return println!("SKIPPED: in version 2 the system takes the lower one by itself");
     }
     let above = place.dir.join(name("test-above"));
     make(&above).unwrap();
     files::write(&above, "cpu.cfs_quota_us", "30000").unwrap(); // of 100,000
-    let place = Place { dir: above.clone(), times: None, ..place.clone() };
-    let below = Tree::of(vec![(Controller::Cpu, Ok(place))]);
+    let place = ControllerDir { dir: above.clone(), times: None, ..place.clone() };
+    let below = Tree::try_all(vec![(Controller::Cpu, Ok(place))]);
     assert!(below.has(Controller::Cpu), "{:?}", below.missing());
     let bounds = |cpu| Bounds { cpu: Some(cpu), ..Bounds::default() };
     let group = below.group("test-more", &bounds(500)).unwrap();
@@ -225,7 +225,7 @@ fn program_below_a_group_with_less_of_a_processor_starts_and_what_keeps_it_is_sa
 }
 
 #[test]
-fn group_that_does_not_count_swap_puts_nothing_there_by_itself() {
+fn group_without_swap_limit_swaps_nothing() {
     let files = ["memory.limit_in_bytes", "memory.swappiness"];
     let dir = fake("swap", &files.map(|file| (file, "")));
     assert!(!files::counts_swap(Version::V1, &dir));
@@ -242,7 +242,7 @@ fn group_that_does_not_count_swap_puts_nothing_there_by_itself() {
 }
 
 #[test]
-fn group_of_version_1_can_be_kept_from_putting_anything_into_swap() {
+fn group_of_version_1_can_be_kept_from_swapping() {
     let Some(tree) = tree(Controller::Memory) else { return };
     let (version, dir) = tree.place(Controller::Memory).unwrap();
     if version == 2 {
@@ -256,10 +256,10 @@ fn group_of_version_1_can_be_kept_from_putting_anything_into_swap() {
 }
 
 #[test]
-fn no_groups_say_why() {
+fn tree_without_groups_states_the_reason() {
     let tree = Tree::none("it was switched off");
     assert!(Controller::ALL.into_iter().all(|controller| !tree.has(controller)));
     assert!(tree.missing().iter().all(|(_, why)| why == "it was switched off"));
     let group = tree.group("kernel", &SOME).unwrap();
-    assert_eq!(group.used().unwrap(), Used::default());
+    assert_eq!(group.usage().unwrap(), GroupUsage::default());
 }

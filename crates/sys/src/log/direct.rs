@@ -1,8 +1,7 @@
-//! A writer to a standard error that does not block: what finds no room is lost, and counted.
+//! Writes to a non-blocking standard error, and drops and counts lines for which it has no room.
 //!
-//! The pipe that the monitor gives its children as standard error does not block. It takes a line
-//! of up to 4096 bytes whole or not at all, pipe(7). Where standard error is something else, because the
-//! program was started by hand, writing waits as usual.
+//! The monitor's children have a non-blocking pipe as standard error. It takes a line of up to 4096 bytes completely or
+//! not at all, pipe(7). If a person started the program, standard error is usually something else, and writes block.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,9 +17,9 @@ static STATE: Mutex<State> = Mutex::new(State { lost: 0, cut: false });
 
 #[derive(Debug)]
 struct State {
-    /// Lines since the last one that was written.
+    /// Lines that were dropped since the last written one.
     lost: u64,
-    /// Whether the last line was written in part only.
+    /// Whether the last line was written only in part.
     cut: bool,
 }
 
@@ -37,7 +36,7 @@ impl io::Write for Direct {
 }
 
 impl State {
-    /// Writes a line, or counts it.
+    /// Writes a line, or drops and counts it.
     fn write(&mut self, to: impl AsFd, line: &[u8]) {
         let mut note = String::new();
         if self.cut {
@@ -60,7 +59,7 @@ impl State {
     }
 }
 
-/// How many bytes found room; `None` if nobody will ever read them.
+/// The number of bytes written; `None` if the reader has closed its end.
 fn write(to: impl AsFd, bytes: &[u8]) -> Option<usize> {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_find_no_room_are_counted_and_the_number_is_said_when_there_is_some() {
+    fn dropped_lines_are_counted_and_stated() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let mut state = State { lost: 0, cut: false };
         let line = [[b'x'; 99].as_slice(), b"\n"].concat();
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_was_cut_is_ended_before_the_next_begins() {
+    fn cut_line_ends_before_the_next() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let mut state = State { lost: 0, cut: false };
         state.write(&writer, &vec![b'x'; 1 << 20]);
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_that_is_gone_is_nobodys_concern() {
+    fn closed_reader_loses_lines_silently() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         drop(reader);
         let mut state = State { lost: 0, cut: false };

@@ -1,7 +1,7 @@
-//! Formats the fields of a log line, with what a reader would not see escaped in each of them.
+//! Formats the fields of a log line and escapes the hidden characters in each of them.
 //!
-//! tracing-subscriber escapes the message and errors only. Here each field is escaped before the formatter
-//! adds its colours, so that no field can contain colours or move the cursor.
+//! tracing-subscriber escapes only the message and errors. This module escapes each field before the formatter adds its
+//! colours, so that no field can contain colours or move the cursor.
 
 use std::fmt::{self, Debug, Write};
 
@@ -57,14 +57,14 @@ impl Visit for FieldVisitor<'_> {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let name = field.name();
-        // Records of the crate `log` have their level and target in fields of these names, too.
+        // Records of the crate `log` repeat their level and target in fields with such names.
         if self.result.is_ok() && !name.starts_with("log.") {
             self.result = self.write(name.strip_prefix("r#").unwrap_or(name), value);
         }
     }
 }
 
-/// Escapes what is written through it.
+/// A writer that escapes hidden characters.
 struct Escaping<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Escaping<'_, W> {

@@ -1,4 +1,4 @@
-//! Lines that wait for a thread that writes them, so that nobody else waits for their reader.
+//! Queues lines for a thread that writes them, so that only this thread blocks on their reader.
 
 use std::collections::VecDeque;
 use std::io::{self, Stderr, Write};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Bytes of lines that wait at most.
-const MOST: usize = 1 << 20;
+/// Most bytes of queued lines.
+const MAX_SIZE: usize = 1 << 20;
 
 /// A bounded queue of lines, with the thread that writes them.
 #[derive(Debug)]
@@ -17,18 +17,18 @@ pub(super) struct Queue(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A line has come.
+    /// Signalled when a line was added.
     filled: Condvar,
-    /// All lines have been written.
+    /// Signalled when all lines have been written.
     emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     lines: VecDeque<Vec<u8>>,
-    /// Of the lines, and of the one that is being written.
+    /// Bytes of the queued lines and of the line that is being written.
     bytes: usize,
-    /// Lines that found no room since the last one that did.
+    /// Lines that were dropped since the last added one.
     lost: u64,
     writing: bool,
 }
@@ -48,13 +48,13 @@ impl Queue {
         Self(shared)
     }
 
-    /// Adds a line, or counts it if there is no room. Waits for nobody.
+    /// Adds a line, or drops and counts it if the queue is full. Never blocks on the writer.
     pub(super) fn push(&self, line: &[u8]) {
         self.0.lock().push(line);
         self.0.filled.notify_one();
     }
 
-    /// Waits until all lines are written, `most` at most.
+    /// Waits until all lines are written, for at most `most`.
     pub(super) fn flush(&self, most: Duration) {
         let until = Instant::now() + most;
         let mut state = self.0.lock();
@@ -70,7 +70,7 @@ impl Queue {
 }
 
 impl Write for &Queue {
-    /// Takes a whole line; tracing writes one at a time.
+    /// Adds a line: tracing writes one whole line at a time.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
         Ok(line.len())
@@ -83,16 +83,17 @@ impl Write for &Queue {
 
 impl State {
     fn push(&mut self, line: &[u8]) {
-        if self.bytes + line.len() > MOST {
+        if self.bytes + line.len() > MAX_SIZE {
             self.lost += 1;
             return;
         }
-        self.say_lost();
+        self.push_lost();
         self.bytes += line.len();
         self.lines.push_back(line.to_vec());
     }
 
-    fn say_lost(&mut self) {
+    /// Adds a line with the number of dropped lines, if there are any.
+    fn push_lost(&mut self) {
         if self.lost > 0 {
             let note = super::lost(std::mem::take(&mut self.lost)).into_bytes();
             self.bytes += note.len();
@@ -114,7 +115,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if state.lines.is_empty() {
-                state.say_lost();
+                state.push_lost();
             }
             let Some(line) = state.lines.pop_front() else {
                 self.emptied.notify_all();
@@ -123,7 +124,7 @@ impl Shared {
             };
             state.writing = true;
             drop(state);
-            let _ = out.write_all(&line); // a reader that is gone is nobody's concern
+            let _ = out.write_all(&line); // fails if the reader has closed its end, which loses the line
             state = self.lock();
             state.writing = false;
             state.bytes -= line.len();
@@ -131,7 +132,7 @@ impl Shared {
     }
 }
 
-/// Standard error that waits for room where somebody else has made it non-blocking.
+/// Standard error that blocks even if another program has made it non-blocking.
 pub(super) struct Patient(pub(super) Stderr);
 
 impl Write for Patient {
@@ -157,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a write only when told to.
+    /// A writer that completes a write only when the test allows it.
     struct Slow {
         may: Receiver<()>,
         written: Sender<Vec<u8>>,
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_that_stopped_stops_nobody_and_learns_how_many_lines_it_missed() {
+    fn stopped_reader_blocks_no_writer() {
         let (go, may) = channel();
         let (written, lines) = channel();
         let queue = Queue::start(Slow { may, written });
@@ -185,7 +186,7 @@ mod tests {
             queue.push(&line);
         }
         queue.flush(Duration::from_millis(20));
-        drop(go); // from now on it reads
+        drop(go); // from now on every write completes
         queue.flush(Duration::from_secs(60));
         queue.push(b"next\n");
         queue.flush(Duration::from_secs(60));

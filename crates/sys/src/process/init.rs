@@ -1,17 +1,17 @@
-//! A namespace of processes for a child, and the tiny init in it, `pid_namespaces(7)`.
+//! Puts a child into a PID namespace with a small init, `pid_namespaces(7)`.
 //!
 //! ```text
-//! parent ----- Child, pidfd ----> init (1 inside) -- fork --> the program (2 inside) --> what it forks
-//!    <---------- how it ended, by a pipe ----+
+//! parent ----- Child, pidfd ----> init (1 inside) -- fork --> the program (2 inside) --> its descendants
+//!    <------- the exit, by a pipe -----+
 //! ```
 //!
-//! What a program forks may outlive it: it leaves its session and its parent. It cannot leave the
-//! namespace. When the program has ended, init ends, and then the system kills all that is left inside
-//! before the parent learns of the end; the same when the parent kills init, or dies.
+//! A descendant of the program can leave its session and outlive its parent, and it cannot leave the namespace. Init
+//! ends when the program has ended. The system then kills every process inside before the parent learns of the end.
+//! The same happens when the parent kills init, or dies.
 //!
-//! Init is there because the first process of a namespace is not like others: signals that it does not
-//! handle do not end it, and what is orphaned becomes its child. As it cannot die of the signal that the
-//! program died of, it says through a pipe how the program ended.
+//! The program itself should not be the first process of a namespace: signals that such a process does not handle have
+//! no effect, and it must reap orphans. Init cannot die of the program's signal, so it reports by a pipe how the
+//! program ended.
 
 use std::fs::File;
 use std::io;
@@ -29,103 +29,101 @@ use rustix::thread::{
 
 use super::Exit;
 
-/// The environment variable with the number of the pipe to say it through.
+/// The environment variable with the number of that pipe.
 pub(super) const REPORT: &str = "ROSEMARY_INIT_REPORT";
 
-/// Calls `spawn`, whose child is the first process of a new namespace.
+/// Calls `spawn`, whose child becomes the first process of a new namespace.
 ///
 /// # Errors
-/// The process may not make one, or what `spawn` says.
+/// The process may not make one, or `spawn` failed.
 pub(super) fn in_new_namespace<T>(spawn: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let ours = File::open("/proc/thread-self/ns/pid")?;
-    // Whether there is a way back, before there is need of it: in a user namespace, who may make a new
-    // one need not be allowed into that where it is.
+    // Checks first that the thread can return: in a user namespace, a process that may make a new namespace may still
+    // be refused its current one.
     move_into_link_name_space(ours.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
-    // SAFETY: the flag concerns the children of this thread alone; no descriptor changes.
+    // SAFETY: the flag affects only children of this thread; no descriptor changes.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?;
     let spawned = spawn();
     move_into_link_name_space(ours.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     spawned
 }
 
-/// Whether this process may give its children namespaces of their own.
-pub fn can_set_apart() -> bool {
+/// Whether this process may make PID namespaces for its children.
+pub fn can_make_pid_namespace() -> bool {
     in_new_namespace(|| Ok(())).is_ok()
 }
 
-/// What came of [`split_off_init`] in this process: whether it is behind an init.
-static APART: OnceLock<Apart> = OnceLock::new();
+/// The result of [`split_off_init`] in this process.
+static RESULT: OnceLock<InitResult> = OnceLock::new();
 
-/// How this process was set apart, or why not.
+/// Who made this process's PID namespace, or why there is none.
 #[derive(Debug)]
-enum Apart {
-    /// By who started it.
+enum InitResult {
     ByParent,
-    /// By itself, with a user namespace, which who may make no other has to have first.
+    /// This process, together with a user namespace, which gave it the right.
     ByItself,
-    /// It could not be.
-    No(io::Error),
+    Refused(io::Error),
 }
 
-/// Makes of this process the init of its namespace, if it was started as the first in one, and
-/// returns in a child of it. Where who started it could not make one, it is tried from here, with a
-/// user namespace: then there is a third process, which waits for init and does nothing else.
+/// Makes this process the init of its PID namespace, and returns in a child of it.
 ///
-/// To be called first in `main`, while there is one thread.
+/// If the parent could not make the namespace, this tries to make one together with a user namespace. Then there is a
+/// third process, which only waits for init. Call this first in `main`, while there is one thread. It does nothing in a
+/// program that was started without [`Child`](super::Child)'s environment variable.
 ///
 /// # Errors
 /// The system is out of processes.
 pub fn split_off_init() -> io::Result<()> {
     let report = std::env::var(REPORT).ok().and_then(|number| number.parse::<RawFd>().ok());
     let Some(report) = report else { return Ok(()) };
-    // SAFETY: who set the variable left this descriptor open for this, and nothing else here knows
-    // of it.
+    // SAFETY: the parent that set the variable has left this descriptor open for this function, and no other code
+    // knows of it.
     let report = unsafe { OwnedFd::from_raw_fd(report) };
     if rustix::process::getpid().is_init() {
-        let _ = APART.set(Apart::ByParent);
+        let _ = RESULT.set(InitResult::ByParent);
     } else {
         let entered = try_first(crate::sandbox::enter_with_processes)?;
         if let Err(error) = entered {
-            let _ = APART.set(Apart::No(error));
+            let _ = RESULT.set(InitResult::Refused(error));
             return Ok(());
         }
-        let _ = APART.set(Apart::ByItself);
+        let _ = RESULT.set(InitResult::ByItself);
         if let Some(init) = fork()? {
             wait_for(init);
         }
-        // It can be asked for no parent: that one is not in the namespace.
+        // No check of the parent follows here: it is not in this namespace, so its number reads as 0.
         set_parent_process_death_signal(Some(Signal::KILL))?;
     }
     match fork()? {
-        None => Ok(()), // the report is closed here: it is init's alone
+        None => Ok(()), // closes the report here, so that only init has it
         Some(program) => serve(program, &report),
     }
 }
 
-/// Whether this process is behind an init, in a namespace of processes.
+/// Checks that this process is behind an init in a PID namespace.
 ///
 /// # Errors
-/// Why not.
-pub(crate) fn set_apart() -> io::Result<()> {
-    match APART.get() {
-        Some(Apart::ByParent | Apart::ByItself) => Ok(()),
-        Some(Apart::No(error)) => {
+/// The reason why it is not.
+pub(crate) fn check_pid_namespace() -> io::Result<()> {
+    match RESULT.get() {
+        Some(InitResult::ByParent | InitResult::ByItself) => Ok(()),
+        Some(InitResult::Refused(error)) => {
             Err(io::Error::new(error.kind(), format!("without root: {error}")))
         }
-        None => Err(io::Error::other("it was not started apart")),
+        None => Err(io::Error::other("the program was started without a PID namespace")),
     }
 }
 
-/// Whether this process made itself a user namespace when it was set apart.
+/// Whether this process entered a user namespace in [`split_off_init`].
 pub(crate) fn made_user_namespace() -> bool {
-    matches!(APART.get(), Some(Apart::ByItself))
+    matches!(RESULT.get(), Some(InitResult::ByItself))
 }
 
-/// Does what `enter` says if it can be done: from some namespaces there is no way back when only a part
-/// of it worked, so it is tried in a child before. To be called while there is one thread.
+/// Calls `enter` in a child, and if that succeeds, in this process. A process that has entered a namespace cannot
+/// leave it if a later part of `enter` fails. Call this while there is one thread.
 ///
 /// # Errors
-/// The outer one: the system is out of processes. The inner one: what `enter` says.
+/// The outer error: the system is out of processes. The inner error: `enter` failed.
 pub(crate) fn try_first<T>(enter: impl Fn() -> io::Result<T>) -> io::Result<io::Result<T>> {
     let Some(child) = fork()? else {
         let code = match enter() {
@@ -142,7 +140,7 @@ pub(crate) fn try_first<T>(enter: impl Fn() -> io::Result<T>) -> io::Result<io::
                 return Ok(match status.exit_status() {
                     Some(0) => enter(),
                     Some(code) => Err(io::Error::from_raw_os_error(code)),
-                    None => Err(io::Error::other("trying it ended the child that tried")),
+                    None => Err(io::Error::other("a signal ended the child that tried it")),
                 });
             }
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
@@ -151,9 +149,9 @@ pub(crate) fn try_first<T>(enter: impl Fn() -> io::Result<T>) -> io::Result<io::
     }
 }
 
-/// The child's number, or `None` in the child.
+/// Forks. Returns the child's number, or `None` in the child.
 fn fork() -> io::Result<Option<libc::pid_t>> {
-    // SAFETY: there is one thread, so the child is as good a process as this one.
+    // SAFETY: there is one thread, so no other thread holds a lock that the child needs.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
@@ -161,32 +159,33 @@ fn fork() -> io::Result<Option<libc::pid_t>> {
     }
 }
 
-/// The whole life of the process outside, whose child is init. When it is killed, so is init.
+/// Runs the process outside of the namespace, whose child is init: it waits until init ends. When it is killed, init
+/// is killed too.
 fn wait_for(init: libc::pid_t) -> ! {
     close_all(0, libc::c_uint::MAX);
-    keep_to_itself();
-    // Init ends as it likes: how the program ended, it says by the report.
+    give_up_privileges();
+    // Init's own exit does not matter: its report says how the program ended.
     let init = rustix::process::Pid::from_raw(init);
     while let Err(rustix::io::Errno::INTR) = waitpid(init, WaitOptions::empty()) {}
     // SAFETY: it ends the process at once; there is nothing to clean up.
     unsafe { libc::_exit(0) }
 }
 
-/// Gives up capabilities and being looked into.
-fn keep_to_itself() {
+/// Gives up capabilities, and hides the process from ptrace(2).
+fn give_up_privileges() {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    let _ = set_capabilities(None, none); // fails not, and if it did, it would still only wait
+    let _ = set_capabilities(None, none); // cannot fail, and the process only waits in any case
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Init's whole life.
+/// Runs init: reaps orphans until the program ends, and reports its exit.
 fn serve(program: libc::pid_t, report: &OwnedFd) -> ! {
-    // It needs none of what it was given, and nobody must get it from here.
+    // The descriptors belong to the program, and no process must get them from init.
     let report_number = report.as_raw_fd().unsigned_abs();
     close_all(0, report_number.saturating_sub(1));
     close_all(report_number + 1, libc::c_uint::MAX);
-    keep_to_itself();
+    give_up_privileges();
     let exit = loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == program => {
@@ -207,17 +206,17 @@ fn serve(program: libc::pid_t, report: &OwnedFd) -> ! {
 
 fn close_all(first: u32, last: u32) {
     if first <= last {
-        // SAFETY: the caller is about to use none of these descriptors, and never to return to
-        // whoever else might.
+        // SAFETY: the caller uses none of these descriptors any more, and never returns to code that does.
         unsafe { libc::close_range(first, last, 0) };
     }
 }
 
-/// The program's process, as seen from here, if the init that is number `child`, or is a child of that
-/// one if that `set_itself_apart`, is there and has started it.
-pub(super) fn program_of(child: u32, set_itself_apart: bool) -> Option<u32> {
-    let init = if set_itself_apart {
-        // Another child of it is the one that tried.
+/// The program's process number, as seen from here; `None` if init does not run yet or has not started the program.
+///
+/// Init is the process `child`, or a child of it if that process `made_namespace` itself.
+pub(super) fn program_of(child: u32, made_namespace: bool) -> Option<u32> {
+    let init = if made_namespace {
+        // The process may also have a child of `try_first`.
         first_child_of(child).filter(|(inside, _)| *inside == 1)?.1
     } else {
         child
@@ -225,27 +224,26 @@ pub(super) fn program_of(child: u32, set_itself_apart: bool) -> Option<u32> {
     first_child_of(init).map(|(_, program)| program)
 }
 
-/// Of a process's children the one with the lowest number inside; that number, and the one here.
+/// The child of a process with the lowest number in its innermost namespace: that number, and the one here.
 fn first_child_of(pid: u32) -> Option<(u32, u32)> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let lists = threads.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
     let children = lists.flat_map(|list| {
         list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
     });
-    // Others are orphans that init was given. The program was the first to get a number inside, and
-    // when those begin anew, they do so behind 300.
+    // The other children are orphans. The program got the first number inside, and when numbers wrap, they restart at
+    // 300.
     children.filter_map(|child| Some((number_inside(child)?, child))).min()
 }
 
-/// The number of a process in the innermost namespace that it is in: the last of `NSpid`,
-/// `proc_pid_status(5)`.
+/// The number of a process in its innermost namespace: the last of `NSpid`, `proc_pid_status(5)`.
 fn number_inside(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
 }
 
-/// A byte that says which, and the number.
+/// Encodes an exit as a byte for its kind and the number.
 fn to_bytes(exit: Exit) -> [u8; 5] {
     let (kind, number) = match exit {
         Exit::Code(code) => (0, code),
@@ -255,7 +253,7 @@ fn to_bytes(exit: Exit) -> [u8; 5] {
     [kind, a, b, c, d]
 }
 
-/// What init has said, if it has.
+/// Reads init's report, if it has sent one.
 pub(super) fn read_report(report: &OwnedFd) -> Option<Exit> {
     let mut bytes = [0; 5];
     let size = rustix::io::read(report, &mut bytes).ok()?;
@@ -283,16 +281,16 @@ mod tests {
     const SCRIPT: &str = "ROSEMARY_TEST_SCRIPT";
 
     #[test]
-    #[ignore = "executed by the other tests, to play the program"]
+    #[ignore = "the other tests start it as the program"]
     fn play() {
         let Some(script) = std::env::var_os(SCRIPT) else { return };
         split_off_init().unwrap();
         panic!("{}", Command::new("sh").arg("-c").arg(script).exec());
     }
 
-    /// Set apart; `None`, and says so, if that cannot be had.
+    /// Starts a shell in a PID namespace. Returns `None` and prints the reason without root.
     fn shell(script: &str) -> Option<(Child, Channel, OwnedFd)> {
-        if !can_set_apart() {
+        if !can_make_pid_namespace() {
             println!("SKIPPED: making namespaces needs root");
             return None;
         }
@@ -300,7 +298,7 @@ mod tests {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture"]);
         command.arg("process::init::tests::play").env(SCRIPT, script);
-        let (child, output) = Child::spawn_apart(&mut command, theirs).unwrap();
+        let (child, output) = Child::spawn_in_pid_namespace(&mut command, theirs).unwrap();
         Some((child, ours, output))
     }
 
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn end_behind_init_is_told_truly() {
+    fn exit_behind_init_is_reported() {
         for (script, exit) in [
             ("exit 7", Exit::Code(7)),
             ("exit 139", Exit::Code(139)),
@@ -346,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_left_behind_ends_with_it_before_its_end_is_told() {
+    fn descendants_end_before_the_end_is_reported() {
         let script = "setsid sleep 31415.1 & (setsid sleep 31415.1 &) ; exit 7";
         let Some((mut child, _control, _output)) = shell(script) else { return };
         assert_eq!(wait_for(&mut child), Exit::Code(7));
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn program_that_is_killed_takes_along_what_it_forked() {
+    fn killed_program_ends_its_descendants() {
         let Some((child, _control, _output)) = shell("setsid sleep 31415.2 & exec sleep 31415.2")
         else {
             return;
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn number_is_the_programs_own_as_seen_from_outside() {
+    fn process_number_is_that_of_the_program() {
         let Some((mut child, _control, _output)) = shell("exec sleep 31415.3") else { return };
         let pid = until("it runs", || with_argument("31415.3").first().copied());
         assert_eq!(child.pid(), pid);
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_set_a_child_apart_has_its_next_children_where_it_is() {
+    fn next_children_stay_in_the_parents_namespace() {
         let Some((_child, _control, _output)) = shell("exec sleep 31415.4") else { return };
         let output = Command::new("readlink").arg("/proc/self/ns/pid").output().unwrap();
         let ours = std::fs::read_link("/proc/self/ns/pid").unwrap();

@@ -1,46 +1,47 @@
-//! What a process has used, from `/proc`, for whom no group counts it: `proc_pid_stat(5)`,
-//! `proc_pid_status(5)`, `proc_pid_fd(5)`.
+//! Reads the resource usage of processes and threads from `/proc`, where no cgroup counts it.
+//!
+//! Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`, `proc_pid_fd(5)`.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// What a process has used.
+/// The resource usage of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time of all its threads since its start.
     pub cpu: Duration,
-    /// Its memory now.
+    /// Its current memory.
     pub memory: Memory,
-    /// Threads it has now.
+    /// Its current number of threads.
     pub threads: u64,
-    /// Descriptors it has open now; `None` if the system tells them to root alone.
+    /// Its current number of open descriptors; `None` if only root may read it.
     pub descriptors: Option<u64>,
 }
 
-/// What memory a process has.
+/// The memory of a process in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes that are its own, shared ones and page tables included, wherever they are.
+    /// Private and shared memory and page tables, resident or swapped.
     pub all: u64,
-    /// Bytes of these that are in swap.
+    /// The part of it in swap.
     pub swap: u64,
-    /// Bytes of these that are in memory and shared, such as rings and files in `/tmp`.
+    /// The part of it that is resident and shared, such as rings and files in `/tmp`.
     pub shared: u64,
 }
 
 impl Memory {
-    /// Of the process with that number.
+    /// The memory of the process with the number `pid`.
     ///
     /// # Errors
-    /// There is none, or `/proc` is not as the manual says.
+    /// There is no such process, or `/proc` has another format than the manual says.
     pub fn of(pid: u32) -> io::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         Self::of_status(&status).ok_or_else(strange)
     }
 
-    /// Page tables too: memory that was only read has pages of them, and none of its own. Not pages of files, which
-    /// the system can take back. A process that has just ended has none of these.
+    /// Parses `status`. The sum includes page tables, because untouched memory that was read costs only those. It leaves
+    /// out pages of files, which the system can reclaim. A process that has just ended has no such lines.
     fn of_status(status: &str) -> Option<Self> {
         let bytes = |key| field(status, key).unwrap_or(0).checked_mul(1024);
         let swap = bytes("VmSwap")?;
@@ -50,17 +51,17 @@ impl Memory {
         Some(Self { all, swap, shared })
     }
 
-    /// Bytes of all but the rings, of which the process maps at most `rings` bytes.
+    /// All bytes without the rings, of which the process maps at most `rings` bytes.
     pub fn without_rings(self, rings: u64) -> u64 {
         self.all - self.shared.min(rings)
     }
 }
 
 impl Usage {
-    /// Of the process with that number.
+    /// The usage of the process with the number `pid`.
     ///
     /// # Errors
-    /// There is none, or `/proc` is not as the manual says.
+    /// There is no such process, or `/proc` has another format than the manual says.
     pub fn of(pid: u32) -> io::Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
         let cpu = processor_time(pid)?;
@@ -74,37 +75,37 @@ impl Usage {
 /// The main thread of process `pid`.
 ///
 /// # Errors
-/// There is none, or `/proc` is not as the manual says.
+/// There is no such process, or `/proc` has another format than the manual says.
 pub fn main_thread(pid: u32) -> io::Result<Thread> {
     Thread::of(&fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?)
 }
 
-/// The processor time that all threads of process `pid` have used since its start, also those that have ended.
+/// The processor time of all threads of process `pid` since its start, including ended ones.
 ///
 /// # Errors
-/// There is none, or `/proc` is not as the manual says.
+/// There is no such process, or `/proc` has another format than the manual says.
 pub fn processor_time(pid: u32) -> io::Result<Duration> {
     time(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
 }
 
-/// Tries to read of another process, the first one, what [`Usage::of`] reads.
+/// Checks that this process may read the usage of others, by reading that of process 1.
 ///
 /// # Errors
-/// The system hides it, as it does where `/proc` is mounted with `hidepid`. It then also hides a process of the own user
-/// that has given up being dumped.
+/// The system hides other processes, because `/proc` is mounted with `hidepid`. It then also hides processes of the same
+/// user that cannot be dumped.
 pub fn read_other() -> io::Result<()> {
     fs::read("/proc/1/status").map(drop)
 }
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
-    /// Processor time that it has used since its start.
+    /// Its processor time since its start.
     pub used: Duration,
-    /// Whether it runs, or could if it got a processor: one that waits for anything else does not.
+    /// Whether it runs or waits only for a processor.
     pub runs: bool,
-    /// Whether a signal has stopped it, or it has ended and other threads of its process go on. A thread that a debugger
-    /// holds (`t`) is not stopped in this sense: it does not run.
+    /// Whether a signal has stopped it, or it has ended before other threads of its process. A thread that a debugger
+    /// holds (state `t`) counts neither as stopped nor as running.
     pub stopped: bool,
 }
 
@@ -116,10 +117,10 @@ impl Thread {
     }
 }
 
-/// The thread of process `pid` with that name; the first, if there are more.
+/// The first thread of process `pid` with that name.
 ///
 /// # Errors
-/// There is none, or `/proc` is not as the manual says.
+/// There is no such thread, or `/proc` has another format than the manual says.
 pub fn named_thread(pid: u32, name: &str) -> io::Result<Thread> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.path();
@@ -131,17 +132,17 @@ pub fn named_thread(pid: u32, name: &str) -> io::Result<Thread> {
 }
 
 fn strange() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "/proc is not as usual")
+    io::Error::new(io::ErrorKind::InvalidData, "/proc has another format than proc(5) says")
 }
 
-/// The processor time that `stat` is about.
+/// The processor time in `stat`.
 fn time(stat: &str) -> io::Result<Duration> {
     let each = rustix::param::clock_ticks_per_second().max(1);
     let ticks = ticks(stat).ok_or_else(strange)?;
     Ok(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / each)))
 }
 
-/// Of `stat`: the times in the process and in the system for it, in ticks.
+/// The sum of user and system time in `stat`, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
     // "42 (a name (with parentheses)) S 1 ...": field 3 comes after the last ')'.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
@@ -149,16 +150,16 @@ fn ticks(stat: &str) -> Option<u64> {
     time()?.checked_add(time()?)
 }
 
-/// Of `status`: the number behind a key.
+/// The number behind a key of `status`.
 fn field(status: &str, key: &str) -> Option<u64> {
     let rest = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// How many descriptors a process has open.
+/// The number of open descriptors of a process.
 fn descriptors(pid: u32) -> Option<u64> {
     let dir = format!("/proc/{pid}/fd");
-    // Since Linux 6.2 it is the directory's size, told to everybody.
+    // Since Linux 6.2 it is the size of the directory, which every user may read.
     match fs::metadata(&dir).ok()?.len() {
         0 => Some(fs::read_dir(&dir).ok()?.count() as u64),
         size => Some(size),
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_apart() {
+    fn threads_are_distinguished() {
         let busy = std::thread::Builder::new().name("busy-thread".into());
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let stopped = stop.clone();
@@ -194,7 +195,7 @@ mod tests {
         while !of("busy-thread").is_ok_and(|it| it.used >= most && !it.stopped) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        // The main thread waits for the tests and says what came of them, no more.
+        // The main thread only waits for the tests and prints their results.
         assert!(main_thread(pid).unwrap().used.saturating_sub(main_before) < most);
         assert!(processor_time(pid).unwrap() >= most);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -203,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn process_that_is_not_there_is_an_error() {
+    fn unknown_process_is_an_error() {
         let gone = (2..1 << 22).find(|pid| fs::metadata(format!("/proc/{pid}")).is_err()).unwrap();
         assert_eq!(Usage::of(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(main_thread(gone).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn names_of_programs_do_not_confuse_and_nonsense_is_nothing() {
+    fn names_with_parentheses_and_nonsense_are_handled() {
         let stat = "42 (a) b) 7) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1";
         assert_eq!(ticks(stat), Some(200));
         let state = |name_and_state: &str| {

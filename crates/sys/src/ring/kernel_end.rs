@@ -1,4 +1,4 @@
-//! The kernel's end: produces up records, consumes down records of a peer that may be hostile.
+//! Produces up records for a zone, and consumes down records of a zone that may be hostile.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,30 +7,29 @@ use std::sync::atomic::Ordering;
 
 use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, PAD, PRODUCED, PeerFault,
-    Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, last_word, memory_size, offset,
+    RingFds, SEND, SEND_HEAD, STOP, Slot, VERDICT, WORD, last_word, memory_size, offset,
 };
 use crate::shm::{Shared, SharedView, Word, fence};
 
-/// How much of the ring a record may use (design §5).
+/// The part of the ring that a class of records may use, so that a flood of packet-ins leaves room for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// All of it: events.
+    /// The whole ring, for events.
     All,
-    /// Three quarters: packet-ins that a network cannot do without, and answers to the app.
+    /// Three quarters, for packet-ins that a network cannot do without, and for answers to the app.
     AllButReserve,
-    /// Five eighths: all other packet-ins, of which there may be any number. The eighth between is
-    /// some 200 ARP or LLDP packets in a ring of 256 KB, of which five eighths are the least of which half
-    /// still holds the longest message.
+    /// Five eighths, for all other packet-ins, whose number has no limit. The eighth that they leave free holds some 200
+    /// ARP or LLDP packets in a ring of 256 KB. Half of five eighths of such a ring just holds the longest message.
     Ordinary,
 }
 
 impl Room {
-    /// Bytes of a ring of `capacity` bytes that are for such records.
+    /// Bytes of a ring of `capacity` bytes that this class may use.
     pub fn of(self, capacity: u32) -> usize {
         capacity as usize - self.keep(capacity)
     }
 
-    /// Bytes of a ring of `capacity` bytes that are not for such a record.
+    /// Bytes of a ring of `capacity` bytes that this class must leave free.
     pub fn keep(self, capacity: u32) -> usize {
         let eighth = capacity as usize / 8;
         match self {
@@ -41,31 +40,31 @@ impl Room {
     }
 }
 
-/// What the zone says in one down record; the message lies in the caller's private memory.
+/// A down record of the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down<'o> {
-    /// Send this to a switch.
+    /// A message for a switch.
     Send {
-        /// Which connection of the datapath is meant.
+        /// The connection of the datapath that the app means.
         epoch: u32,
-        /// Which datapath.
+        /// The datapath.
         dpid: u64,
-        /// What goes with the message, of which the ring knows nothing; 0 with most.
+        /// A number that belongs to the message and has no meaning for the ring; usually 0.
         number: u32,
-        /// What is to be sent, not looked at yet.
+        /// The unchecked message, in the caller's private memory.
         message: &'o [u8],
     },
-    /// Do not show the record with this number, counted from the oldest not done, to apps behind.
+    /// The record with this number, counted from the oldest one that is not done, must not go to later apps.
     Stop(u32),
-    /// The oldest so many records are handled; their space is free already.
+    /// This number of the oldest records is handled. Their room is free already.
     Done(u32),
 }
 
-/// Words of an up ring that are written one after the other.
+/// Consecutive words of an up ring for new records.
 #[derive(Debug)]
 pub struct Span<'r> {
     words: &'r [Word],
-    /// Bytes of the longest record that may be written.
+    /// Most bytes of a record.
     longest: usize,
     /// The end of the last record written.
     written: &'r mut u64,
@@ -73,11 +72,11 @@ pub struct Span<'r> {
 }
 
 impl Span<'_> {
-    /// As [`KernelEnd::push`]. `false` if there is no room for it here.
+    /// Writes a record in the same way as [`KernelEnd::push`]. `false` if these words have no room for it.
     ///
     /// # Panics
     /// If `head` is empty.
-    #[expect(clippy::inline_always, reason = "as there")]
+    #[expect(clippy::inline_always, reason = "as for `KernelEnd::push`")]
     #[inline(always)]
     pub fn push(&mut self, head: &[u64], body: &[u8]) -> bool {
         let size = (head.len() * WORD + body.len()).next_multiple_of(WORD);
@@ -102,16 +101,16 @@ pub struct KernelEnd {
     /// Up: end of the last record written, and of the last one published.
     written: u64,
     published: u64,
-    /// Up: start of the oldest record that is not done, and where each from there ends, of which position the low
-    /// half suffices. It stands in the ring too, but there each would have to be waited for.
+    /// Up: start of the oldest record that is not done, and the low halves of the positions where each record from there
+    /// ends. The ring contains the sizes too, and reading one after the other there would be a chain of cache misses.
     freed: u64,
     ends: VecDeque<u32>,
-    /// How many of these the zone has been shown.
+    /// How many of these records were published.
     shown: u32,
-    /// Down: start of the next record, and the checked end of what may be read.
+    /// Down: start of the next record, and the checked end of the readable records.
     next: u64,
     limit: u64,
-    /// Down: how much of it the zone knows we have taken.
+    /// Down: the position up to which the zone knows that its room is free.
     released: u64,
 }
 
@@ -129,11 +128,10 @@ impl KernelEnd {
         Ok((Self::over(up, down, capacity), RingFds { up: up_fd, down: down_fd }))
     }
 
-    /// The kernel's end of rings that hold `capacity` bytes each and lie in these two memories,
-    /// of which the zone has the other sides.
+    /// The kernel's end of rings with `capacity` bytes each in these two memories. The zone has their other sides.
     ///
     /// # Panics
-    /// If the memories are not new ones of just that size.
+    /// If the memories have another size.
     pub fn over(up: Shared, down: SharedView, capacity: u32) -> Self {
         let words = memory_size(capacity) / WORD;
         assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
@@ -144,7 +142,7 @@ impl KernelEnd {
             written: 0,
             published: 0,
             freed: 0,
-            ends: VecDeque::with_capacity(capacity as usize / 64), // most are longer
+            ends: VecDeque::with_capacity(capacity as usize / 64), // most records are longer
             shown: 0,
             next: 0,
             limit: 0,
@@ -152,41 +150,37 @@ impl KernelEnd {
         }
     }
 
-    /// Writes an up record: `head`, whose first word's low half is replaced by the size, then
-    /// `body`. The zone sees it after [`publish`](Self::publish).
+    /// Writes an up record: `head`, with the size in the low half of its first word, and `body`. The zone sees it after
+    /// [`publish`](Self::publish).
     ///
-    /// `false` if there is no room, or never will be: a record is at most half as long as the ring,
-    /// or as the part of it that `room` lets it use.
+    /// `false` if there is no room now, or if the record is longer than half of the part that `room` allows.
     ///
     /// # Panics
     /// If `head` is empty.
-    #[expect(
-        clippy::inline_always,
-        reason = "a head that was just made is not read from memory anew"
-    )]
+    #[expect(clippy::inline_always, reason = "so that the words of a new head stay in registers")]
     #[inline(always)]
     pub fn push(&mut self, head: &[u64], body: &[u8], room: Room) -> bool {
         let size = head.len() * WORD + body.len();
         let keep = room.keep(self.capacity);
-        let Some(place) = Place::find(self.capacity, keep, self.written, size) else {
+        let Some(slot) = Slot::find(self.capacity, keep, self.written, size) else {
             return false;
         };
-        if place.total() + keep > self.free() {
+        if slot.total() + keep > self.free() {
             return false;
         }
-        if place.pad > 0 {
-            self.store(self.written, First { size: to_u32(place.pad), kind: PAD }.word());
-            self.written += place.pad as u64;
+        if slot.pad > 0 {
+            self.store(self.written, First { size: to_u32(slot.pad), kind: PAD }.word());
+            self.written += slot.pad as u64;
         }
         let start = self.index(self.written);
-        store_record(&self.up.words()[start..start + place.size / WORD], head, body);
-        self.written += place.size as u64;
+        store_record(&self.up.words()[start..start + slot.size / WORD], head, body);
+        self.written += slot.size as u64;
         self.ends.push_back(low_half(self.written));
         true
     }
 
-    /// Lets `write` write up records, as [`push`](Self::push) does, as far as they go behind each other without
-    /// padding. Returns what it returns.
+    /// Calls `write` with the words up to the ring's end, for several records without padding between them. Returns its
+    /// result.
     #[inline]
     pub fn write<T>(&mut self, room: Room, write: impl for<'w> FnOnce(&mut Span<'w>) -> T) -> T {
         let to_end = self.capacity as usize - offset(self.written, self.capacity as usize);
@@ -196,7 +190,7 @@ impl KernelEnd {
         write(&mut Span { words, longest, written: &mut self.written, ends: &mut self.ends })
     }
 
-    /// Shows the zone all that was pushed. `true` if it sleeps and its doorbell is to be rung.
+    /// Publishes the pushed records. `true` if the zone sleeps and the caller must ring its doorbell.
     pub fn publish(&mut self) -> bool {
         if self.published == self.written {
             return false;
@@ -208,10 +202,10 @@ impl KernelEnd {
         self.down.load(ASLEEP) == FOR_RECORDS
     }
 
-    /// Takes the next down record, its message appended to `out`; `None` if there is none.
+    /// Takes the next down record and appends its message to `out`; `None` if there is none.
     ///
     /// # Errors
-    /// [`PeerFault`]: the zone lied.
+    /// [`PeerFault`]: the zone wrote an impossible value.
     pub fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Result<Option<Down<'o>>, PeerFault> {
         loop {
             if self.next == self.limit && !self.look()? {
@@ -231,8 +225,8 @@ impl KernelEnd {
             };
             match first.kind {
                 PAD => {
-                    // A record is padded only where that takes less than itself. So two never follow
-                    // each other, and a zone that writes while we read cannot keep us here.
+                    // Padding is shorter than the record behind it, so two never follow each other. A zone that
+                    // writes during the read therefore cannot keep this loop running.
                     let most = most.min(self.capacity / 2);
                     if first.size != to_end || first.size > most {
                         let (least, most) = (to_end, to_end.min(most));
@@ -271,8 +265,8 @@ impl KernelEnd {
         }
     }
 
-    /// Gives the zone the space of all down records taken so far. `true` if it sleeps until
-    /// there is more and its doorbell is to be rung.
+    /// Frees the room of all down records taken so far. `true` if the zone sleeps until there is room and the caller
+    /// must ring its doorbell.
     pub fn release(&mut self) -> bool {
         if self.released == self.next {
             return false;
@@ -283,40 +277,40 @@ impl KernelEnd {
         self.down.load(ASLEEP) == FOR_ROOM
     }
 
-    /// Says that we are about to sleep. `true` if there is something to take after all.
+    /// Announces that this end is about to sleep. `true` if there is a record to take after all.
     ///
     /// # Errors
-    /// [`PeerFault`]: the zone lied about its index.
+    /// [`PeerFault`]: the zone's index is impossible.
     pub fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
         self.up.words()[ASLEEP].store(FOR_RECORDS, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `DownWriter::done`
         self.look()
     }
 
-    /// Says that we are awake again.
+    /// Announces that this end is awake again.
     pub fn awake(&mut self) {
         self.up.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Bytes that records of a class may still use. One of them may be refused all the same, if it
-    /// would have to begin anew at the ring's start.
+    /// Free bytes for records of a class. A record of that size may still be refused, if it needs padding up to the
+    /// ring's end.
     pub fn room(&self, room: Room) -> usize {
         self.free().saturating_sub(room.keep(self.capacity))
     }
 
-    /// Bytes of all records, with their padding, that the zone has done.
+    /// Bytes of all handled records since the start, with their padding.
     pub fn handled(&self) -> u64 {
         self.freed
     }
 
-    /// How many records the zone has not done yet.
+    /// The number of records that the zone has not handled.
     pub fn outstanding(&self) -> u32 {
         to_u32(self.ends.len())
     }
 
-    /// The oldest record that is not done, whole, into `out`; `false` if there is none.
+    /// Copies the oldest record that is not done into `out`; `false` if there is none.
     ///
-    /// After the zone's death: nobody but the kernel ever wrote this memory.
+    /// This is for a zone that has ended. The record is intact, because only the kernel can write the up memory.
     pub fn oldest(&self, out: &mut Vec<u8>) -> bool {
         if self.ends.is_empty() {
             return false;
@@ -329,10 +323,10 @@ impl KernelEnd {
         true
     }
 
-    /// Counts the oldest `count` records that are not done as done.
+    /// Drops the oldest `count` records that are not done.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are fewer.
     pub fn drop_oldest(&mut self, count: u32) {
         let Some(last) = count.checked_sub(1) else { return };
         let end = self.ends[last as usize];
@@ -340,11 +334,11 @@ impl KernelEnd {
         self.ends.drain(..count as usize);
         self.shown = self.shown.saturating_sub(count);
         if self.ends.is_empty() {
-            self.freed = self.written; // so that an idle ring is an empty one
+            self.freed = self.written; // frees the padding, too, so that an idle ring is empty
         }
     }
 
-    /// Index of the oldest record's first word, any padding skipped, and that word.
+    /// The index of the oldest record's first word behind any padding, and that word.
     fn oldest_place(&self) -> (usize, First) {
         let at = self.index(self.freed);
         let first = First::of(self.up.words()[at].load(Ordering::Relaxed));
@@ -355,7 +349,7 @@ impl KernelEnd {
         (at, First::of(self.up.words()[at].load(Ordering::Relaxed)))
     }
 
-    /// Reads and checks the peer's index; whether there is something to take.
+    /// Reads and checks the peer's index. Returns whether there is a record to take.
     fn look(&mut self) -> Result<bool, PeerFault> {
         let index = self.down.load_acquire(PRODUCED);
         let (from, capacity) = (self.next, self.capacity);
@@ -375,8 +369,7 @@ impl KernelEnd {
         for (to, word) in room.iter_mut().zip(words) {
             *to = word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
         }
-        // SAFETY: there is capacity for all the words, each was written, and `size` is no more than
-        // their bytes.
+        // SAFETY: the vector has capacity for all words, each was written, and `size` is at most their size.
         unsafe { out.set_len(end) };
     }
 
@@ -394,7 +387,7 @@ impl KernelEnd {
     }
 }
 
-/// Writes an up record to where it just fits.
+/// Writes an up record to words of exactly its size.
 #[expect(clippy::inline_always, reason = "as in `KernelEnd::push`")]
 #[inline(always)]
 fn store_record(to: &[Word], head: &[u64], body: &[u8]) {
@@ -432,7 +425,7 @@ mod tests {
     use crate::shm::on_heap;
 
     #[test]
-    fn records_are_freed_by_where_they_end_also_across_padding_and_where_low_halves_begin_anew() {
+    fn records_are_freed_across_padding_and_wrapped_low_halves() {
         const CAPACITY: u32 = 4096;
         let size = memory_size(CAPACITY);
         let mut kernel = KernelEnd::over(on_heap(size).0, on_heap(size).1, CAPACITY);
@@ -468,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn last_word_is_what_is_left_with_zeros_behind_it() {
+    fn last_word_is_filled_up_with_zeros() {
         let bytes: Vec<u8> = (1..=20).collect();
         for size in 0..bytes.len() {
             let (_, tail) = bytes[..size].as_chunks::<8>();

@@ -1,7 +1,7 @@
-//! The rings between the kernel and a zone, and their commit protocol.
+//! Passes records between the kernel and a zone through rings in shared memory, with a commit protocol.
 //!
-//! Why they are as they are stands in `docs/decisions/0001-ring-commit-protocol.md`; this is the
-//! short of it. Two memfds, each with exactly one writer:
+//! `docs/decisions/0001-ring-commit-protocol.md` has the reasons. A pair of rings consists of two memfds, each with
+//! exactly one writer:
 //!
 //! ```text
 //! up memory: written by the kernel       down memory: written by the zone
@@ -24,11 +24,11 @@
 //!
 //! where `size` counts all its bytes and the next one begins at the next multiple of 8.
 //!
-//! The rule that keeps it right: **the zone stores `produced` once per batch, behind `Done`**, so a
-//! record has had all its effects or none; and the kernel believes nothing it has not checked.
+//! The invariant: **the zone stores `produced` once per batch, after `Done`**, so a record has all of its effects or
+//! none. The kernel checks every value that it reads from the zone.
 //!
-//! [`KernelEnd`] and [`ZoneEnd`] are the two sides. Neither makes system calls. Both run on heap
-//! memory as well (`over`), which is how loom (`model.rs`), Miri and the fuzzer get to see them.
+//! [`KernelEnd`] and [`ZoneEnd`] are the two sides. Neither makes system calls. Both also work on heap memory (`over`),
+//! for loom (`model.rs`), Miri and the fuzzer.
 
 mod kernel_end;
 mod zone_end;
@@ -40,18 +40,17 @@ use thiserror::Error;
 pub use kernel_end::{Down, KernelEnd, Room, Span};
 pub use zone_end::{Batch, DownWriter, UpReader, ZoneEnd};
 
-/// Bytes of records in a ring unless configured otherwise. With less, a kernel and a zone on one core change
-/// places more often; with more, a ring is not in the core's cache when it is come back to.
+/// The default capacity of a ring in bytes. With less, a kernel and a zone on one core switch more often. With more, the
+/// start of the ring has left the core's cache when it is used again.
 pub const DEFAULT_CAPACITY: u32 = 512 * 1024;
 
 /// Most records in a batch, so that the verdicts on a batch always find room.
 pub const MAX_BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Bytes before the message in a `Send` record: the first word, epoch, the number that goes with the
-/// message, dpid.
+/// Bytes before the message in a `Send` record: the first word, epoch, the message's number, dpid.
 pub const SEND_HEAD: usize = 24;
 
-/// Kind of a record that only fills the ring's end.
+/// The kind of a record that only fills the ring's end.
 pub const PAD: u16 = 0;
 
 // Kinds of down records; the kinds of up records are the app ABI's.
@@ -64,8 +63,7 @@ const VERDICT: usize = 16;
 
 const WORD: usize = 8;
 
-// A page, and a cache line for each index; in a model, which pays for every word, no more than the
-// three words.
+// A page with a cache line for each index. A model has only the three words, because every word costs it time.
 #[cfg(not(loom))]
 const HEADER: usize = 4096;
 #[cfg(loom)]
@@ -78,37 +76,37 @@ const ASLEEP: usize = 2 * LINE / WORD;
 
 const LEAST_CAPACITY: u32 = if cfg!(loom) { 64 } else { 4096 };
 
-// What `ASLEEP` says.
+// Values of `ASLEEP`.
 const AWAKE: u64 = 0;
 const FOR_RECORDS: u64 = 1;
 const FOR_ROOM: u64 = 2;
 
-/// The peer broke the ring's contract. The rings are finished: the zone is to be ended.
+/// The peer broke the ring's contract. The rings are unusable, and the zone must be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PeerFault {
-    /// The peer's index cannot be true.
+    /// The peer's index is impossible.
     #[error("ring index {index} is not within {from} and {from} + {capacity} and a multiple of 8")]
     Index {
-        /// What it claims to have produced.
+        /// The end of the records that it claims to have produced.
         index: u64,
-        /// How far we have read.
+        /// The position up to which this end has read.
         from: u64,
         /// Bytes in the ring.
         capacity: u32,
     },
-    /// A record's size cannot be true.
+    /// A record's size is impossible.
     #[error("record at {at} has {size} bytes, expected {least} to {most}")]
     Size {
         /// Position of the record.
         at: u64,
         /// Claimed size in bytes.
         size: u32,
-        /// Least size of its kind.
+        /// The smallest size of its kind.
         least: u32,
-        /// Most that can be there.
+        /// The largest possible size at this position.
         most: u32,
     },
-    /// There is no such kind of record in this direction.
+    /// This direction has no such kind of record.
     #[error("record at {at} has the unknown kind {kind}")]
     Kind {
         /// Position of the record.
@@ -116,29 +114,29 @@ pub enum PeerFault {
         /// Claimed kind.
         kind: u16,
     },
-    /// A verdict on records that are not there.
+    /// A verdict about records that do not exist.
     #[error("verdict on {claimed} records, {outstanding} are outstanding")]
     Verdict {
-        /// How many, or the number of which record.
+        /// The claimed count for `Done`, or the record's number for `Stop`.
         claimed: u32,
-        /// Published and not yet done.
+        /// The number of published records that are not done.
         outstanding: u32,
     },
 }
 
-/// What a zone is given of a ring pair.
+/// The descriptors of a ring pair for the zone.
 #[derive(Debug)]
 pub struct RingFds {
-    /// The up memory; can only be mapped for reading.
+    /// The up memory, which can only be mapped for reading.
     pub up: OwnedFd,
     /// The down memory.
     pub down: OwnedFd,
 }
 
-/// Bytes of a memory whose ring holds `capacity` bytes of records.
+/// The size in bytes of a memory whose ring holds `capacity` bytes of records.
 ///
 /// # Panics
-/// If `capacity` is not a power of two of at least a page: it comes from our configuration.
+/// If `capacity` is not a power of two of at least a page. It comes from the configuration, which is checked.
 pub fn memory_size(capacity: u32) -> usize {
     assert!(capacity.is_power_of_two() && capacity >= LEAST_CAPACITY, "capacity {capacity}");
     HEADER + capacity as usize
@@ -162,18 +160,18 @@ impl First {
     }
 }
 
-/// Where a record goes: how many bytes of padding first, then its bytes rounded up.
+/// The room that a record takes: padding before it, and its size rounded up to words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Slot {
     pad: usize,
     size: usize,
 }
 
-impl Place {
-    /// For a record of `size` bytes at `position`, if `keep` bytes of the ring are not for it.
+impl Slot {
+    /// The slot for a record of `size` bytes at `position`, if `keep` bytes of the ring are reserved for others.
     ///
-    /// `None` if it is longer than half of what is for it. One that is not fits into an empty
-    /// ring wherever it begins, since it is padded only where that takes less than itself.
+    /// `None` if the record is longer than half of the remaining capacity. A shorter one fits into an empty ring at any
+    /// position, because its padding is shorter than itself.
     fn find(capacity: u32, keep: usize, position: u64, size: usize) -> Option<Self> {
         let capacity = capacity as usize;
         let rounded = size.checked_next_multiple_of(WORD)?;
@@ -197,10 +195,9 @@ fn offset(position: u64, capacity: usize) -> usize {
     (position & (capacity as u64 - 1)) as usize
 }
 
-/// The word that a body ends with which is no whole number of words, zeros behind it; `None` for one
-/// that is: writers of records rely on that.
+/// The last bytes of a body as a word, filled up with zeros; `None` if the body is a whole number of words.
 ///
-/// It is made without writing bytes and reading a word: a core waits some 30 cycles for that.
+/// Shifts of a whole word replace writing bytes and reading a word, for which a core waits some 30 cycles.
 #[inline]
 pub fn last_word(body: &[u8]) -> Option<u64> {
     let (_, tail) = body.as_chunks::<WORD>();

@@ -1,13 +1,11 @@
-//! Both ends under loom, which tries every interleaving and every value that a load may return.
+//! Runs both ends under loom, which tries every interleaving and every value that a load may return.
 //!
-//! What runs is the code of this folder, with a ring of 64 or 128 bytes and batches of at most 2. The
-//! memory is `shm/modelled.rs`: a record that is read, or written over, without being ordered after
-//! what the other side did with it ends the model, whether or not the bytes would have come out right.
-//! The threads wait for each other as they do in the real thing, by saying so and sleeping on a
-//! doorbell; when a wake-up is lost all sleep, and loom reports a deadlock.
+//! The models run the code of this folder with rings of 64 or 128 bytes and batches of at most 2. The memory is
+//! `shm/modelled.rs`: it fails the model if a record is read or overwritten without an order after the other side's
+//! access, even if the bytes happen to be right. The threads wait for each other in the same way as kernel and zone: they
+//! announce it and sleep on a doorbell. If a wake-up is lost, all threads sleep, and loom reports a deadlock.
 //!
-//! A model that cannot fail shows nothing. `CAUGHT` names the changes to the real code that were made
-//! by hand, each alone, and were seen to make that model fail.
+//! A model that cannot fail proves nothing. `CAUGHT` lists changes to the real code, each of which made that model fail.
 
 use std::sync::Arc;
 
@@ -18,8 +16,8 @@ use loom::thread;
 use super::*;
 use crate::shm::on_heap;
 
-/// Runs a model in every way, or in every way in which a thread that could go on is made to wait at
-/// most so many times, where all of them would take too long; when it waits by itself never counts.
+/// Runs a model in every interleaving, or, where that would take too long, in those with at most this number of
+/// preemptions.
 fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = preemptions;
@@ -34,7 +32,7 @@ fn pair(capacity: u32) -> (KernelEnd, ZoneEnd) {
     (KernelEnd::over(up, down_view, capacity), zone)
 }
 
-/// What a doorbell is to its two ends.
+/// Models a doorbell.
 #[derive(Default)]
 struct Bell {
     loud: Mutex<bool>,

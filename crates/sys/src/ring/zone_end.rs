@@ -1,7 +1,7 @@
-//! The zone's end: reads up records where they lie, writes messages where they go.
+//! Reads up records in place, and writes messages directly into the down ring.
 //!
-//! The zone trusts the kernel, so it may see shared memory as byte slices: the kernel does not
-//! change a record before `Done`, and does not look behind the published index.
+//! The zone trusts the kernel, so it may use shared memory as byte slices: the kernel does not change a record before
+//! `Done`, and does not read behind the published index.
 
 use std::fmt;
 use std::hint::black_box;
@@ -12,23 +12,23 @@ use std::sync::atomic::Ordering;
 
 use super::{
     ASLEEP, AWAKE, CONSUMED, DONE, FOR_RECORDS, FOR_ROOM, First, HEADER, LEAST_CAPACITY, MAX_BATCH,
-    PAD, PRODUCED, PeerFault, Place, RingFds, SEND, SEND_HEAD, STOP, VERDICT, WORD, memory_size,
+    PAD, PRODUCED, PeerFault, RingFds, SEND, SEND_HEAD, STOP, Slot, VERDICT, WORD, memory_size,
     offset,
 };
 use crate::shm::{Shared, SharedView, fence};
 
-/// Bytes kept free for the verdicts on a batch: a `Stop` for each record, `Done`, and padding
-/// of less than one of them.
+/// Bytes that stay free for the verdicts on a batch: a `Stop` for each record, `Done`, and padding shorter than one of
+/// them.
 const VERDICTS: usize = (MAX_BATCH + 2) * VERDICT;
 
 const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record of a batch");
 
-/// The zone's side of a ring pair: two halves, since records are held while messages are written.
+/// The zone's side of a ring pair. It has two halves, because the app holds records while it writes messages.
 #[derive(Debug)]
 pub struct ZoneEnd {
-    /// Where records come from.
+    /// Reads records.
     pub records: UpReader,
-    /// Where messages go.
+    /// Writes messages.
     pub messages: DownWriter,
 }
 
@@ -47,11 +47,10 @@ impl ZoneEnd {
         Ok(Self::over(up, down, capacity))
     }
 
-    /// The zone's end of rings that hold `capacity` bytes each and lie in these two memories, of
-    /// which the kernel has the other sides.
+    /// The zone's end of rings with `capacity` bytes each in these two memories. The kernel has their other sides.
     ///
     /// # Panics
-    /// If the memories are not of just that size.
+    /// If the memories have another size.
     pub fn over(up: SharedView, down: Shared, capacity: u32) -> Self {
         let words = memory_size(capacity) / WORD;
         assert!(up.words().len() == words && down.words().len() == words, "of a ring's size");
@@ -70,7 +69,7 @@ impl ZoneEnd {
     }
 }
 
-/// Records in the ring, oldest first.
+/// Records in the ring, the oldest first.
 pub struct Batch<'r> {
     up: &'r SharedView,
     starts: [*const u64; MAX_BATCH],
@@ -79,37 +78,37 @@ pub struct Batch<'r> {
 }
 
 impl<'r> Batch<'r> {
-    /// How many there are.
+    /// The number of records.
     #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The size in bytes of the shortest; `u32::MAX` if there is none.
+    /// The size of the shortest record in bytes; `u32::MAX` if there are none.
     #[inline]
     pub fn least(&self) -> u32 {
         self.least
     }
 
-    /// Where each begins. There it lies whole, at a multiple of 8 bytes, and for `'r` nobody changes it: the lower half
-    /// of its first word is its size in bytes, which is not below [`least`](Self::least).
+    /// The address of each record, a multiple of 8. The whole record lies there and does not change for `'r`. The lower
+    /// half of its first word is its size in bytes, which is at least [`least`](Self::least).
     #[inline]
     pub fn starts(&self) -> &[*const u64] {
         &self.starts[..self.count]
     }
 
-    /// Each, where it lies.
+    /// The records in place.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'r [u8]> {
         self.starts().iter().map(|start| {
-            // SAFETY: it is in the memory, where `UpReader::batch` found it.
+            // SAFETY: `UpReader::batch` found the address inside the memory.
             let First { size, .. } = First::of(unsafe { start.read() });
-            // SAFETY: the kernel, whom the zone trusts, does not change a record before `Done` frees it, and
-            // `DownWriter::done`, which alone says that, needs the reader that is borrowed for `'r`.
+            // SAFETY: the kernel, which the zone trusts, does not change a record before `Done` frees it. Only
+            // `DownWriter::done` writes `Done`, and it needs the reader that is borrowed for `'r`.
             unsafe { self.up.bytes(*start, size as usize) }
         })
     }
@@ -127,18 +126,18 @@ pub struct UpReader {
     up: Arc<SharedView>,
     capacity: u32,
     next: u64,
-    /// The positions where the records of the batch in hand end, and how many there are.
+    /// The end positions of the current batch's records, and their number.
     ends: Box<[u64; MAX_BATCH]>,
     count: usize,
-    /// From where the record that was looked at last began to where the next could.
+    /// The distance from the start of the last record to the start of the next one.
     step: u32,
 }
 
 impl UpReader {
-    /// The oldest records that are not done, at most `most` and [`MAX_BATCH`], whole, in place.
+    /// The oldest records that are not done, at most `most` and at most [`MAX_BATCH`], in place.
     ///
     /// # Errors
-    /// [`PeerFault`] if the kernel's records make no sense: a mistake of ours.
+    /// [`PeerFault`] if the kernel wrote an impossible value, which is a bug in Rosemary.
     pub fn batch(&mut self, most: usize) -> Result<Batch<'_>, PeerFault> {
         self.count = 0;
         let produced = self.up.load_acquire(PRODUCED);
@@ -176,7 +175,7 @@ impl UpReader {
         Ok(Batch { up: &self.up, starts, count, least })
     }
 
-    /// Leaves the first `n` records of the last batch behind.
+    /// Moves behind the first `n` records of the last batch.
     fn advance(&mut self, n: usize) {
         if let Some(last) = n.checked_sub(1) {
             self.next = self.ends[..self.count][last];
@@ -184,7 +183,7 @@ impl UpReader {
         }
     }
 
-    /// Whether the kernel has published more than was taken.
+    /// Whether the kernel has published further records.
     pub fn is_waiting(&self) -> bool {
         self.up.load_acquire(PRODUCED) != self.next
     }
@@ -207,36 +206,35 @@ pub struct DownWriter {
     /// End of the last record written, and of the last one published.
     written: u64,
     published: u64,
-    /// Room handed out: where its record begins, and how long its message may be.
+    /// The reserved room: where its record begins, and the longest message that fits.
     reserved: Option<(u64, usize)>,
-    /// A bit for each record of the batch in hand that is not for the apps behind.
+    /// A bit for each record of the current batch that must not go to later apps.
     stopped: u64,
 }
 
 impl DownWriter {
-    /// Room for a message of up to `size` bytes, inside the ring; `None` if there is none now, or
-    /// never will be: a record is at most half as long as the ring without the room for verdicts.
+    /// Reserves room in the ring for a message of up to `size` bytes. `None` if there is no room now, or if the record is
+    /// longer than half of the ring without the room for verdicts.
     ///
-    /// It becomes a record with [`commit`](Self::commit), and is forgotten by another `reserve`, or
-    /// when the batch is closed.
+    /// [`commit`](Self::commit) makes it a record. Another `reserve`, or the end of the batch, discards it.
     pub fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.reserved = None;
         let record = SEND_HEAD.checked_add(size)?;
         let at = self.place(record, VERDICTS)?;
         self.reserved = Some((at, size));
         let place = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
-        // SAFETY: these bytes lie behind the published index, where the kernel does not look; the
-        // borrow of `self` keeps anybody else here from writing.
+        // SAFETY: these bytes lie behind the published index, where the kernel does not read. The borrow of `self`
+        // excludes other writers in this process.
         Some(unsafe { self.down.bytes_mut(place, size) })
     }
 
-    /// Makes the first `size` bytes of the room into a message for a switch; it goes out with
-    /// the next [`done`](Self::done). `false` if no such room was handed out.
+    /// Makes the first `size` bytes of the reserved room a message for a switch. The next [`done`](Self::done) publishes
+    /// it. `false` if there is no such reserved room.
     pub fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         self.commit_with(dpid, epoch, size, 0)
     }
 
-    /// The same with a number that goes with the message; see [`Down::Send`](super::Down::Send).
+    /// Commits in the same way with the number of [`Down::Send`](super::Down::Send).
     pub fn commit_with(&mut self, dpid: u64, epoch: u32, size: usize, number: u32) -> bool {
         let Some((at, _)) = self.reserved.take().filter(|(_, room)| size <= *room) else {
             return false;
@@ -249,7 +247,7 @@ impl DownWriter {
         true
     }
 
-    /// Says that record `number` of the batch in hand is not for the apps behind this one.
+    /// Keeps record `number` of the current batch from later apps.
     ///
     /// # Panics
     /// If `number` is not below [`MAX_BATCH`].
@@ -258,16 +256,15 @@ impl DownWriter {
         self.stopped |= 1 << number;
     }
 
-    /// Closes the batch: the oldest `n` of its `records` are handled and left behind. With this one
-    /// store all that was said since the last batch becomes visible. `true` if the kernel sleeps
-    /// and its doorbell is to be rung.
+    /// Closes the batch: its oldest `n` records are handled. One store publishes all messages and verdicts since the last
+    /// batch. `true` if the kernel sleeps and the caller must ring its doorbell.
     ///
-    /// Whoever holds records of the batch cannot call it: from here on the kernel may write over
-    /// them. If there is nothing to say it says nothing, and takes no room.
+    /// The borrow of `records` excludes holders of records, which the kernel may overwrite from here on. An empty batch
+    /// writes nothing.
     ///
     /// # Panics
-    /// If the last batch had fewer than `n` records, `records` is of another pair of rings, or the
-    /// batch was begun when there was no room ([`free`](Self::free) was 0).
+    /// If the last batch had fewer than `n` records, `records` belongs to another pair of rings, or the batch began
+    /// without room ([`free`](Self::free) was 0).
     pub fn done(&mut self, records: &mut UpReader, n: usize) -> bool {
         assert!(Arc::ptr_eq(&self.up, &records.up), "the records are of this pair of rings");
         self.reserved = None;
@@ -286,47 +283,45 @@ impl DownWriter {
         self.up.load(ASLEEP) != AWAKE
     }
 
-    /// Forgets all that was said since the last batch.
+    /// Discards all messages and verdicts since the last batch.
     pub fn roll_back(&mut self) {
         self.reserved = None;
         self.stopped = 0;
         self.written = self.published;
     }
 
-    /// Bytes of messages, heads included, that still find room; padding may take some of them.
+    /// Free bytes for messages with their heads; padding may use some of them.
     ///
-    /// If this is 0 no batch is to be begun: there may be no room to say that it is done.
+    /// At 0 no batch may begin, because there may be no room for its `Done`.
     pub fn free(&self) -> usize {
         let used = self.written - self.up.load_acquire(CONSUMED);
         let used = usize::try_from(used).unwrap_or(usize::MAX);
         (self.capacity as usize).saturating_sub(used).saturating_sub(VERDICTS)
     }
 
-    /// Whether anything was said that is not published.
+    /// Whether there are unpublished messages or verdicts.
     pub fn is_open(&self) -> bool {
         self.written != self.published || self.stopped != 0
     }
 
-    /// Says that we are about to sleep until there are records. `true` if there are after all.
+    /// Announces that this end is about to sleep until there are records. `true` if there are some after all.
     pub fn prepare_to_sleep(&mut self, records: &UpReader) -> bool {
         self.down.words()[ASLEEP].store(FOR_RECORDS, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::publish`
         records.is_waiting()
     }
 
-    /// Says that we are about to sleep until there is more room than `had`. `true` if there is
-    /// after all.
+    /// Announces that this end is about to sleep until there is more room than `had`. `true` if there is more after all.
     ///
-    /// `had` is what [`free`](Self::free) said *before* what is wanted found no room. Asked
-    /// afterwards, it may count room that the kernel has made meanwhile, and the kernel, which has
-    /// no more to give, would never ring.
+    /// `had` must be a result of [`free`](Self::free) from *before* a message found no room. A later one may count room
+    /// that the kernel has freed meanwhile. The kernel, which has no more room to free, would then never ring.
     pub fn prepare_to_wait_for_room(&mut self, had: usize) -> bool {
         self.down.words()[ASLEEP].store(FOR_ROOM, Ordering::Relaxed);
         fence(Ordering::SeqCst); // pairs with the fence of `KernelEnd::release`
         self.free() > had
     }
 
-    /// Says that we are awake again.
+    /// Announces that this end is awake again.
     pub fn awake(&mut self) {
         self.down.words()[ASLEEP].store(AWAKE, Ordering::Relaxed);
     }
@@ -338,18 +333,17 @@ impl DownWriter {
         self.written = at + VERDICT as u64;
     }
 
-    /// Where a record of `size` bytes can begin if `keep` bytes must stay free behind it; writes
-    /// the padding before it, if any.
+    /// The position for a record of `size` bytes if `keep` bytes must stay free behind it. Writes the padding before it.
     fn place(&mut self, size: usize, keep: usize) -> Option<u64> {
-        let place = Place::find(self.capacity, keep, self.written, size)?;
+        let slot = Slot::find(self.capacity, keep, self.written, size)?;
         let used = self.written - self.up.load_acquire(CONSUMED);
         let free = (self.capacity as usize).checked_sub(usize::try_from(used).ok()?)?;
-        if place.total() + keep > free {
+        if slot.total() + keep > free {
             return None;
         }
-        if place.pad > 0 {
-            self.store(self.written, First { size: to_u32(place.pad), kind: PAD }.word());
-            self.written += place.pad as u64;
+        if slot.pad > 0 {
+            self.store(self.written, First { size: to_u32(slot.pad), kind: PAD }.word());
+            self.written += slot.pad as u64;
         }
         Some(self.written)
     }

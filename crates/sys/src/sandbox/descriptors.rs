@@ -1,4 +1,4 @@
-//! What a process has from who started it: descriptors and environment.
+//! Closes the descriptors and empties the environment that a process inherited.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,15 +11,15 @@ use super::Sandbox;
 pub(super) fn clear_environment() {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in names {
-        // SAFETY: there is one thread, as `confine` demands, so nobody reads it meanwhile.
+        // SAFETY: `confine` requires that there is one thread, so no other reads the environment meanwhile.
         unsafe { std::env::remove_var(name) };
     }
 }
 
-/// Closes every descriptor but standard output and error and those of the sandbox.
+/// Closes every descriptor except standard output, standard error and those of the sandbox.
 ///
-/// Standard input, which was the control socket, becomes an empty file that nobody can write: were it
-/// closed, the next descriptor that is opened would be taken for it.
+/// Standard input, which was the control socket, becomes an empty read-only file. If it were closed, the next
+/// opened file would get its number.
 pub(super) fn close_others(sandbox: &Sandbox<'_>) -> io::Result<()> {
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     let empty = memfd_create("standard input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -45,8 +45,8 @@ pub(super) fn close_others(sandbox: &Sandbox<'_>) -> io::Result<()> {
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {
-    // SAFETY: who confines a process names every descriptor that its code still holds; the others
-    // were inherited, and nothing here knows of them.
+    // SAFETY: the caller of `confine` has listed every descriptor that its code still uses; the process inherited
+    // the others, and no code in it owns them.
     match unsafe { libc::close_range(first, last, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

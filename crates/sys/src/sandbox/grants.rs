@@ -1,9 +1,8 @@
-//! What a process is granted to read: opened once, looked at, and from then on meant by what was opened.
+//! Opens and checks the files and directories that a process is granted to read.
 //!
-//! A path may lead elsewhere by links, and elsewhere again a moment later. So what counts is what it led to
-//! when it was opened, before anything was given up: that is looked at, shown inside by the path that was
-//! granted (`root.rs`), and what the rules of Landlock are about (`landlock.rs`). Of what is mounted below it
-//! nothing is shown.
+//! A path may contain links, and what it leads to may change at any time. So each path is opened once, before the
+//! process gives anything up. The checks, the mount inside (`root.rs`) and the Landlock rule (`landlock.rs`) all use
+//! the opened file. Mounts below a granted directory stay hidden.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,13 +14,13 @@ use super::Sandbox;
 use super::mounts::Mounts;
 use super::namespaces::Proc;
 
-/// The system's own state, whoever asks.
+/// Directories with the system's own state, which stay hidden from every process.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The file systems that have it, wherever they are mounted.
+/// File systems with the system's own state, which stay hidden wherever they are mounted.
 const FILE_SYSTEMS: [libc::c_long; 2] = [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC];
 
-/// A path that is granted, and what it led to.
+/// A granted path and the file or directory that it led to.
 #[derive(Debug)]
 pub(super) struct Grant<'a> {
     pub(super) path: &'a Path,
@@ -29,10 +28,10 @@ pub(super) struct Grant<'a> {
     pub(super) is_dir: bool,
 }
 
-/// Opens what is granted.
+/// Opens the granted paths.
 ///
 /// # Errors
-/// One of them is not there, or is shown to nobody; the text says which, and what to do.
+/// A path does not exist or must stay hidden. The text names it and says what to do.
 pub(super) fn open<'a>(sandbox: &Sandbox<'a>, proc: &Proc) -> io::Result<Vec<Grant<'a>>> {
     if sandbox.read.is_empty() {
         return Ok(Vec::new());
@@ -40,7 +39,7 @@ pub(super) fn open<'a>(sandbox: &Sandbox<'a>, proc: &Proc) -> io::Result<Vec<Gra
     let mounts = Mounts::read(proc)?;
     let one = |path: &'a PathBuf| {
         open_one(path, sandbox.never, proc, &mounts).map_err(|error| {
-            let text = format!("{} cannot be shown to it: {error}", path.display());
+            let text = format!("{} cannot be shown to the app: {error}", path.display());
             io::Error::new(error.kind(), text)
         })
     };
@@ -60,13 +59,13 @@ fn open_one<'a>(
     if let Some(why) = reason_not_grantable(&real, never) {
         return Err(io::Error::other(why));
     }
-    let place = mounts.place_of(&opened, proc)?;
+    let location = mounts.location_of(&opened, proc)?;
     for dir in never {
-        // One that is not there may be made later.
+        // `None`: the directory does not exist now. It may later, so it counts by its path.
         let own = look_at(dir).ok();
-        let own = own.map(|own| mounts.places_in(&own, proc)).transpose()?.flatten();
-        let is_same = match (&place, own) {
-            (Some(place), Some(own)) => own.iter().any(|own| own.overlaps(place)),
+        let own = own.map(|own| mounts.locations_in(&own, proc)).transpose()?.flatten();
+        let is_same = match (&location, own) {
+            (Some(location), Some(own)) => own.iter().any(|own| own.overlaps(location)),
             _ => is_on_the_way(&real, dir),
         };
         if is_same {
@@ -74,7 +73,7 @@ fn open_one<'a>(
         }
     }
     if FILE_SYSTEMS.contains(&fstatfs(&opened)?.f_type) {
-        return Err(io::Error::other("it is the system's own state; grant what is elsewhere"));
+        return Err(io::Error::other("it is the system's own state; grant another path"));
     }
     let kind = rustix::fs::FileType::from_raw_mode(fstat(&opened)?.st_mode);
     if !kind.is_dir() && !kind.is_file() {
@@ -83,40 +82,41 @@ fn open_one<'a>(
     Ok(Grant { path, opened, is_dir: kind.is_dir() })
 }
 
-/// Landlock alone would also show what is mounted below a directory.
+/// Refuses granted directories where there is no private root directory: Landlock alone would also show the mounts
+/// below them.
 ///
 /// # Errors
-/// One of them is a directory.
+/// A granted path is a directory.
 pub(super) fn without_root(grants: &[Grant<'_>], why: &str) -> io::Result<()> {
     let Some(grant) = grants.iter().find(|grant| grant.is_dir) else { return Ok(()) };
     Err(io::Error::other(format!(
-        "{} cannot be shown to it: there is no root directory of its own ({why}), so what is mounted \
-         below would be shown too; grant the files in it one by one, or see rosemary doctor",
+        "{} cannot be shown to the app: it has no root directory of its own ({why}), so mounts below \
+         would be shown too; grant the files in it one by one, or see rosemary doctor",
         grant.path.display()
     )))
 }
 
-/// Why what is at `real`, a path without links, is shown to nobody, if it is not. `own` are directories of
-/// Rosemary's, in which there are keys and sockets.
+/// Why the path `real`, which has no links, must stay hidden; `None` if it may be granted. `own` are directories of
+/// Rosemary with keys and sockets.
 pub fn reason_not_grantable(real: &Path, own: &[PathBuf]) -> Option<String> {
     let covers = |dir: &Path| real.starts_with(dir) || dir.starts_with(real);
     if SYSTEM.iter().any(|dir| covers(Path::new(dir))) {
         let real = real.display();
-        return Some(format!("it is {real}, the system's own state; grant what is elsewhere"));
+        return Some(format!("it is {real}, the system's own state; grant another path"));
     }
     own.iter().find(|dir| covers(dir)).map(|dir| rosemarys_own(dir))
 }
 
 fn rosemarys_own(dir: &Path) -> String {
-    format!("it would show {}, which is Rosemary's own; grant what is elsewhere", dir.display())
+    format!("it would show {}, which is Rosemary's own; grant another path", dir.display())
 }
 
-/// Whether one of them is above the other, as far as files are known by their numbers on the way there: what can
-/// be said where mounts are not listed, and of what is not there.
+/// Whether one of the paths is above the other, by the inode numbers of their parent directories. This is less exact
+/// than [`Mounts`], and works for paths that do not exist and mounts that are not listed.
 fn is_on_the_way(real: &Path, dir: &Path) -> bool {
     let id = |path: &Path| rustix::fs::stat(path).map(|it| (it.st_dev, it.st_ino)).ok();
     let is_above = |upper: &Path, lower: &Path| {
-        let upper = id(upper); // none: it is not there
+        let upper = id(upper); // `None`: it does not exist
         upper.is_some() && lower.ancestors().any(|lower| id(lower) == upper)
     };
     is_above(dir, real) || is_above(real, dir)
@@ -124,7 +124,7 @@ fn is_on_the_way(real: &Path, dir: &Path) -> bool {
 
 fn with_hint(error: io::Error) -> io::Error {
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => "put it there, or take it out of the app's capabilities",
+        io::ErrorKind::NotFound => "create it, or remove it from the app's capabilities",
         io::ErrorKind::PermissionDenied => {
             "let the user who starts Rosemary search the directories above it (chmod o+x)"
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_of_the_system_and_what_is_rosemarys_own_is_shown_to_nobody() {
+    fn paths_of_the_system_and_of_rosemary_stay_hidden() {
         let own = [PathBuf::from("/etc/rosemary/pki"), PathBuf::from("/var/lib/rosemary")];
         let why = |path: &str| reason_not_grantable(Path::new(path), &own);
         for path in ["/proc", "/proc/1/environ", "/sys/kernel", "/dev/mem", "/"] {

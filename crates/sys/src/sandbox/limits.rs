@@ -1,38 +1,40 @@
-//! Limits that the system keeps for a process, setrlimit(2).
+//! Sets the resource limits of a process, setrlimit(2).
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-/// The numbers that differ by kind of process; what is the same for all is in [`set`](Self::set).
+/// The limits that differ by kind of process. [`set`](Self::set) has those that are the same for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Descriptors open at once.
+    /// Open descriptors.
     pub descriptors: u64,
-    /// Processes and threads of its user; with a user namespace, of its user in there.
+    /// Processes and threads of its user, counted in its user namespace if it has one.
     pub threads: u64,
-    /// Bytes of the longest file it writes.
+    /// Bytes of the longest file that it can write.
     pub file_size: u64,
-    /// Where no group counts all its memory: bytes that bound it.
+    /// Limits of memory for a process that is in no cgroup with a memory limit.
     pub memory: Option<Memory>,
 }
 
-/// What bounds the memory of a process that no group counts.
+/// Limits of memory for a process whose memory no cgroup counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Bytes of private memory that it can write.
+    /// Bytes of private writable memory.
     pub data: u64,
-    /// Bytes of address space that it may map beyond what it has when it is confined, and beyond the objects that are
-    /// to be loaded. This also counts what `data` does not: memory that was written and can no longer be, and memory
-    /// that is only read, which costs page tables.
+    /// Bytes of address space that it may map in addition to its mappings at the time of confinement and to its
+    /// objects. This also counts memory that `data` does not: memory that became read-only after it was written, and
+    /// read-only memory, which costs page tables.
     pub address_space: u64,
 }
 
 impl Limits {
-    /// Sets them, hard and soft, and those that no program of ours needs more of. `own_user`: no
-    /// others have its user, so that its threads can be counted by it. `mapped`: bytes of address space that it has
-    /// and that its objects will take. Sets all that can be set, and returns the first error.
+    /// Sets these limits, hard and soft, and further ones that are the same for every program.
+    ///
+    /// `own_user`: no other program has the user of this process, so the system can count its threads by user.
+    /// `mapped`: bytes of address space that the process and its objects use. Sets every limit that can be set, and
+    /// returns the first error.
     pub(super) fn set(self, own_user: bool, mapped: io::Result<u64>) -> io::Result<()> {
         let limits = [
             (Resource::Core, 0),
@@ -48,7 +50,7 @@ impl Limits {
         ];
         let threads = own_user.then_some((Resource::Nproc, self.threads));
         let data = self.memory.map(|memory| (Resource::Data, memory.data));
-        // Each is set whatever became of the others.
+        // A failure must not leave the limits after it unset.
         let mut result = Ok(());
         for (resource, most) in limits.into_iter().chain(threads).chain(data) {
             result = result.and(limit(resource, most));
@@ -62,7 +64,7 @@ impl Limits {
     }
 }
 
-/// Who may less stays with less.
+/// Sets a limit, unless the process already has a lower one.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let held = rustix::process::getrlimit(resource);
     let most = Some(held.maximum.map_or(most, |maximum| most.min(maximum)));
@@ -73,7 +75,7 @@ fn limit(resource: Resource, most: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Set in a process that is started for the test, as they cannot be taken back.
+    /// The test runs in a child process, because limits cannot be raised again.
     const CHILD: &str = "ROSEMARY_TEST_LIMITS_CHILD";
 
     #[test]

@@ -1,28 +1,26 @@
-//! The wall around a program: what a process gives up before it runs code that is not ours.
+//! Confines a process before it runs code that is not ours.
 //!
-//! [`Sandbox`] says what the process is to be left with; [`Sandbox::confine`] takes the rest away, in the
-//! process itself, in this order, each step by what the steps before have left:
+//! A [`Sandbox`] names what the process keeps. [`Sandbox::confine`] runs in that process and takes everything else
+//! away, in this order, because each step needs what a later one gives up:
 //!
 //! ```text
 //!  1  environment          emptied
-//!  2  descriptors          all closed but the granted; standard input becomes an empty file
-//!  3  user namespace       without root: where the rights to do 4 to 6 come from
-//!  4  namespaces           mounts, network, System V IPC, host name, cgroups; that of processes is
-//!                          made before, with the process (`process/init.rs`)
-//!  5  root                 a small file system of its own: libraries, read-only; /tmp, bounded; /app
-//!                          with copies of the objects, read-only from here on; what fs.read grants
-//!  6  user                 the user of its own, if root started it; then, too, a user namespace, in
-//!                          which the mounts of 5 are somebody else's
-//!  7  privileges           capabilities, also those of the bounding and the ambient set; none to gain
-//!                          by executing; not to be traced, not to be dumped
-//!  8  limits               setrlimit(2); an app is the first to be ended when memory runs out
-//!  9  Landlock             files by path, TCP, signals and abstract sockets: a second wall behind 4
-//! 10  system calls         seccomp: an allow-list; what is refused and of interest is reported
+//!  2  descriptors          closed, except for the granted ones; standard input becomes an empty file
+//!  3  user namespace       without root only: it gives the rights for steps 4 to 6
+//!  4  namespaces           mounts, network, System V IPC, host name, cgroups; `process/init.rs` has made the PID
+//!                          namespace before
+//!  5  root                 a small private file system: libraries, read-only; /tmp, bounded; /app with copies of
+//!                          the objects, read-only from here on; the paths that fs.read grants
+//!  6  user                 a user of its own, if root started it; then also a user namespace, which does not own
+//!                          the mounts of step 5
+//!  7  privileges           no capabilities in any set, none to gain by execve(2), no tracing, no core dump
+//!  8  limits               setrlimit(2); the system ends an app first when memory runs out
+//!  9  Landlock             files by path, TCP, signals and abstract sockets: a second layer behind step 4
+//! 10  system calls         seccomp with an allow-list; refused calls of interest are reported
 //! ```
 //!
-//! Every step says whether it could be done ([`Report`]). What a system does not offer is left out
-//! and said, never pretended; giving up the user and the privileges (6, 7) is not optional.
-//! Design §2, §14; *Rosemary §3.2*.
+//! The [`Report`] says of each step whether the system supported it. A step that the system does not support is left
+//! out. Giving up the user and the privileges (6, 7) is not optional. `SECURITY.md` has the reasons.
 
 mod descriptors;
 mod grants;
@@ -48,24 +46,24 @@ pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
 use self::seccomp::Profile;
 
-/// Where the copies of objects are, inside.
+/// The directory with the copies of objects, inside the sandbox.
 pub const OBJECTS: &str = "/app";
 
-/// Confines the monitor as far as one can be whose children are still to confine themselves: it keeps
-/// the capabilities that this takes, no executing adds one, and the calls that are for nobody here are
-/// refused to it and to all it starts.
+/// Confines the monitor, whose children confine themselves later.
 ///
-/// To be called first in `main`, while there is one thread.
+/// The monitor keeps the capabilities that its children need for that, and execve(2) adds none. The system refuses
+/// calls that no program of Rosemary makes to the monitor and to its children. Call this first in `main`, while
+/// there is one thread.
 ///
 /// # Errors
-/// What could not be done; what stands before it was.
+/// The first step that failed; the steps before it are in force.
 pub fn confine_monitor() -> io::Result<()> {
     crate::process::forbid_new_privileges()?;
     privileges::keep_those_of_monitor()?;
     seccomp::restrict_monitor()
 }
 
-/// Bytes and entries that a private `/tmp` has room for.
+/// The size of a private `/tmp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tmp {
     /// Bytes of its files together.
@@ -74,46 +72,45 @@ pub struct Tmp {
     pub inodes: u64,
 }
 
-/// What a process is to be left with.
+/// What a confined process keeps.
 #[derive(Debug)]
 pub struct Sandbox<'a> {
-    /// Which system calls.
+    /// Its list of system calls.
     pub profile: Profile,
-    /// The user and group to become; `None` to stay who it is.
+    /// The user and group to become; `None` to keep the current ones.
     pub run_as: Option<u32>,
-    /// Its control socket. It is kept, and the only socket that it can send messages through.
+    /// Its control socket, the only socket that a zone can send messages through.
     pub control: BorrowedFd<'a>,
-    /// Other descriptors that it keeps, standard output and error aside.
+    /// Other descriptors to keep besides standard output and error.
     pub keep: &'a [BorrowedFd<'a>],
-    /// Objects to be copied into [`OBJECTS`].
+    /// Objects to copy into [`OBJECTS`].
     pub objects: &'a [BorrowedFd<'a>],
-    /// Files and directories that can be read inside, by their paths outside; not what is mounted below
-    /// them.
+    /// Files and directories that the process may read, by their paths outside. Mounts below them stay hidden.
     pub read: &'a [PathBuf],
-    /// Directories, without links in their paths, of which nothing is shown, whatever
-    /// [`read`](Self::read) says or leads to. The system's own are among them in any case.
+    /// Directories that stay hidden even where [`read`](Self::read) leads to them. Their paths contain no links.
+    /// `/proc`, `/sys` and `/dev` always stay hidden.
     pub never: &'a [PathBuf],
-    /// Its `/tmp`; `None` for none.
+    /// Its private `/tmp`, if it gets one.
     pub tmp: Option<Tmp>,
-    /// Whether it keeps the machine's network, which is for who connects on others' behalf.
+    /// Whether it keeps the machine's network. Only the broker does, which connects for apps.
     pub network: bool,
-    /// What setrlimit(2) is told.
+    /// Its resource limits.
     pub limits: Limits,
 }
 
-/// A process that is confined.
+/// The result of [`Sandbox::confine`].
 #[derive(Debug)]
 pub struct Confined {
-    /// What could be done.
+    /// Which mechanisms are in force.
     pub report: Report,
-    /// Where the copies of the objects are, in their order; empty if there is no root of its own.
+    /// Paths of the copied objects, in the order of [`Sandbox::objects`]; empty without a private root directory.
     pub objects: Vec<PathBuf>,
-    /// Tells of refused system calls; for the monitor, see [`notifications`].
+    /// Reports refused system calls. The process passes it to the monitor, see [`notifications`].
     pub listener: Option<OwnedFd>,
 }
 
 impl<'a> Sandbox<'a> {
-    /// One in which a process stays who it is, keeps nothing but its control socket, and sees nothing.
+    /// A sandbox in which the process keeps its user and its control socket and reads no files.
     pub fn new(profile: Profile, control: BorrowedFd<'a>, limits: Limits) -> Self {
         Self {
             profile,
@@ -129,37 +126,37 @@ impl<'a> Sandbox<'a> {
         }
     }
 
-    /// Confines this process, for good.
+    /// Confines this process for the rest of its life.
     ///
-    /// To be called while it has one thread: some of the steps are about the calling thread only.
+    /// Call this while the process has one thread: some steps affect only the calling thread.
     ///
     /// # Errors
-    /// It could not give up its user or its privileges, or a path that is granted cannot be, which is
-    /// said with what to do: the process is to end.
+    /// The process could not give up its user or its privileges, or a granted path cannot be shown. The error says
+    /// what to do. The process must end then.
     pub fn confine(&self) -> io::Result<Confined> {
-        let mut confined = self.enter()?;
+        let mut confined = self.confine_except_calls()?;
         self.limit_calls(&mut confined);
         Ok(confined)
     }
 
-    /// The last step of [`confine`](Self::confine), for who still had something to do before.
+    /// Installs the list of system calls, the last step of [`confine`](Self::confine).
     pub fn limit_calls(&self, confined: &mut Confined) {
         confined.listener = seccomp::restrict(self, &mut confined.report);
     }
 
-    /// Confines this process, but for its system calls: [`limit_calls`](Self::limit_calls) is to follow
-    /// when the libraries and objects are loaded whose files it may not open afterwards.
+    /// Does all steps of [`confine`](Self::confine) except the last. The caller loads libraries and objects, whose
+    /// files it cannot open afterwards, and then calls [`limit_calls`](Self::limit_calls).
     ///
     /// # Errors
     /// As [`confine`](Self::confine).
-    pub fn enter(&self) -> io::Result<Confined> {
+    pub fn confine_except_calls(&self) -> io::Result<Confined> {
         let mut report = Report::default();
         descriptors::clear_environment();
         report.on(Mechanism::Environment);
         report.add(Mechanism::Descriptors, descriptors::close_others(self));
-        report.add(Mechanism::ProcessNamespace, crate::process::set_apart());
+        report.add(Mechanism::ProcessNamespace, crate::process::check_pid_namespace());
 
-        // The way to /proc, which leads there also when there is no such path any more.
+        // Opened now: step 5 removes the path.
         let proc = namespaces::Proc::open();
         let mapped = self.mapped(&proc);
         let first_to_end = if self.profile == Profile::Zone {
@@ -169,7 +166,7 @@ impl<'a> Sandbox<'a> {
         };
         let mut users = namespaces::enter_if_needed(&proc);
         namespaces::leave(self.network, &mut report);
-        // Of the mounts that are its own from here on: no others can be shown.
+        // After the new mount namespace: only a mount of this namespace can be moved into the new root.
         let grants = grants::open(self, &proc)?;
         let root = if report.is_on(Mechanism::MountNamespace) {
             root::Root::of(self, &grants).enter()
@@ -192,16 +189,17 @@ impl<'a> Sandbox<'a> {
         if let Some(id) = self.run_as {
             privileges::shrink_bounding_set(CapabilitySet::empty())?;
             crate::process::drop_privileges(id)?;
-            // Behind the change of the user: what is mounted belongs to root's namespace.
+            // After the change of the user, so that the mounts belong to the parent's user namespace, and this
+            // process cannot change them.
             users = users.and_then(|entered| match entered {
-                namespaces::Entered::Before => Ok(entered),
-                namespaces::Entered::Not => namespaces::enter(&proc),
+                namespaces::Entered::Yes => Ok(entered),
+                namespaces::Entered::NotNeeded => namespaces::enter(&proc),
             });
             report.on(Mechanism::User);
         } else {
-            report.missing(Mechanism::User, "it has the user of who started it".into());
+            report.missing(Mechanism::User, "it runs as the user who started Rosemary".into());
         }
-        report.add(Mechanism::UserNamespace, namespaces::what_came_of(users, self.run_as));
+        report.add(Mechanism::UserNamespace, namespaces::user_namespace_result(users, self.run_as));
         drop(proc);
 
         report.add(Mechanism::Capabilities, privileges::drop_capabilities());
@@ -215,14 +213,18 @@ impl<'a> Sandbox<'a> {
         Ok(Confined { report, objects, listener: None })
     }
 
-    /// Bytes of address space that this process has, and that its objects will take.
+    /// Bytes of address space that this process uses, plus the size of its objects.
     fn mapped(&self, proc: &namespaces::Proc) -> io::Result<u64> {
         let objects = self.objects.iter().map(|object| Ok(rustix::fs::fstat(object)?.st_size));
         let objects = objects.sum::<io::Result<i64>>()?;
         let statm = String::from_utf8_lossy(&proc.read("statm")?).into_owned();
         let pages =
             statm.split_ascii_whitespace().next().and_then(|pages| pages.parse::<u64>().ok());
-        let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm is not as usual"))?;
+        let pages = pages.ok_or_else(|| {
+            io::Error::other(
+                "/proc/self/statm does not begin with a number, as proc(5) says it does",
+            )
+        })?;
         Ok(pages * rustix::param::page_size() as u64 + objects.unsigned_abs())
     }
 }

@@ -1,7 +1,6 @@
-//! Where in its file system something is, by whatever mount it was reached: what `/proc/self/mountinfo` and
-//! `fdinfo` say of it, proc(5).
+//! Finds the location of an open file in its file system, from `/proc/self/mountinfo` and `fdinfo`, proc(5).
 //!
-//! A directory, or a part of it, may be mounted by other paths. In its file system it has one.
+//! A directory may be reached by several mounts and paths. It has one location in its file system.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,23 +17,23 @@ pub(super) struct Mounts(Vec<Mount>);
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     id: Vec<u8>,
-    /// The file system, by the number of its device.
+    /// The device number of the file system.
     device: Vec<u8>,
-    /// What of it is mounted.
+    /// The mounted directory of that file system.
     root: PathBuf,
-    /// By which path.
+    /// The path at which it is mounted.
     point: PathBuf,
 }
 
-/// A place in a file system.
+/// A directory or file in a file system, independent of its mounts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FsLocation {
     device: Vec<u8>,
     path: PathBuf,
 }
 
-impl Place {
-    /// Whether one of them is in the other.
+impl FsLocation {
+    /// Whether one of the two contains the other.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let within = self.path.starts_with(&other.path) || other.path.starts_with(&self.path);
         self.device == other.device && within
@@ -42,7 +41,7 @@ impl Place {
 }
 
 impl Mounts {
-    /// As they are now.
+    /// Reads the current list.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -54,12 +53,16 @@ impl Mounts {
         Self(text.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect())
     }
 
-    /// Where what was opened is; `None` where the system does not say, as of what is below the root directory of
-    /// a process that was given another one (chroot(2)) and on no mount of its own.
+    /// The location of an open file. `None` where the system does not list its mount, for example after chroot(2) to a
+    /// directory that is no mount point.
     ///
     /// # Errors
     /// `/proc` is not mounted.
-    pub(super) fn place_of(&self, opened: &OwnedFd, proc: &Proc) -> io::Result<Option<Place>> {
+    pub(super) fn location_of(
+        &self,
+        opened: &OwnedFd,
+        proc: &Proc,
+    ) -> io::Result<Option<FsLocation>> {
         let info = proc.read(&format!("fdinfo/{}", opened.as_raw_fd()))?;
         let mut lines = info.split(|byte| *byte == b'\n');
         let id = lines.find_map(|line| line.strip_prefix(b"mnt_id:"));
@@ -68,25 +71,29 @@ impl Mounts {
         let path = proc.path_of(opened)?;
         Ok(mount.and_then(|mount| {
             let path = mount.root.join(path.strip_prefix(&mount.point).ok()?);
-            Some(Place { device: mount.device.clone(), path })
+            Some(FsLocation { device: mount.device.clone(), path })
         }))
     }
 
-    /// Where the directory that was opened is, and all that is mounted in it; `None` as for
-    /// [`place_of`](Self::place_of).
+    /// The locations of an open directory and of all mounts in it; `None` as for [`location_of`](Self::location_of).
     ///
     /// # Errors
     /// `/proc` is not mounted.
-    pub(super) fn places_in(&self, dir: &OwnedFd, proc: &Proc) -> io::Result<Option<Vec<Place>>> {
+    pub(super) fn locations_in(
+        &self,
+        dir: &OwnedFd,
+        proc: &Proc,
+    ) -> io::Result<Option<Vec<FsLocation>>> {
         let path = proc.path_of(dir)?;
         let within = self.0.iter().filter(|mount| mount.point.starts_with(&path));
-        let within = within.map(|it| Place { device: it.device.clone(), path: it.root.clone() });
-        Ok(self.place_of(dir, proc)?.map(|own| within.chain([own]).collect()))
+        let within =
+            within.map(|it| FsLocation { device: it.device.clone(), path: it.root.clone() });
+        Ok(self.location_of(dir, proc)?.map(|own| within.chain([own]).collect()))
     }
 }
 
 impl Mount {
-    /// From a line as `36 35 98:0 /mnt1 /mnt2 rw,noatime ...`.
+    /// Parses a line of the form `36 35 98:0 /mnt1 /mnt2 rw,noatime ...`.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let (id, _parent, device) = (fields.next()?, fields.next()?, fields.next()?);
@@ -95,7 +102,7 @@ impl Mount {
     }
 }
 
-/// A path as it stands there: spaces, ends of line and backslashes by their octal numbers.
+/// Decodes a path of the list, in which spaces, newlines and backslashes are octal numbers.
 fn path(mut text: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     while let [first, rest @ ..] = text {
@@ -113,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_read_with_what_is_strange_in_their_paths() {
+    fn escaped_paths_of_mounts_are_decoded() {
         let text =
             b"36 35 98:0 /a\\040b /mnt\\134x\\ rw,noatime master:1 - ext3 /dev/root rw\nnonsense\n";
         let mount = Mount {
@@ -126,24 +133,25 @@ mod tests {
     }
 
     #[test]
-    fn places_overlap_in_one_file_system_where_one_is_in_the_other() {
-        let place = |device: &str, path: &str| Place { device: device.into(), path: path.into() };
-        let state = place("8:1", "/var/lib/rosemary");
+    fn locations_overlap_if_one_contains_the_other() {
+        let location =
+            |device: &str, path: &str| FsLocation { device: device.into(), path: path.into() };
+        let state = location("8:1", "/var/lib/rosemary");
         for path in ["/", "/var/lib", "/var/lib/rosemary", "/var/lib/rosemary/apps/x"] {
-            assert!(state.overlaps(&place("8:1", path)), "{path}");
-            assert!(!state.overlaps(&place("8:2", path)), "{path}");
+            assert!(state.overlaps(&location("8:1", path)), "{path}");
+            assert!(!state.overlaps(&location("8:2", path)), "{path}");
         }
-        assert!(!state.overlaps(&place("8:1", "/var/lib/rosemary2")));
+        assert!(!state.overlaps(&location("8:1", "/var/lib/rosemary2")));
     }
 
     #[test]
-    fn what_was_opened_is_found_in_its_file_system() {
+    fn open_files_are_found_in_their_file_system() {
         let proc = Proc::open();
         let mounts = Mounts::read(&proc).unwrap();
         let open = |path: &str| {
             let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap();
-            mounts.place_of(&opened, &proc).unwrap().unwrap()
+            mounts.location_of(&opened, &proc).unwrap().unwrap()
         };
         let (upper, lower) = (open("/usr"), open("/usr/lib"));
         assert!(upper.overlaps(&lower) && upper != lower);

@@ -1,4 +1,4 @@
-//! Namespaces: what of the machine a process can name at all.
+//! Moves a process into namespaces of its own, `namespaces(7)`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, unshare_unsafe};
 
 use super::{Mechanism, Report};
 
-/// The directory `/proc`, as it was when it was opened; `None` where it is not mounted.
+/// The opened directory `/proc`; `None` where it is not mounted. It stays usable after the root directory changes.
 #[derive(Debug)]
 pub(super) struct Proc(Option<OwnedFd>);
 
@@ -23,7 +23,7 @@ impl Proc {
         Self(rustix::fs::open("/proc", flags, Mode::empty()).ok())
     }
 
-    /// Where what was opened is, by a path without links.
+    /// The path of an open file, without links.
     pub(super) fn path_of(&self, opened: &OwnedFd) -> io::Result<PathBuf> {
         let proc = self.0.as_ref().ok_or_else(|| io::Error::other("/proc is not mounted"))?;
         let link = format!("self/fd/{}", opened.as_raw_fd());
@@ -31,7 +31,7 @@ impl Proc {
         Ok(OsString::from_vec(path.into_bytes()).into())
     }
 
-    /// What the file `name` of this process says.
+    /// Reads the file `name` in the directory of this process.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let proc = self.0.as_ref().ok_or_else(|| io::Error::other("/proc is not mounted"))?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -41,7 +41,7 @@ impl Proc {
         Ok(text)
     }
 
-    /// Writes `text` into the file `name` of this process.
+    /// Writes `text` into the file `name` in the directory of this process.
     pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let proc = self.0.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
@@ -51,27 +51,27 @@ impl Proc {
     }
 }
 
-/// Whether this process is in a user namespace that was made for it.
+/// Whether this process is in a user namespace of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// It is.
-    Before,
-    /// It was not needed so far.
-    Not,
+    /// The process is in its own user namespace.
+    Yes,
+    /// The process can make other namespaces without one.
+    NotNeeded,
 }
 
-/// Enters a user namespace if this process may make no other namespaces as it is.
+/// Enters a user namespace if this process may not make other namespaces without one.
 pub(super) fn enter_if_needed(proc: &Proc) -> io::Result<Entered> {
     if crate::process::made_user_namespace() {
-        return Ok(Entered::Before);
+        return Ok(Entered::Yes);
     }
     if capabilities(None)?.effective.contains(CapabilitySet::SYS_ADMIN) {
-        return Ok(Entered::Not);
+        return Ok(Entered::NotNeeded);
     }
     enter(proc)
 }
 
-/// Enters a user namespace in which there is this process's user and no other.
+/// Enters a user namespace that contains only the user of this process.
 pub(super) fn enter(proc: &Proc) -> io::Result<Entered> {
     crate::process::try_first(|| enter_now(proc))?
 }
@@ -79,43 +79,48 @@ pub(super) fn enter(proc: &Proc) -> io::Result<Entered> {
 fn enter_now(proc: &Proc) -> io::Result<Entered> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(UnshareFlags::NEWUSER)?;
-    // Who has changed its user, or cannot be dumped, does not own its own entry in /proc.
+    // Root owns the /proc entry of a process that cannot be dumped, so the process makes itself dumpable for the
+    // moment of the writes.
     let before = dumpable_behavior()?;
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     let mapped = map_users(proc, uid, gid);
     set_dumpable_behavior(before)?;
     mapped?;
-    Ok(Entered::Before)
+    Ok(Entered::Yes)
 }
 
-/// As [`enter`], with `/proc` in its place and a namespace of processes for the next child.
+/// Enters a user namespace, and a PID namespace for the next child, while `/proc` is at its usual path.
 pub(crate) fn enter_with_processes() -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWPID)?;
     map_users(&Proc::open(), uid, gid)
 }
 
-/// `user_namespaces(7)`: a process may map the user it was, if it gives up changing its groups.
+/// Maps the user and group of this process to themselves. `user_namespaces(7)` allows it to a process that gives up
+/// setgroups(2).
 fn map_users(proc: &Proc, uid: u32, gid: u32) -> io::Result<()> {
     proc.write("setgroups", "deny")?;
     proc.write("uid_map", &format!("{uid} {uid} 1"))?;
     proc.write("gid_map", &format!("{gid} {gid} 1"))
 }
 
-/// What is to be said of the user namespace.
-pub(super) fn what_came_of(entered: io::Result<Entered>, run_as: Option<u32>) -> io::Result<()> {
+/// The result of entering a user namespace, for the report.
+pub(super) fn user_namespace_result(
+    entered: io::Result<Entered>,
+    run_as: Option<u32>,
+) -> io::Result<()> {
     match entered {
-        Ok(Entered::Before) => Ok(()),
-        Ok(Entered::Not) if run_as.is_none() => {
-            Err(io::Error::other("root, without a user of its own to become, keeps to its own"))
+        Ok(Entered::Yes) => Ok(()),
+        Ok(Entered::NotNeeded) if run_as.is_none() => {
+            Err(io::Error::other("root enters none unless it changes to another user"))
         }
-        Ok(Entered::Not) => Err(io::Error::other("it was not entered")),
+        Ok(Entered::NotNeeded) => Err(io::Error::other("the process did not enter one")),
         Err(error) => Err(error),
     }
 }
 
-/// Leaves the namespaces that this process shares with others, that of the network if it is not to keep
-/// it.
+/// Enters new namespaces in place of those that this process shares with others, except for the network's if it
+/// keeps that.
 pub(super) fn leave(keep_network: bool, report: &mut Report) {
     for (mechanism, flag) in [
         (Mechanism::MountNamespace, UnshareFlags::NEWNS),
@@ -137,6 +142,6 @@ pub(super) fn leave(keep_network: bool, report: &mut Report) {
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: none of the flags that are used here is about descriptors.
+    // SAFETY: no flag that is used here unshares the table of descriptors.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }

@@ -1,10 +1,10 @@
-//! What confined processes tried and were refused: seccomp user notification, `seccomp_unotify(2)`.
+//! Answers and reports the watched system calls of confined processes by seccomp user notification,
+//! `seccomp_unotify(2)`.
 //!
-//! The caller of a watched call stands still until its [`Listener`] has answered; so one that tries
-//! again and again waits for the monitor, not the monitor for it. The answer is EPERM. The one
-//! exception is a file that a zone opens in its `/tmp` to write, or one whose path cannot be read: it goes
-//! on, and the file system and Landlock decide, as they do about every call; what is read here of the
-//! caller's memory decides nothing, since the caller could change it.
+//! The caller of a watched call waits until its [`Listener`] has answered, so a process that repeats such calls waits
+//! for the monitor and not the reverse. The answer is EPERM, with one exception: a zone that opens a file in its
+//! `/tmp` to write, or a file whose path cannot be read, continues. The file system and Landlock decide about every
+//! open in any case. The path that is read here decides nothing, because the caller could change it meanwhile.
 
 mod memory;
 
@@ -17,53 +17,53 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use self::memory::TargetReader;
 use super::seccomp::watched;
 
-/// A watched call, and what was answered.
+/// A watched call and the answer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedCall {
     /// Its name.
     pub call: &'static str,
-    /// Its arguments, as numbers.
+    /// Its arguments.
     pub arguments: [u64; 6],
-    /// The path or address it was about.
-    pub about: Target,
-    /// Whether the file system decides. If not, it was refused.
-    pub goes_on: bool,
+    /// The path or address in its arguments.
+    pub target: Target,
+    /// Whether the call continued, so that the file system decided; otherwise it failed with EPERM.
+    pub continued: bool,
 }
 
 impl WatchedCall {
-    /// The arguments, all six, as a list of hexadecimal numbers.
+    /// All six arguments as hexadecimal numbers, separated by spaces.
     pub fn arguments_in_hex(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|it| format!("{it:#x}")).collect();
         arguments.join(" ")
     }
 }
 
-/// The path or address that a call was about.
+/// The path or address in a call's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// It was about none.
+    /// The call takes none.
     None,
-    /// It could not be read: the system does not let us, it is not there, or it did not come in time.
+    /// It could not be read: the memory is not mapped, not accessible, or was not available in time.
     Unreadable,
-    /// Nobody looked: reading those before took all the time that there is for it.
+    /// It was not read, because earlier reads used up the time for it.
     NotRead,
-    /// This one. Any bytes: to be escaped before it is shown.
+    /// A path or an address. The caller chose its characters, so they must be escaped before display.
     Path(String),
 }
 
-/// Is told of the calls of one confined process.
+/// Receives and answers the watched calls of one confined process.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    /// Whether it is a zone's, which may write to its `/tmp`.
+    /// Whether the process is a zone with a private `/tmp`, to which it may write.
     has_tmp: bool,
-    /// Room for what the running system tells, which may be more than we know of.
+    /// Room for `struct seccomp_notif` and its answer. The running system may know longer ones than libc.
     room: Vec<u64>,
     reply: Vec<u64>,
 }
 
 impl Listener {
-    /// Takes what [`confine`](super::Sandbox::confine) returned, in another process.
+    /// Takes the listener that [`confine`](super::Sandbox::confine) returned in another process.
     ///
     /// # Errors
     /// The system has no user notification.
@@ -87,11 +87,11 @@ impl Listener {
         Ok(Self { fd, has_tmp, room, reply })
     }
 
-    /// The oldest call that waits, answered; `None` if none does. Waits for nobody but, for as long as it
-    /// has patience, for `reader`.
+    /// Answers the oldest waiting call and returns it; `None` if no call waits. Blocks only for `reader`, and no
+    /// longer than that allows.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`]: the process and all it started are gone.
+    /// [`io::ErrorKind::BrokenPipe`]: the process and its children have ended.
     pub fn answer_next(&mut self, reader: &mut TargetReader) -> io::Result<Option<WatchedCall>> {
         loop {
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
@@ -102,29 +102,29 @@ impl Listener {
                 let over = found.intersects(PollFlags::HUP | PollFlags::ERR);
                 return if over { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(None) };
             }
-            // One that is readable has something: only we take from it.
-            let Some(told) = self.receive()? else { continue };
-            let (arguments, id) = (told.data.args, told.id);
-            let call = watched().find(|it| it.number == c_long::from(told.data.nr));
+            // This does not block: no other process receives from this listener.
+            let Some(notification) = self.receive()? else { continue };
+            let (arguments, id) = (notification.data.args, notification.id);
+            let call = watched().find(|it| it.number == c_long::from(notification.data.nr));
             let call = call.map_or("unknown", |it| it.name);
-            let mut about = reader.look(told.pid, call, arguments);
-            if !self.is_valid(id) && matches!(about, Target::Path(_)) {
-                about = Target::Unreadable; // it may be another's by now
+            let mut target = reader.read(notification.pid, call, arguments);
+            if !self.is_valid(id) && matches!(target, Target::Path(_)) {
+                target = Target::Unreadable; // another process may have the caller's number by now
             }
-            let may = match &about {
+            let is_allowed = match &target {
                 Target::None => false,
                 Target::Unreadable | Target::NotRead => true,
                 Target::Path(path) => {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
                 }
             };
-            let goes_on = self.has_tmp && ["open", "openat"].contains(&call) && may;
-            self.answer(id, goes_on);
-            return Ok(Some(WatchedCall { call, arguments, about, goes_on }));
+            let continued = self.has_tmp && ["open", "openat"].contains(&call) && is_allowed;
+            self.answer(id, continued);
+            return Ok(Some(WatchedCall { call, arguments, target, continued }));
         }
     }
 
-    /// Takes the oldest; `None` if its caller was killed meanwhile.
+    /// Receives the oldest notification; `None` if its caller was killed meanwhile.
     fn receive(&mut self) -> io::Result<Option<libc::seccomp_notif>> {
         self.room.fill(0);
         let room = self.room.as_mut_ptr();
@@ -142,27 +142,27 @@ impl Listener {
         Ok(Some(unsafe { room.cast::<libc::seccomp_notif>().read() }))
     }
 
-    /// Whether the caller still waits: if not, its number may be another's, and what was read too.
+    /// Whether the caller still waits. If not, another process may have got its number.
     fn is_valid(&self, id: u64) -> bool {
         let fd = self.fd.as_raw_fd();
         // SAFETY: the system reads one number.
         unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
     }
 
-    fn answer(&mut self, id: u64, goes_on: bool) {
-        let goes_on_flag = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
+    fn answer(&mut self, id: u64, continues: bool) {
+        let continue_flag = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
         let response = libc::seccomp_notif_resp {
             id,
             val: 0,
-            error: if goes_on { 0 } else { -libc::EPERM },
-            flags: if goes_on { goes_on_flag } else { 0 },
+            error: if continues { 0 } else { -libc::EPERM },
+            flags: if continues { continue_flag } else { 0 },
         };
         self.reply.fill(0);
         let reply = self.reply.as_mut_ptr();
         // SAFETY: the reply has room for the structure, and is aligned to 8.
         unsafe { reply.cast::<libc::seccomp_notif_resp>().write(response) };
         let fd = self.fd.as_raw_fd();
-        // SAFETY: the reply is as big as what the system reads. It fails if the caller was killed.
+        // SAFETY: the reply is as big as the structure that the system reads. The call fails if the caller was killed.
         unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_SEND, reply) };
     }
 }

@@ -1,4 +1,4 @@
-//! Capabilities, `capabilities(7)`: all given up, in every set they can be in.
+//! Gives up capabilities in every set that can hold them, `capabilities(7)`.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-/// What the monitor needs, and what needs it.
-const OF_MONITOR: [CapabilitySet; 13] = [
+/// The capabilities that the monitor keeps, with their uses.
+const KEPT_BY_MONITOR: [CapabilitySet; 13] = [
     CapabilitySet::CHOWN,            // the admin socket's group
     CapabilitySet::DAC_OVERRIDE,     // objects and configurations in directories of others
     CapabilitySet::DAC_READ_SEARCH,  // the same
@@ -19,16 +19,16 @@ const OF_MONITOR: [CapabilitySet; 13] = [
     CapabilitySet::NET_BIND_SERVICE, // listening on ports below 1024
     CapabilitySet::SETFCAP,          // user namespaces of children who are root in ours
     CapabilitySet::SETGID,           // users of children
-    CapabilitySet::SETPCAP,          // children take capabilities from what they could gain
+    CapabilitySet::SETPCAP,          // children shrink their bounding sets
     CapabilitySet::SETUID,           // users of children
     CapabilitySet::SYS_ADMIN,        // namespaces, roots and host names of children
-    CapabilitySet::SYS_PTRACE,       // the paths of calls that were refused
+    CapabilitySet::SYS_PTRACE,       // the paths in refused calls
     CapabilitySet::SYS_RESOURCE,     // limits of children
 ];
 
-/// Gives up what the monitor does not need, if it is root.
+/// Gives up the capabilities that the monitor does not need.
 pub(super) fn keep_those_of_monitor() -> io::Result<()> {
-    let kept = OF_MONITOR.iter().fold(CapabilitySet::empty(), |all, one| all | *one);
+    let kept = KEPT_BY_MONITOR.iter().fold(CapabilitySet::empty(), |all, one| all | *one);
     let held = capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         shrink_bounding_set(kept)?;
@@ -41,16 +41,14 @@ pub(super) fn keep_those_of_monitor() -> io::Result<()> {
     Ok(set_capabilities(None, left)?)
 }
 
-/// Gives up every capability, and every way by which executing a file or changing the user could
-/// bring one back.
+/// Gives up every capability, so that neither execve(2) nor a change of the user can bring one back.
 pub(super) fn drop_capabilities() -> io::Result<()> {
-    // Both take a capability themselves; who does not have it has none to gain either, as no new
-    // privileges come by executing.
+    // Both steps need a capability. A process without it cannot gain one either, because `no_new_privs` is set.
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         shrink_bounding_set(CapabilitySet::empty())?;
         set_capabilities_secure_bits(SECURE)?;
     }
-    let _ = clear_ambient_capability_set(); // before Linux 4.3 there is none
+    let _ = clear_ambient_capability_set(); // fails before Linux 4.3, which has no such set
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, none)?;
@@ -60,7 +58,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes every capability but `kept` out of the set of those that could be gained by executing.
+/// Removes every capability except `kept` from the bounding set, which limits what execve(2) can add.
 pub(super) fn shrink_bounding_set(kept: CapabilitySet) -> io::Result<()> {
     for number in 0..64_u32 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
@@ -69,14 +67,14 @@ pub(super) fn shrink_bounding_set(kept: CapabilitySet) -> io::Result<()> {
         }
         match remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
-            Err(Errno::INVAL) => break, // beyond the last that the system knows
+            Err(Errno::INVAL) => break, // the number after the last capability of this system
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-/// Root is a user as any other, for good.
+/// Makes user number 0 an ordinary user, irrevocably.
 const SECURE: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
     .union(CapabilitiesSecureBits::NO_ROOT_LOCKED)
     .union(CapabilitiesSecureBits::NO_SETUID_FIXUP)

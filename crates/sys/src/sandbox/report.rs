@@ -1,41 +1,41 @@
-//! What could be done of a sandbox, mechanism by mechanism.
+//! Records which mechanisms of a sandbox are in force on this machine.
 
 use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// A part of the wall.
+/// A part of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     /// The environment is empty.
     Environment,
-    /// No descriptor but the granted is open.
+    /// Only granted descriptors are open.
     Descriptors,
-    /// Other processes are not seen, and what it forks ends with it.
+    /// The process does not see other processes, and its children end with it.
     ProcessNamespace,
     /// A user namespace of its own.
     UserNamespace,
     /// Mounts of its own.
     MountNamespace,
-    /// A network of its own, in which there is nothing.
+    /// A network of its own without interfaces.
     NetworkNamespace,
     /// System V and POSIX message queues, semaphores and shared memory of its own.
     IpcNamespace,
     /// A host name of its own.
     HostNameNamespace,
-    /// It sees the cgroups from its own on.
+    /// The process sees only cgroups below its own.
     CgroupNamespace,
-    /// Of the machine's files it sees libraries and what was granted, read-only.
+    /// The process sees only libraries and granted files, read-only.
     Root,
     /// A user of its own.
     User,
-    /// No capability, and no way to one.
+    /// No capabilities, and no way to gain one.
     Capabilities,
-    /// Executing a file gives no rights.
+    /// execve(2) gives no rights.
     NoNewPrivileges,
-    /// It cannot be traced by equals, and leaves no core dump.
+    /// Processes of the same user cannot trace it, and it leaves no core dump.
     NotDumpable,
     /// Limits by setrlimit(2).
     Limits,
@@ -47,13 +47,13 @@ pub enum Mechanism {
     LandlockScopes,
     /// The allow-list of system calls.
     SystemCalls,
-    /// Refused system calls are told.
+    /// The monitor learns of refused system calls.
     #[serde(rename = "records")]
     CallReports,
 }
 
 impl Mechanism {
-    /// All, in the order in which they are applied.
+    /// All mechanisms in the order in which they are applied.
     pub const ALL: [Self; 20] = [
         Self::Environment,
         Self::Descriptors,
@@ -77,7 +77,7 @@ impl Mechanism {
         Self::CallReports,
     ];
 
-    /// Its name, for people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Environment => "environment",
@@ -99,15 +99,15 @@ impl Mechanism {
             Self::LandlockTcp => "Landlock: TCP",
             Self::LandlockScopes => "Landlock: signals and abstract sockets",
             Self::SystemCalls => "system calls",
-            Self::CallReports => "records of refused system calls",
+            Self::CallReports => "reports of refused system calls",
         }
     }
 
-    /// What, if it is on, does the same, so that this one is only a second wall.
+    /// The mechanisms that together protect against the same, so that this one is only a second layer.
     pub fn also_done_by(self) -> &'static [Self] {
         match self {
-            // A user of its own is one that nobody else's processes and files have. Without root
-            // it is the operator's, of which the namespaces and Landlock show it nothing.
+            // With a user of its own, a process can touch no files and processes of others. Without root it has
+            // the operator's user, whose files and processes the namespaces hide from it.
             Self::UserNamespace => &[Self::User],
             Self::User => &[Self::UserNamespace, Self::ProcessNamespace, Self::Root],
             Self::LandlockTcp => &[Self::NetworkNamespace],
@@ -123,34 +123,34 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Whether a mechanism is on.
+/// The state of a mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is.
+    /// It is in force.
     On,
-    /// It is not meant to be: what it would take away is what the process is for.
+    /// It does not apply: the process needs what it would take away.
     Granted,
-    /// It could not be had.
+    /// The system does not support it, or refused it.
     Missing {
-        /// What the system said.
+        /// The system's reason.
         why: String,
     },
 }
 
-/// A mechanism and whether it is on.
+/// A mechanism and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which.
+    /// The mechanism.
     pub mechanism: Mechanism,
-    /// Whether.
+    /// Its state.
     pub state: State,
 }
 
-/// What could be done of a sandbox.
+/// The states of a sandbox's mechanisms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Each mechanism once, as far as it was got to.
+    /// Each mechanism once, up to the step at which the process stopped.
     pub findings: Vec<Finding>,
 }
 
@@ -174,12 +174,12 @@ impl Report {
         }
     }
 
-    /// Whether `mechanism` is on.
+    /// Whether `mechanism` is in force.
     pub fn is_on(&self, mechanism: Mechanism) -> bool {
         self.findings.iter().any(|it| it.mechanism == mechanism && it.state == State::On)
     }
 
-    /// Those that are missing and that nothing else makes up for, and why.
+    /// The missing mechanisms that no other one replaces, with the reasons.
     pub fn gaps(&self) -> Vec<(Mechanism, &str)> {
         let gap = |mechanism: Mechanism| {
             let others = mechanism.also_done_by();
@@ -189,17 +189,17 @@ impl Report {
             match self.findings.iter().find(|it| it.mechanism == mechanism).map(|it| &it.state) {
                 Some(State::On | State::Granted) => None,
                 Some(State::Missing { why }) => Some((mechanism, why.as_str())),
-                None => Some((mechanism, "it was not got to")),
+                None => Some((mechanism, "an earlier step failed")),
             }
         };
         Mechanism::ALL.into_iter().filter_map(gap).collect()
     }
 
-    /// The [`gaps`](Self::gaps) in a phrase, each with its reason; `None` if there are none.
+    /// The [`gaps`](Self::gaps) as a phrase, each with its reason; `None` if there are none.
     pub fn gaps_text(&self) -> Option<String> {
         let gaps = self.gaps();
-        let told: Vec<_> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let gaps: Vec<_> = gaps.iter().map(|(gap, why)| format!("{gap} ({why})")).collect();
+        (!gaps.is_empty()).then(|| gaps.join("; "))
     }
 }
 
@@ -207,7 +207,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn all_but(missing: &[Mechanism]) -> Report {
+    fn all_except(missing: &[Mechanism]) -> Report {
         let mut report = Report::default();
         for mechanism in Mechanism::ALL {
             if missing.contains(&mechanism) {
@@ -220,16 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn second_wall_is_no_gap_while_the_first_stands() {
-        assert_eq!(all_but(&[]).gaps(), []);
-        assert_eq!(all_but(&[Mechanism::LandlockTcp, Mechanism::User]).gaps(), []);
+    fn missing_second_layer_is_no_gap() {
+        assert_eq!(all_except(&[]).gaps(), []);
+        assert_eq!(all_except(&[Mechanism::LandlockTcp, Mechanism::User]).gaps(), []);
         let both = [Mechanism::LandlockTcp, Mechanism::NetworkNamespace];
-        assert_eq!(all_but(&both).gaps().len(), 2);
-        assert!(!all_but(&[Mechanism::User, Mechanism::UserNamespace]).gaps().is_empty());
+        assert_eq!(all_except(&both).gaps().len(), 2);
+        assert!(!all_except(&[Mechanism::User, Mechanism::UserNamespace]).gaps().is_empty());
     }
 
     #[test]
-    fn what_is_not_in_a_report_is_missing() {
+    fn mechanism_without_a_finding_is_missing() {
         assert_eq!(Report::default().gaps().len(), Mechanism::ALL.len());
     }
 }

@@ -1,20 +1,19 @@
-//! The root directory of a confined process: what of the machine's files it needs, and no more.
+//! Builds the private root directory of a confined process, with the few files of the machine that it needs.
 //!
 //! ```text
-//! /            tmpfs, read-only, nothing but directories
-//! /usr/lib     the machine's, read-only; /lib, /lib64, ... as they are there: links or the same
-//! /etc         ld.so.cache alone
+//! /            tmpfs, read-only, only directories
+//! /usr/lib     the machine's, read-only; /lib, /lib64, ... are links or directories as on the machine
+//! /etc         only ld.so.cache
 //! /app         tmpfs with copies of the objects; read-only once they are in it
-//! /tmp         tmpfs, bounded in bytes and entries, nothing in it can be executed
-//! /...         what fs.read grants, by its path outside, read-only, without what is mounted below it
+//! /tmp         tmpfs, bounded in bytes and entries, without execution
+//! /...         the paths that fs.read grants, read-only, without the mounts below them
 //! ```
 //!
-//! No /proc, /dev, /sys, /run, /home. On every mount nothing is set-user-id and nothing a device.
-//! An object is loaded from its copy: between the look at it and its use nobody can change it, not
-//! even who installs another version meanwhile.
+//! There is no /proc, /dev, /sys, /run or /home. No mount honours set-user-id bits or device files. The process loads
+//! an object from its copy, so nobody can change it between the check of its digest and its use.
 //!
-//! Made with the mount calls of Linux 5.2 and `mount_setattr(2)` of 5.12, which make a mount and its
-//! modes before anybody can see it.
+//! The mount calls of Linux 5.2 and `mount_setattr(2)` of 5.12 set the attributes of a mount before it becomes
+//! visible.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -36,19 +35,19 @@ use super::{OBJECTS, Sandbox, Tmp};
 const LIBRARIES: [&str; 8] =
     ["usr/lib", "usr/lib32", "usr/lib64", "usr/libx32", "lib", "lib32", "lib64", "libx32"];
 
-/// What the loader knows of them.
+/// The dynamic loader's index of libraries.
 const CACHE: &str = "etc/ld.so.cache";
 
-/// Why there is no root directory of its own.
+/// Why the process gets no private root directory.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The system does not let us; the machine's is still there.
+    /// The system does not support it; the process still has the machine's root directory.
     Missing(String),
-    /// A path that was granted cannot be.
+    /// A granted path cannot be shown.
     Granted(io::Error),
 }
 
-/// What is to be in it.
+/// The content of a private root directory.
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     objects: &'a [BorrowedFd<'a>],
@@ -63,16 +62,16 @@ impl<'a> Root<'a> {
         Self { objects: sandbox.objects, grants, tmp: sandbox.tmp, owner }
     }
 
-    /// Makes it and goes there, with no way back. Returns where the objects are inside.
+    /// Builds the directory and makes it the root, with no way back. Returns the paths of the objects inside.
     pub(super) fn enter(&self) -> Result<Vec<PathBuf>, Failure> {
         let missing = |what: &'static str| {
             move |error: io::Error| Failure::Missing(format!("{what}: {error}"))
         };
-        // Otherwise what is mounted here would appear outside, where `/` is shared.
+        // Otherwise these mounts would appear outside if `/` is a shared mount.
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(|error| missing("making the mounts private")(error.into()))?;
         let root = lay_over().map_err(missing("a root directory in memory"))?;
-        // From here on it lies over the machine's root, which `/` still leads to.
+        // The new root covers the machine's, and `/` still leads to the machine's until `go_in`.
         let filled = self.fill(&root).and_then(|objects| {
             go_in(&root).map_err(missing("changing the root directory"))?;
             Ok(objects)
@@ -90,10 +89,10 @@ impl<'a> Root<'a> {
             show_library(root, Path::new(path)).map_err(|error| missing(path, error))?;
         }
         let mut grants: Vec<_> = self.grants.iter().collect();
-        grants.sort_by_key(|grant| grant.path); // what is above would cover what is below
+        grants.sort_by_key(|grant| grant.path); // a directory would cover paths below it
         for grant in grants {
             show_granted(root, grant).map_err(|error| {
-                let text = format!("{} cannot be shown to it: {error}", grant.path.display());
+                let text = format!("{} cannot be shown to the app: {error}", grant.path.display());
                 Failure::Granted(io::Error::new(error.kind(), text))
             })?;
         }
@@ -109,7 +108,7 @@ impl<'a> Root<'a> {
         let owner = self.owner.to_string();
         let options = [
             ("size", tmp.size.to_string()),
-            ("nr_inodes", (tmp.inodes + 1).to_string()), // its own directory is one
+            ("nr_inodes", (tmp.inodes + 1).to_string()), // and one for the root directory of the mount
             ("uid", owner.clone()),
             ("gid", owner),
             mode("0700"),
@@ -139,14 +138,14 @@ impl<'a> Root<'a> {
     }
 }
 
-/// An empty file system, mounted on `/`.
+/// Mounts an empty file system on `/`.
 fn lay_over() -> io::Result<OwnedFd> {
     let root = tmpfs(&[("size", "1M".into()), ("nr_inodes", "256".into()), mode("0755")], true)?;
     move_mount(&root, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     Ok(root)
 }
 
-/// Copies a file from its beginning; where others who have it are in it stays as it is.
+/// Copies a file from its beginning, without moving the offset that it shares with other processes.
 fn copy_all(from: BorrowedFd<'_>, to: &mut File) -> io::Result<()> {
     let (mut at, mut buffer) = (0, vec![0; 256 * 1024]);
     loop {
@@ -163,7 +162,7 @@ fn mode(mode: &str) -> (&'static str, String) {
     ("mode", mode.into())
 }
 
-/// A file system in memory that is mounted nowhere yet.
+/// Makes a file system in memory and does not mount it yet.
 fn tmpfs(options: &[(&str, String)], no_exec: bool) -> io::Result<OwnedFd> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (name, value) in options {
@@ -182,8 +181,8 @@ fn attach(mount: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     Ok(move_mount(mount, "", place, "", flags)?)
 }
 
-/// Shows `path` of the machine, where libraries are, in `root`, read-only and with all that is mounted
-/// below it; a link as the link it is. What is not there is left out.
+/// Shows the library directory `path` of the machine in `root`, read-only and with the mounts below it. A link is
+/// copied as a link, and a path that does not exist is skipped.
 fn show_library(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let outside = Path::new("/").join(path);
     let metadata = match std::fs::symlink_metadata(&outside) {
@@ -204,8 +203,8 @@ fn show_library(root: &OwnedFd, path: &Path) -> io::Result<()> {
     attach(&tree, &place)
 }
 
-/// Shows what is granted in `root`, read-only, by its path outside. Not what is mounted below it, which
-/// may be anything, as the system's own state.
+/// Shows a granted path in `root`, read-only, at its path outside. Mounts below it stay hidden: they could be the
+/// system's own state.
 fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
     let path = grant.path.strip_prefix("/").unwrap_or(grant.path);
     let place = make_place(root, path, grant.is_dir)?;
@@ -213,9 +212,9 @@ fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&grant.opened, "", flags).map_err(|error| match error {
-        // Mounts of another user's namespace are there together or not at all.
+        // Without root, the system clones mounts of another user namespace only all together.
         Errno::INVAL => io::Error::other(
-            "something is mounted below it, which without root cannot be left out; grant the \
+            "something is mounted below it, which only root can leave out; grant the \
              directories beside it one by one",
         ),
         error => error.into(),
@@ -224,10 +223,10 @@ fn show_granted(root: &OwnedFd, grant: &Grant<'_>) -> io::Result<()> {
     attach(&tree, &place)
 }
 
-/// Makes a directory or a file at `path` in `root`, to show something there, and returns it. Below something
-/// that is shown already it is there, and nothing can be made.
+/// Makes a directory or a file at `path` in `root` as a mount point, and returns it. Inside a granted directory it
+/// exists already.
 ///
-/// What is shown can be changed by others outside, so no link is followed: it would lead out of `root`.
+/// Others can change a granted directory from outside, so this follows no link: a link could lead out of `root`.
 fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<OwnedFd> {
     let mut place = root.try_clone()?;
     let mut components = path.components().peekable();
@@ -246,8 +245,7 @@ fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<OwnedFd> 
             Ok(()) | Err(Errno::EXIST) => {}
             Err(Errno::ROFS) => {
                 return Err(io::Error::other(format!(
-                    "it is on something mounted below another path that is granted; grant the \
-                     directory {} instead",
+                    "it is on a mount below another granted path; grant the directory {} instead",
                     so_far.display()
                 )));
             }
@@ -258,7 +256,7 @@ fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<OwnedFd> 
         place = openat(&place, name, flags, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&place)?.st_mode).is_symlink() {
             return Err(io::Error::other(format!(
-                "{} is a link below another path that is shown to it; grant what it leads to",
+                "{} is a link below another granted path; grant its target",
                 so_far.display()
             )));
         }
@@ -266,7 +264,7 @@ fn make_place(root: &OwnedFd, path: &Path, is_dir: bool) -> io::Result<OwnedFd> 
     Ok(place)
 }
 
-/// Makes a mount read-only, with nothing set-user-id and no device; `below`: with all its mounts.
+/// Makes a mount read-only and ignores its set-user-id bits and device files. `below`: also for the mounts in it.
 fn close(mount: &OwnedFd, below: bool) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
@@ -290,10 +288,10 @@ fn close(mount: &OwnedFd, below: bool) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes `root` the root directory and lets go of the one before.
+/// Makes `root` the root directory and unmounts the old one.
 fn go_in(root: &OwnedFd) -> io::Result<()> {
     rustix::process::fchdir(root)?;
-    // Both the same: the old root then lies on the new one, and is taken off from there.
+    // With the same path twice, the old root is mounted on the new one, and can be unmounted from there.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;

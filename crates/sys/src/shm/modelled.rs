@@ -1,10 +1,9 @@
-//! Memory as a model under loom sees it, in the place of `memory.rs`.
+//! Replaces `memory.rs` in models under loom.
 //!
-//! The first words are loom's atomics: a load may return any value that the memory model allows.
-//! All the others must never be raced for, so each comes with a cell of loom's that ends the model
-//! if two threads touch the word without one being ordered before the other. That is more than the
-//! real code asks of a peer, whom it does not trust, and exactly what it asks of itself: records are
-//! handed out as plain bytes.
+//! The first words are loom's atomics, whose loads return any value that the memory model allows. A race on any other
+//! word is a bug, so each has a cell of loom that fails the model if two threads access the word without an order
+//! between them. The real code does not rely on a hostile peer for that. It relies on itself, because it hands out
+//! records as plain bytes.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -17,7 +16,7 @@ use rustix::mm::ProtFlags;
 
 use super::WORD;
 
-/// How many words are atomics: a ring's header.
+/// The number of atomic words: a ring's header.
 pub(crate) const ATOMICS: usize = 3;
 
 /// A word of shared memory.
@@ -71,7 +70,7 @@ struct Block {
 #[derive(Debug, Clone)]
 pub(crate) struct Memory(Arc<Block>);
 
-// SAFETY: loom runs one thread at a time, and its cells end the model where that would matter.
+// SAFETY: loom runs one thread at a time, and its cells fail the model on a race.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -99,7 +98,7 @@ impl Memory {
         &self.0.words
     }
 
-    /// As in `memory.rs`; here they are looked at already.
+    /// The same as in `memory.rs`. This counts as the read of the bytes.
     pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
         self.touch(index * WORD, size, false).cast()
     }
@@ -108,7 +107,7 @@ impl Memory {
     /// As in `memory.rs`; here it is checked.
     pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
         let start = self.touch(place.addr() - self.0.plain.as_ptr().addr(), size, false);
-        // SAFETY: `touch` found them inside the block, and unraced for.
+        // SAFETY: `touch` found them inside the block and without a race.
         unsafe { std::slice::from_raw_parts(start, size) }
     }
 
@@ -117,7 +116,7 @@ impl Memory {
     #[expect(clippy::mut_from_ref, reason = "as in memory.rs")]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
         let start = self.touch(offset, size, true);
-        // SAFETY: `touch` found them inside the block, and unraced for.
+        // SAFETY: `touch` found them inside the block and without a race.
         unsafe { std::slice::from_raw_parts_mut(start, size) }
     }
 

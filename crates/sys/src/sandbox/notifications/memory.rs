@@ -1,8 +1,8 @@
-//! What a call that waits is about, read from its caller's memory.
+//! Reads the path or address of a waiting call from its caller's memory.
 //!
-//! Who calls can make that last: its memory may be of a file on a network that is down, or its other threads
-//! keep it locked. So a thread reads that does nothing else, and who asks waits for it for a bounded time
-//! and goes on without. As long as it stands still nothing more is asked of it.
+//! A caller can make such a read block: its memory may be a file on an unreachable network, or locked by its other
+//! threads. So a thread of its own reads, and the monitor waits for it only for a bounded time. While that thread
+//! blocks, it gets no further work.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,77 +11,77 @@ use std::time::{Duration, Instant};
 
 use super::Target;
 
-/// Bytes of a path that are read at most.
-const LONGEST: usize = 256;
+/// Most bytes of a path to read.
+const MAX_PATH: usize = 256;
 
-/// Bytes of an address.
-const LONGEST_ADDRESS: usize = 128;
+/// Most bytes of an address to read.
+const MAX_ADDRESS: usize = 128;
 
-/// How long memory is waited for between two [rests](TargetReader::rest).
-const PATIENCE: Duration = Duration::from_millis(10);
+/// Time for all reads between two calls of [`refill`](TargetReader::refill).
+const BUDGET: Duration = Duration::from_millis(10);
 
-/// Bytes of the reading thread's stack: it reads a path and makes a text of it.
+/// Bytes of the reading thread's stack: it reads a path and makes a string of it.
 const STACK: usize = 128 * 1024;
 
-/// Reads memory of the callers of one program. It may be kept for longer than they live.
+/// Reads the memory of one program's threads. It may outlive them.
 #[derive(Debug)]
 pub struct TargetReader {
     thread: Option<Thread>,
-    /// How long it is waited for between two rests.
-    most: Duration,
-    /// How long it may still be waited for.
-    patience: Duration,
+    /// Time for all reads between two refills.
+    budget: Duration,
+    /// The part of the budget that is left.
+    left: Duration,
 }
 
-/// A thread that reads. It ends when it is let go of and does not stand still.
+/// The reading thread. It ends after its current read when this is dropped.
 #[derive(Debug)]
 struct Thread {
-    places: SyncSender<Place>,
+    addresses: SyncSender<TargetAddress>,
     texts: Receiver<Option<String>>,
-    /// Whether it has not answered yet what it was asked before.
+    /// Whether its last read has not returned yet.
     is_reading: bool,
 }
 
 impl Default for TargetReader {
     fn default() -> Self {
-        Self::with_patience(PATIENCE)
+        Self::with_budget(BUDGET)
     }
 }
 
 impl TargetReader {
-    /// One that waits for memory so long between two rests, for who has time.
-    pub fn with_patience(most: Duration) -> Self {
-        Self { thread: None, most, patience: most }
+    /// A reader with this much time for all reads between two refills.
+    pub fn with_budget(budget: Duration) -> Self {
+        Self { thread: None, budget, left: budget }
     }
 
-    /// Has patience again with callers whose memory is slow to read; to be called once a second or so.
-    pub fn rest(&mut self) {
-        self.patience = self.most;
+    /// Starts a new budget of time. Call this about once a second.
+    pub fn refill(&mut self) {
+        self.left = self.budget;
     }
 
-    /// What that `call` of thread `pid` is about.
-    pub(super) fn look(&mut self, pid: u32, call: &str, arguments: [u64; 6]) -> Target {
-        let Some(place) = Place::of(pid, call, arguments) else { return Target::None };
-        if self.patience.is_zero() {
+    /// Reads the target of a system call of thread `pid`.
+    pub(super) fn read(&mut self, pid: u32, call: &str, arguments: [u64; 6]) -> Target {
+        let Some(address) = TargetAddress::of(pid, call, arguments) else { return Target::None };
+        if self.left.is_zero() {
             return Target::NotRead;
         }
         let begun = Instant::now();
-        let text = self.ask(place);
-        self.patience = self.patience.saturating_sub(begun.elapsed());
+        let text = self.read_in_thread(address);
+        self.left = self.left.saturating_sub(begun.elapsed());
         text.map_or(Target::Unreadable, Target::Path)
     }
 
-    fn ask(&mut self, place: Place) -> Option<String> {
+    fn read_in_thread(&mut self, address: TargetAddress) -> Option<String> {
         let thread = match &mut self.thread {
             Some(thread) => thread,
             none => none.insert(Thread::start().ok()?),
         };
         if thread.is_reading {
-            thread.texts.try_recv().ok()?; // what nobody waits for any more
+            thread.texts.try_recv().ok()?; // the result of an earlier read that came too late
         }
-        thread.places.try_send(place).ok()?;
+        thread.addresses.try_send(address).ok()?;
         thread.is_reading = true;
-        let text = thread.texts.recv_timeout(self.patience).ok()?;
+        let text = thread.texts.recv_timeout(self.left).ok()?;
         thread.is_reading = false;
         text
     }
@@ -89,31 +89,31 @@ impl TargetReader {
 
 impl Thread {
     fn start() -> std::io::Result<Self> {
-        let (places, asked) = sync_channel::<Place>(1);
-        let (answers, texts) = sync_channel(1);
+        let (addresses, requests) = sync_channel::<TargetAddress>(1);
+        let (replies, texts) = sync_channel(1);
         let read = move || {
-            for place in asked {
-                if answers.send(place.read()).is_err() {
+            for address in requests {
+                if replies.send(address.read()).is_err() {
                     return;
                 }
             }
         };
         thread::Builder::new().name("callers-memory".into()).stack_size(STACK).spawn(read)?;
-        Ok(Self { places, texts, is_reading: false })
+        Ok(Self { addresses, texts, is_reading: false })
     }
 }
 
-/// Where in whose memory it is.
+/// The address of a path or a socket address in a thread's memory.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct TargetAddress {
     pid: u32,
     address: u64,
-    /// Of an address, its size; a path ends with a zero.
+    /// The size of a socket address; `None` for a path, which ends with a zero byte.
     size: Option<u64>,
 }
 
-impl Place {
-    /// Of a call that is about a path or an address.
+impl TargetAddress {
+    /// The address that a call's arguments point to; `None` if the call takes neither a path nor an address.
     fn of(pid: u32, call: &str, arguments: [u64; 6]) -> Option<Self> {
         let [first, second, third, ..] = arguments;
         match call {
@@ -128,19 +128,19 @@ impl Place {
         }
     }
 
-    /// What is there, as a text. May last as long as the caller likes.
+    /// Reads it as text. The thread that owns the memory can make this block for as long as it likes.
     fn read(self) -> Option<String> {
         if let Some(size) = self.size {
-            let size = usize::try_from(size).ok()?.min(LONGEST_ADDRESS);
+            let size = usize::try_from(size).ok()?.min(MAX_ADDRESS);
             return address(&read(self.pid, self.address, size)?);
         }
-        let bytes = read(self.pid, self.address, LONGEST)?;
+        let bytes = read(self.pid, self.address, MAX_PATH)?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         Some(String::from_utf8_lossy(bytes.get(..end)?).into_owned())
     }
 }
 
-/// An address as people write it, `struct sockaddr`.
+/// Formats a `struct sockaddr` in the usual notation.
 fn address(bytes: &[u8]) -> Option<String> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
@@ -161,12 +161,12 @@ fn address(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Up to `size` bytes of the memory of thread `pid`, as far as its page goes on.
+/// Reads up to `size` bytes of the memory of thread `pid`, fewer if the next page is not mapped.
 fn read(pid: u32, address: u64, size: usize) -> Option<Vec<u8>> {
     const PAGE: usize = 4096;
     let mut bytes = vec![0; size];
     let address = usize::try_from(address).ok()?;
-    // In two pieces: the second page need not be there, and then nothing would be read at all.
+    // In two pieces: if the second page were not mapped, one read of both would return nothing.
     let first = size.min(PAGE - address % PAGE);
     let mut filled = read_piece(pid, address, bytes.get_mut(..first)?)?;
     if filled == first && first < size {
@@ -182,8 +182,8 @@ fn read_piece(pid: u32, address: usize, into: &mut [u8]) -> Option<usize> {
     let theirs =
         libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
     let pid = libc::pid_t::try_from(pid).ok()?;
-    // SAFETY: `ours` is the slice, which the system writes; `theirs` is another process's, about which
-    // it promises nothing and checks all.
+    // SAFETY: `ours` is the slice, which the system writes; `theirs` lies in another process, and the system checks
+    // it.
     let size = unsafe { libc::process_vm_readv(pid, &raw const ours, 1, &raw const theirs, 1, 0) };
     usize::try_from(size).ok().filter(|size| *size > 0)
 }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_as_people_write_them() {
+    fn addresses_are_formatted_in_the_usual_notation() {
         let of = |family: i32, rest: &[u8]| {
             let family = u16::try_from(family).unwrap().to_ne_bytes();
             address(&[&family, rest].concat())
@@ -209,21 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_up_to_the_end_of_what_is_there() {
+    fn memory_is_read_up_to_its_end() {
         let text = b"/etc/passwd\0";
         let read = read(std::process::id(), text.as_ptr().addr() as u64, 12);
         assert_eq!(read.as_deref(), Some(&text[..]));
         assert_eq!(super::read(std::process::id(), 16, 12), None);
     }
 
-    /// Memory of this process that does not come until what is returned with it is dropped.
-    fn memory_that_does_not_come() -> Option<(u64, OwnedFd)> {
+    /// Memory of this process on which reads block until the returned descriptor is dropped.
+    fn memory_that_blocks() -> Option<(u64, OwnedFd)> {
         const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
         const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
         // SAFETY: a call on numbers.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: the system has just made it for us.
+        // SAFETY: the system has just returned it to us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let (size, modes) = (4096, libc::PROT_READ | libc::PROT_WRITE);
@@ -240,38 +240,38 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_does_not_come_is_waited_for_once_and_not_long() {
-        let Some((address, keeper)) = memory_that_does_not_come() else {
+    fn blocked_read_is_waited_for_once_and_briefly() {
+        let Some((address, blocker)) = memory_that_blocks() else {
             println!(
-                "SKIPPED: no memory can be kept from coming: {}",
+                "SKIPPED: this system cannot block reads of memory: {}",
                 std::io::Error::last_os_error()
             );
             return;
         };
         let (me, text) = (std::process::id(), c"/etc/passwd");
-        let open = |reader: &mut TargetReader, at| reader.look(me, "open", [at, 0, 0, 0, 0, 0]);
-        let there = text.as_ptr().addr() as u64;
-        let patient = || TargetReader::with_patience(Duration::from_secs(1)); // for a busy machine
-        let mut reader = patient();
-        assert_eq!(open(&mut reader, there), Target::Path("/etc/passwd".into()));
+        let open = |reader: &mut TargetReader, at| reader.read(me, "open", [at, 0, 0, 0, 0, 0]);
+        let mapped = text.as_ptr().addr() as u64;
+        let with_time = || TargetReader::with_budget(Duration::from_secs(1)); // for a busy machine
+        let mut reader = with_time();
+        assert_eq!(open(&mut reader, mapped), Target::Path("/etc/passwd".into()));
         assert_eq!(open(&mut reader, address), Target::Unreadable);
-        assert!(reader.patience.is_zero());
-        assert_eq!(open(&mut reader, there), Target::NotRead);
-        reader.rest();
-        assert_eq!(open(&mut reader, there), Target::Unreadable, "its thread stands still");
-        assert!(!reader.patience.is_zero(), "which is not waited for again");
-        assert_eq!(open(&mut patient(), there), Target::Path("/etc/passwd".into()));
-        drop(keeper);
-        while open(&mut reader, there) == Target::Unreadable {
-            reader.rest();
+        assert!(reader.left.is_zero());
+        assert_eq!(open(&mut reader, mapped), Target::NotRead);
+        reader.refill();
+        assert_eq!(open(&mut reader, mapped), Target::Unreadable, "its thread still blocks");
+        assert!(!reader.left.is_zero(), "and is not waited for again");
+        assert_eq!(open(&mut with_time(), mapped), Target::Path("/etc/passwd".into()));
+        drop(blocker);
+        while open(&mut reader, mapped) == Target::Unreadable {
+            reader.refill();
         }
     }
 
     #[test]
-    fn call_that_is_about_no_path_is_not_looked_at() {
+    fn call_without_a_path_is_not_read() {
         let mut reader = TargetReader::default();
-        assert_eq!(reader.look(std::process::id(), "kill", [16; 6]), Target::None);
+        assert_eq!(reader.read(std::process::id(), "kill", [16; 6]), Target::None);
         assert!(reader.thread.is_none());
-        assert_eq!(reader.look(std::process::id(), "execve", [16; 6]), Target::Unreadable);
+        assert_eq!(reader.read(std::process::id(), "execve", [16; 6]), Target::Unreadable);
     }
 }

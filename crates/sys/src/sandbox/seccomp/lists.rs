@@ -1,10 +1,10 @@
-//! The system calls that each kind of process may make, with who needs them.
+//! Lists the system calls that each kind of process may make, and who needs each.
 //!
-//! The names are Linux's; the numbers those of the machine this is compiled for. Calls that only
-//! x86-64 still has, because newer machines were given the newer call alone, are in lists of their own.
+//! The names are those of Linux. The numbers are those of the machine for which this is compiled. Older calls that
+//! only x86-64 has are in lists of their own.
 //!
-//! `read`, `write`, `poll` and what else the packet path does carry no test: the system then knows the
-//! answer without running the filter.
+//! `read`, `write`, `poll` and the other calls of the packet path have no condition: Linux caches that they are
+//! allowed and does not run the filter for them.
 
 mod kernel;
 mod monitor;
@@ -18,27 +18,27 @@ use self::monitor::{MONITOR, OLD_MONITOR};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
-/// A kind of process.
+/// The list of system calls of a kind of process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// An app's zone.
     Zone,
-    /// Who looks into a package.
+    /// The program that checks packages.
     Security,
-    /// The kernel, with the apps in it.
+    /// The kernel and the apps in it.
     Kernel,
-    /// The log, a service.
+    /// The log service.
     Log,
-    /// The storage, a service.
+    /// The storage service.
     Storage,
-    /// The broker, a service.
+    /// The broker service.
     Broker,
-    /// The resource monitor, and all that it starts until that confines itself.
+    /// The monitor, and its children until they confine themselves.
     Monitor,
 }
 
 impl Profile {
-    /// What it may call. An entry stands once.
+    /// The calls that it allows, each at most once.
     pub fn allowed(self) -> impl Iterator<Item = &'static SyscallRule> {
         let lists: &[&[SyscallRule]] = match self {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
@@ -64,50 +64,49 @@ impl Profile {
     }
 }
 
-/// A call, and when it may be made.
+/// A system call and the condition under which it is allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct SyscallRule {
-    /// As in the manual.
+    /// Its name in the manual.
     pub name: &'static str,
-    /// On this machine.
+    /// Its number on this machine.
     pub number: c_long,
-    /// When.
+    /// The condition.
     pub condition: Condition,
 }
 
-/// When a call may be made. Arguments count from 0; of an `int` the system looks at the lower half
-/// only, and so do we.
+/// When a call is allowed. Arguments count from 0. Of an `int` argument, Linux and the filter use only the lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     Always,
-    /// The argument is one of these.
+    /// The argument is one of these values.
     OneOf(u8, &'static [u32]),
-    /// Of the argument, these bits (first) have this value (second).
+    /// The bits of the argument that are set in the first number have the value of the second.
     Bits(u8, u32, u32),
-    /// The argument, a pointer, is null.
+    /// The argument is a null pointer.
     Null(u8),
-    /// The argument is one of the first list, or, where there is no root directory of its own and an
-    /// object is loaded by way of `/proc`, one of the second.
+    /// The argument is one of the first list. A process without a private root directory, which loads its object by
+    /// `/proc`, may also use the second list.
     OneOfOrWithProc(u8, &'static [u32], &'static [u32]),
-    /// The first argument named here is the process's own number, and the second is not a signal that stops a process.
+    /// The first argument named here is the process's own number, and the second is no signal that stops a process.
     /// A stopped process handles no events and does not end.
     OwnSignal(u8, u8),
-    /// As of sendmsg(2): the first argument is the control socket's number, and the third has no
-    /// `MSG_FASTOPEN`, as another socket may be given that number, and would be connected.
+    /// For sendmsg(2): the first argument is the control socket's number, and the third has no `MSG_FASTOPEN`.
+    /// Another socket may have that number later, and that flag would connect it.
     ControlSocket,
-    /// The argument has the flags of open(2), and none with which a file can be made or changed. With
-    /// such, who is told looks at the path.
+    /// The argument has flags of open(2), and none that creates or changes a file. A call with such a flag is watched,
+    /// and its listener checks the path.
     ToRead(u8),
-    /// There is a root directory of its own, and so nothing to change but in its `/tmp`.
+    /// The process has a private root directory, so it can change files only in its `/tmp`.
     OwnRoot,
-    /// Its memory is not bounded by setrlimit(2), which leaves stacks out, also those that this makes larger.
+    /// A cgroup counts the process's memory. The limits of setrlimit(2) do not count stacks, which this call enlarges.
     Counted,
-    /// The argument has the flags of mmap(2), and none with which memory is taken that no limit counts.
+    /// The argument has flags of mmap(2), and none for memory that no limit counts.
     CountedFlags(u8),
 }
 
-/// What fcntl(2) may be asked for: nothing that has signals sent, leases or locks made.
+/// Commands of fcntl(2), without those that send signals or take leases and locks.
 const FCNTL: &[u32] = &[
     0,    // F_DUPFD
     1,    // F_GETFD
@@ -119,29 +118,29 @@ const FCNTL: &[u32] = &[
     1034, // F_GET_SEALS
 ];
 
-/// The same, for who makes doorbells. Others could enlarge those that they hold.
+/// The same for processes that make doorbells. Others could enlarge the doorbells that they hold.
 const FCNTL_OF_PIPES: &[u32] = &[
     0, 1, 2, 3, 4, 1030, 1033, 1034, // as above
-    1031, // F_SETPIPE_SZ: how much a doorbell holds
+    1031, // F_SETPIPE_SZ: the size of a doorbell
     1032, // F_GETPIPE_SZ
 ];
 
-/// What prctl(2) may be asked for.
+/// Operations of prctl(2).
 const PRCTL: &[u32] = &[
     15,          // PR_SET_NAME
     16,          // PR_GET_NAME
     0x5356_4d41, // PR_SET_VMA
 ];
 
-/// What else, where objects are loaded by way of `/proc`: who cannot be dumped has nothing there.
+/// Further operations for a process that loads its object by `/proc`, where a process that cannot be dumped may not
+/// read its own files.
 const DUMPABLE: &[u32] = &[
     3, // PR_GET_DUMPABLE
     4, // PR_SET_DUMPABLE
 ];
 
-/// What madvise(2) may be asked for: nothing by which the system keeps more than the pages (`MADV_MERGEABLE`, whose
-/// tables no limit counts, and which shows others' pages by the time that writing takes), nor has work to do at once
-/// for a whole range.
+/// Advice for madvise(2). `MADV_MERGEABLE` is missing: no limit counts its tables, and the time of writes reveals the
+/// pages of others. Advice that makes the system work on a whole range at once is missing, too.
 const MADVISE: &[u32] = &[
     0,   // MADV_NORMAL
     1,   // MADV_RANDOM
@@ -161,22 +160,21 @@ const MADVISE: &[u32] = &[
     103, // MADV_GUARD_REMOVE
 ];
 
-/// What `arch_prctl(2)` may be asked for: not shadow stacks, which setrlimit(2) leaves out.
+/// Operations of `arch_prctl(2)`, without shadow stacks, which setrlimit(2) does not count.
 #[cfg(target_arch = "x86_64")]
 const ARCH_PRCTL: &[u32] = &[
     0x1002, // ARCH_SET_FS
     0x1003, // ARCH_GET_FS
 ];
 
-/// Memory that no limit counts: the machine's huge pages, and what is taken for a stack, which setrlimit(2)
-/// leaves out.
+/// Flags for memory that no limit counts: the machine's huge pages, and stacks, which setrlimit(2) does not count.
 pub(super) const UNCOUNTED: u32 = (libc::MAP_HUGETLB | libc::MAP_GROWSDOWN).cast_unsigned();
 
-/// Memory that setrlimit(2) does not count: shared, and of no file. Nor does who looks see it, as it stays when
-/// its pages are let go of.
+/// Flags for memory that setrlimit(2) does not count: shared and without a file. The resident size does not show it
+/// either, because it stays allocated after its pages are unmapped.
 pub(super) const SHARED: u32 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS).cast_unsigned();
 
-/// Signals that stop a process, by themselves or where it has no handler for them.
+/// Signals that stop a process if it does not handle them.
 pub(super) const STOPS: [u32; 4] = [
     libc::SIGSTOP.cast_unsigned(),
     libc::SIGTSTP.cast_unsigned(),
@@ -184,7 +182,7 @@ pub(super) const STOPS: [u32; 4] = [
     libc::SIGTTOU.cast_unsigned(),
 ];
 
-/// Flags of `clone` that make a thread, and those that must not be there.
+/// Flags of clone(2) that a thread needs. The mask adds those that must be absent.
 const CLONE_THREAD: u32 =
     (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND).cast_unsigned();
 const CLONE_MASK: u32 = CLONE_THREAD
@@ -206,14 +204,14 @@ const fn when(name: &'static str, number: c_long, condition: Condition) -> Sysca
     SyscallRule { name, number, condition }
 }
 
-/// Duplicates and modes of descriptors, seals of shared memory.
+/// Modes and duplicates of descriptors, seals of shared memory.
 const HOLDS: &[SyscallRule] = &[when("fcntl", libc::SYS_fcntl, Condition::OneOf(1, FCNTL))];
 
-/// The same, and pipes.
+/// The same and the size of pipes.
 const MAKES: &[SyscallRule] =
     &[when("fcntl", libc::SYS_fcntl, Condition::OneOf(1, FCNTL_OF_PIPES))];
 
-/// What any program in Rust or C needs, zones, kernel and apps alike.
+/// Calls that every program in Rust or C needs.
 #[rustfmt::skip]
 const PROGRAM: &[SyscallRule] = &[
     always("read", libc::SYS_read), // doorbells, files
@@ -226,9 +224,9 @@ const PROGRAM: &[SyscallRule] = &[
     always("dup", libc::SYS_dup), // C programs
     always("dup3", libc::SYS_dup3), // C programs
     always("ppoll", libc::SYS_ppoll), // zone and kernel sleep; poll(2) of newer machines
-    when("mmap", libc::SYS_mmap, Condition::CountedFlags(3)), // memory, rings, objects, stacks of threads; not what no limit counts
+    when("mmap", libc::SYS_mmap, Condition::CountedFlags(3)), // memory, rings, objects, stacks of threads
     always("munmap", libc::SYS_munmap), // the same
-    when("mremap", libc::SYS_mremap, Condition::Counted), // the allocator, which does without
+    when("mremap", libc::SYS_mremap, Condition::Counted), // the allocator, which also works without it
     always("mprotect", libc::SYS_mprotect), // the loader, stacks of threads
     when("madvise", libc::SYS_madvise, Condition::OneOf(2, MADVISE)), // allocators, stacks of threads
     always("brk", libc::SYS_brk), // the allocator
@@ -238,9 +236,9 @@ const PROGRAM: &[SyscallRule] = &[
     always("rseq", libc::SYS_rseq), // C: a thread's start
     always("set_tid_address", libc::SYS_set_tid_address), // C: a thread's start
     always("sched_yield", libc::SYS_sched_yield), // locks
-    always("sched_getaffinity", libc::SYS_sched_getaffinity), // std: how many processors there are
+    always("sched_getaffinity", libc::SYS_sched_getaffinity), // std: the number of processors
     always("getcpu", libc::SYS_getcpu), // C: per-processor caches
-    always("membarrier", libc::SYS_membarrier), // lock-free libraries; about the process itself
+    always("membarrier", libc::SYS_membarrier), // lock-free libraries; affects only the process itself
     always("exit", libc::SYS_exit), // a thread's end
     always("exit_group", libc::SYS_exit_group), // the process's end
     always("rt_sigaction", libc::SYS_rt_sigaction), // handlers, as std's for stack overflows
@@ -252,25 +250,25 @@ const PROGRAM: &[SyscallRule] = &[
     always("restart_syscall", libc::SYS_restart_syscall), // a sleep that was interrupted
     always("nanosleep", libc::SYS_nanosleep), // sleeping
     always("clock_nanosleep", libc::SYS_clock_nanosleep), // sleeping
-    always("clock_gettime", libc::SYS_clock_gettime), // time, where the vDSO has none
+    always("clock_gettime", libc::SYS_clock_gettime), // clocks that the vDSO does not have
     always("clock_getres", libc::SYS_clock_getres), // the same
     always("gettimeofday", libc::SYS_gettimeofday), // the same
     always("getrandom", libc::SYS_getrandom), // keys of hash tables, TLS
     always("getpid", libc::SYS_getpid), // abort()
     always("gettid", libc::SYS_gettid), // abort(), names of threads
-    always("getppid", libc::SYS_getppid), // whether the parent lives
+    always("getppid", libc::SYS_getppid), // checking that the parent lives
     always("getuid", libc::SYS_getuid), // libraries at their start
     always("geteuid", libc::SYS_geteuid), // the same
     always("getgid", libc::SYS_getgid), // the same
     always("getegid", libc::SYS_getegid), // the same
     always("uname", libc::SYS_uname), // libraries at their start
-    always("sysinfo", libc::SYS_sysinfo), // C: qsort() asks how much memory there is
+    always("sysinfo", libc::SYS_sysinfo), // C: qsort() reads the size of memory
     always("getrusage", libc::SYS_getrusage), // apps that measure themselves
     when("prlimit64", libc::SYS_prlimit64, Condition::Null(2)), // reading limits, not setting them
     when("prctl", libc::SYS_prctl, Condition::OneOfOrWithProc(0, PRCTL, DUMPABLE)), // names of threads and of memory
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLD_PROGRAM: &[SyscallRule] = &[
@@ -283,9 +281,9 @@ const OLD_PROGRAM: &[SyscallRule] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_PROGRAM: &[SyscallRule] = &[];
 
-/// A zone's messages with the monitor and with services, and what the broker connected for it.
+/// A zone's messages with the monitor and with services, and its use of connections that the broker made.
 ///
-/// Sockets can be made, bound and connected by nobody here. With an address, sendto(2) would connect, too.
+/// A zone can neither create nor bind nor connect a socket. With an address, sendto(2) would connect one.
 #[rustfmt::skip]
 const CONTROL: &[SyscallRule] = &[
     when("sendmsg", libc::SYS_sendmsg, Condition::ControlSocket), // an answer
@@ -295,19 +293,19 @@ const CONTROL: &[SyscallRule] = &[
     always("shutdown", libc::SYS_shutdown), // the end of a connection
 ];
 
-/// Files that were given as descriptors, where none can be opened.
+/// Use of files that came as descriptors, for a process that can open none.
 #[rustfmt::skip]
 const GIVEN_FILES: &[SyscallRule] = &[
     always("pread64", libc::SYS_pread64), // a package and its signature
     always("statx", libc::SYS_statx), // their sizes
 ];
 
-/// Reading files: libraries and what is granted. Which, the root directory and Landlock say.
+/// Reading files. The private root directory and Landlock decide which: libraries and granted files.
 ///
-/// No `flock`: a lock on a library or on what is granted would be held against everybody outside.
+/// There is no `flock`: a lock on such a file would also block processes outside.
 #[rustfmt::skip]
 const FILES: &[SyscallRule] = &[
-    when("openat", libc::SYS_openat, Condition::ToRead(2)), // the loader, std, C; to write: the monitor looks at the path
+    when("openat", libc::SYS_openat, Condition::ToRead(2)), // the loader, std, C; for writing, the monitor checks the path
     always("newfstatat", libc::SYS_newfstatat), // the loader, std
     always("statx", libc::SYS_statx), // std
     always("faccessat", libc::SYS_faccessat), // C programs
@@ -318,11 +316,11 @@ const FILES: &[SyscallRule] = &[
     always("pread64", libc::SYS_pread64), // the loader
     always("preadv", libc::SYS_preadv), // std's positioned reading
     always("umask", libc::SYS_umask), // C programs
-    always("fstatfs", libc::SYS_fstatfs), // room in /tmp
-    always("statfs", libc::SYS_statfs), // room in /tmp
+    always("fstatfs", libc::SYS_fstatfs), // free space in /tmp
+    always("statfs", libc::SYS_statfs), // free space in /tmp
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLD_FILES: &[SyscallRule] = &[
@@ -335,7 +333,7 @@ const OLD_FILES: &[SyscallRule] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_FILES: &[SyscallRule] = &[];
 
-/// Changing files: a private `/tmp`, where there is one.
+/// Changing files in a private `/tmp`.
 #[rustfmt::skip]
 const TMP: &[SyscallRule] = &[
     when("pwrite64", libc::SYS_pwrite64, Condition::OwnRoot), // C programs
@@ -348,7 +346,7 @@ const TMP: &[SyscallRule] = &[
     when("renameat2", libc::SYS_renameat2, Condition::OwnRoot), // C programs
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLD_TMP: &[SyscallRule] = &[

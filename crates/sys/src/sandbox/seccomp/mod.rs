@@ -1,13 +1,15 @@
-//! System calls: what a process may ask of the kernel at all, seccomp(2).
+//! Limits the system calls of a process, seccomp(2).
 //!
-//! | file | what it is |
+//! | file | content |
 //! | --- | --- |
-//! | `lists.rs` | the calls that each kind of process may make, with who needs them |
-//! | `program.rs` | a filter of such a list, in the kernel's language |
+//! | `lists.rs` | the system calls that each kind of process may make, and who needs each |
+//! | `program.rs` | compiles such a list into a BPF program |
 //!
-//! A call that is not on the list fails with EPERM. One that an attacker would like ([`watched`]) is
-//! also told to the monitor ([`notifications`](super::notifications)), which answers EPERM: the caller waits so
-//! long. What needs a listener and has none fails all the same.
+//! A call that is not on the list fails with EPERM. For calls that an attacker would use ([`watched`]), the system
+//! first notifies the monitor ([`notifications`](super::notifications)), which answers EPERM while the caller waits.
+//! Without a listener they fail with EPERM at once.
+//!
+//! Why this module has a compiler of its own: `docs/decisions/0004-seccomp-compiler.md`.
 
 mod lists;
 mod program;
@@ -19,7 +21,7 @@ pub use self::lists::{Condition, EMULATED, Profile, SyscallRule, watched};
 use self::program::Own;
 use super::{Mechanism, Report, Sandbox};
 
-/// Installs the filter of the sandbox's kind. Returns where refused calls are told.
+/// Installs the filter of the sandbox's profile. Returns the listener for watched calls.
 pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<OwnedFd> {
     let own = Own {
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
@@ -27,16 +29,16 @@ pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<Own
         has_proc: !report.is_on(Mechanism::Root),
         is_counted: sandbox.limits.memory.is_none(),
     };
-    let told = program::of(sandbox.profile, own, true);
-    match install(&told, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
+    let notifying = program::compile(sandbox.profile, own, true);
+    match install(&notifying, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
         Ok(listener) => {
             report.on(Mechanism::SystemCalls);
             report.on(Mechanism::CallReports);
-            // SAFETY: with this flag the system has made a descriptor for us and returned it.
+            // SAFETY: with this flag the system returns a new descriptor.
             return Some(unsafe { OwnedFd::from_raw_fd(listener) });
         }
         Err(error) => {
-            let silent = program::of(sandbox.profile, own, false);
+            let silent = program::compile(sandbox.profile, own, false);
             report.add(Mechanism::SystemCalls, install(&silent, 0).map(drop));
             report.missing(Mechanism::CallReports, format!("seccomp user notification: {error}"));
         }
@@ -44,10 +46,10 @@ pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<Own
     None
 }
 
-/// As [`restrict`], for the monitor: nobody is there whom refused calls could be told, and what it
-/// starts is still to confine itself.
+/// Installs the filter of the monitor. No process listens for its refused calls, and its children confine themselves
+/// later.
 pub(super) fn restrict_monitor() -> io::Result<()> {
-    let program = program::of(
+    let program = program::compile(
         Profile::Monitor,
         Own { pid: 0, control: 0, has_proc: true, is_counted: true },
         false,
@@ -57,9 +59,9 @@ pub(super) fn restrict_monitor() -> io::Result<()> {
 
 fn install(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let len = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
-    // The system reads the program and does not write it, whatever the type says.
+    // The type asks for a mutable pointer, and the system only reads the program.
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: pointer and length are those of the program, which outlives the call.
+    // SAFETY: pointer and length belong to the program, which outlives the call.
     let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
     };

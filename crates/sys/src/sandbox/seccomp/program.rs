@@ -1,13 +1,13 @@
-//! A filter of a list of calls, in the language of seccomp(2): classic BPF over `struct seccomp_data`.
+//! Compiles a list of system calls into a filter for seccomp(2): classic BPF over `struct seccomp_data`.
 //!
 //! ```text
-//! the architecture is not ours ------> EPERM
-//! for each call of the list:  number? -- no --> the next one
-//!                             its tests, if it has some -- none holds --> watched? tell : EPERM
+//! another architecture --------------> EPERM
+//! for each call of the list:  another number --------------> the next call
+//!                             its condition does not hold --> watched? notify : EPERM
 //!                             allow
-//! watched ---------------------------> tell
-//! answered without being made -------> its answer
-//! all others, those of x32 too ------> EPERM
+//! watched ---------------------------> notify
+//! emulated --------------------------> its result
+//! all others, and those of x32 ------> EPERM
 //! ```
 
 use libc::{
@@ -23,30 +23,30 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-// Where things are in `struct seccomp_data`.
+// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 
-/// The lower (`half` 0) or upper (1) half of an argument, on a little-endian machine.
+/// The offset of the lower (`half` 0) or upper (1) half of an argument on a little-endian machine.
 fn argument(index: u8, half: u32) -> u32 {
     16 + 8 * u32::from(index) + 4 * half
 }
 
-/// What tests on arguments are about that is known only when the process runs.
+/// Facts about the confined process that conditions depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Own {
-    /// The process's own number.
+    /// Its process number.
     pub(super) pid: u32,
-    /// Its control socket.
+    /// The number of its control socket.
     pub(super) control: u32,
-    /// Whether it has no root directory of its own, and so the machine's `/proc`.
+    /// Whether it has no private root directory, and therefore the machine's `/proc`.
     pub(super) has_proc: bool,
-    /// Whether its memory is not bounded by setrlimit(2).
+    /// Whether a cgroup counts its memory, so that setrlimit(2) does not bound it.
     pub(super) is_counted: bool,
 }
 
-/// The program for `kind`; `tells`: with somebody who is told of refused calls.
-pub(super) fn of(profile: Profile, own: Own, tells: bool) -> Vec<sock_filter> {
+/// Compiles the filter of `profile`. `notifies`: a listener answers watched calls.
+pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_filter> {
     let refuse = match profile {
         Profile::Zone
         | Profile::Security
@@ -54,33 +54,33 @@ pub(super) fn of(profile: Profile, own: Own, tells: bool) -> Vec<sock_filter> {
         | Profile::Log
         | Profile::Storage
         | Profile::Broker => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
-        // What it starts has this filter and one of its own, and of two answers the system takes the
-        // stricter one. An error is stricter than telling the monitor; this is not. Without a tracer,
-        // the call fails with ENOSYS.
+        // The monitor's children inherit this filter and add one. The system takes the stricter of two results. An
+        // error is stricter than a notification, so it would suppress the child's; this one is weaker. Without a
+        // tracer, the call fails with ENOSYS.
         Profile::Monitor => SECCOMP_RET_TRACE,
     };
-    let told = if tells { SECCOMP_RET_USER_NOTIF } else { refuse };
+    let report = if notifies { SECCOMP_RET_USER_NOTIF } else { refuse };
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
     for entry in profile.allowed() {
-        // Its list is what it starts begins with, of whose arguments nothing is known here.
+        // The monitor's children inherit its list, and the arguments of their calls are not known here.
         let condition =
             if profile == Profile::Monitor { Condition::Always } else { entry.condition };
         let is_watched = watched().any(|it| it.number == entry.number);
-        let otherwise = if is_watched { told } else { refuse };
+        let otherwise = if is_watched { report } else { refuse };
         let body = match condition {
             Condition::Always => vec![return_value(SECCOMP_RET_ALLOW)],
-            // Without a listener the file system alone says what can be written: its own.
-            Condition::ToRead(_) if !tells && !own.has_proc => {
+            // Without a listener, the private root directory decides which files can be written.
+            Condition::ToRead(_) if !notifies && !own.has_proc => {
                 vec![return_value(SECCOMP_RET_ALLOW)]
             }
             condition => tested(condition, own, otherwise),
         };
-        let over = u8::try_from(body.len()).expect("tests are short");
+        let over = u8::try_from(body.len()).expect("the code of a condition is short");
         program.push(jump_if_equal(number(entry.number), 0, over));
         program.extend(body);
     }
-    let rest = watched().map(|it| (it.number, told)).chain(
+    let rest = watched().map(|it| (it.number, report)).chain(
         EMULATED
             .iter()
             .map(|(_, number, error)| (*number, SECCOMP_RET_ERRNO | error.unsigned_abs())),
@@ -93,14 +93,14 @@ pub(super) fn of(profile: Profile, own: Own, tells: bool) -> Vec<sock_filter> {
     program
 }
 
-/// Allows if the test holds, and returns `otherwise` if not. Ends in any case, so that the number, which
-/// is no longer loaded, is not looked at again.
+/// Allows the call if the condition holds, and returns `otherwise` if not. The code never continues behind its end:
+/// the number of the call is no longer loaded there.
 fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
     let mut body = Vec::new();
     let mut one_of = |index, values: &[u32]| {
         body.push(load(argument(index, 0)));
         for (i, value) in values.iter().enumerate() {
-            // Over the other values and the refusal.
+            // Jumps over the other values and the refusal.
             let over = u8::try_from(values.len() - i).expect("few values");
             body.push(jump_if_equal(*value, over, 0));
         }
@@ -163,7 +163,7 @@ fn own_signal(process: u8, signal: u8, own: Own, otherwise: u32) -> Vec<sock_fil
     let count = u8::try_from(STOPS.len()).expect("there are four");
     let mut body = vec![
         load(argument(process, 0)),
-        jump_if_equal(own.pid, 0, count + 2), // to the refusal, which comes last
+        jump_if_equal(own.pid, 0, count + 2), // to the refusal at the end
         load(argument(signal, 0)),
     ];
     body.extend((0..count).rev().zip(STOPS).map(|(left, stop)| jump_if_equal(stop, left + 1, 0)));
@@ -212,7 +212,7 @@ mod tests {
     const OWN: Own = Own { pid: 2, control: 3, has_proc: false, is_counted: true };
     const REFUSED: u32 = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
 
-    /// What `program` says to a call, as Linux would run it.
+    /// Runs `program` on a call in the same way as Linux.
     fn run(program: &[sock_filter], call: libc::c_long, arguments: [u64; 6]) -> u32 {
         let mut data = vec![0; 16];
         data[..4].copy_from_slice(&number(call).to_le_bytes());
@@ -238,25 +238,27 @@ mod tests {
     }
 
     #[test]
-    fn zone_without_a_root_of_its_own_changes_no_file() {
+    fn zone_without_a_private_root_changes_no_file() {
         let with_proc = Own { has_proc: true, ..OWN };
         let write = [0, 0, u64::from(libc::O_WRONLY.cast_unsigned()), 0, 0, 0];
-        for tells in [true, false] {
-            let (own, others) =
-                (of(Profile::Zone, OWN, tells), of(Profile::Zone, with_proc, tells));
+        for notifies in [true, false] {
+            let (own, others) = (
+                compile(Profile::Zone, OWN, notifies),
+                compile(Profile::Zone, with_proc, notifies),
+            );
             for call in [libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_ftruncate] {
                 assert_eq!(run(&own, call, [0; 6]), SECCOMP_RET_ALLOW);
                 assert_eq!(run(&others, call, [0; 6]), REFUSED);
             }
-            let told = if tells { SECCOMP_RET_USER_NOTIF } else { REFUSED };
-            assert_eq!(run(&others, libc::SYS_openat, write), told);
+            let reported = if notifies { SECCOMP_RET_USER_NOTIF } else { REFUSED };
+            assert_eq!(run(&others, libc::SYS_openat, write), reported);
             assert_eq!(run(&others, libc::SYS_openat, [0; 6]), SECCOMP_RET_ALLOW, "to read");
         }
     }
 
     #[test]
-    fn what_would_be_held_against_others_is_refused_or_not_done() {
-        let zone = of(Profile::Zone, OWN, true);
+    fn calls_that_affect_others_are_refused_or_emulated() {
+        let zone = compile(Profile::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_flock, [0; 6]), SECCOMP_RET_USER_NOTIF);
         assert_eq!(run(&zone, libc::SYS_fsync, [0; 6]), SECCOMP_RET_ERRNO, "without an error");
         for uncounted in [libc::MAP_HUGETLB, libc::MAP_GROWSDOWN] {
@@ -267,7 +269,7 @@ mod tests {
         let stack = [0, 0, 0, u64::from(stack.cast_unsigned()), 0, 0];
         assert_eq!(run(&zone, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
         assert_eq!(run(&zone, libc::SYS_mremap, [0; 6]), SECCOMP_RET_ALLOW);
-        let without_groups = of(Profile::Zone, Own { is_counted: false, ..OWN }, true);
+        let without_groups = compile(Profile::Zone, Own { is_counted: false, ..OWN }, true);
         assert_eq!(run(&without_groups, libc::SYS_mremap, [0; 6]), REFUSED);
         assert_eq!(run(&without_groups, libc::SYS_mmap, stack), SECCOMP_RET_ALLOW);
         let map = |flags: libc::c_int| [0, 0, 0, u64::from(flags.cast_unsigned()), 0, 0];
@@ -283,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_no_limit_counts_cannot_be_asked_for() {
-        for kind in [Profile::Zone, Profile::Kernel, Profile::Log] {
-            let program = of(kind, OWN, true);
+    fn memory_that_no_limit_counts_is_refused() {
+        for profile in [Profile::Zone, Profile::Kernel, Profile::Log] {
+            let program = compile(profile, OWN, true);
             let advise = |advice: libc::c_int| {
                 let advice = u64::from(advice.cast_unsigned());
                 run(&program, libc::SYS_madvise, [0, 0, advice, 0, 0, 0])
@@ -304,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_for_the_process_itself_and_messages_for_its_control_socket() {
-        let zone = of(Profile::Zone, OWN, true);
+    fn signals_and_messages_reach_no_other_process() {
+        let zone = compile(Profile::Zone, OWN, true);
         assert_eq!(run(&zone, libc::SYS_kill, [2, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
         for other in [0, 1, u64::MAX] {
             assert_eq!(run(&zone, libc::SYS_kill, [other, 0, 0, 0, 0, 0]), SECCOMP_RET_USER_NOTIF);
@@ -324,7 +326,7 @@ mod tests {
         assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, and_connect, 0, 0, 0]), REFUSED);
         let set_pipe_size = [0, 1031, 0, 0, 0, 0];
         assert_eq!(run(&zone, libc::SYS_fcntl, set_pipe_size), REFUSED);
-        let kernel = of(Profile::Kernel, OWN, true);
+        let kernel = compile(Profile::Kernel, OWN, true);
         assert_eq!(run(&kernel, libc::SYS_fcntl, set_pipe_size), SECCOMP_RET_ALLOW);
     }
 }

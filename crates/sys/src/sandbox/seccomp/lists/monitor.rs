@@ -1,9 +1,9 @@
-//! The monitor's calls, beyond those of the others. What it starts inherits this list until it confines
-//! itself with a shorter one, so this one has what each of them needs for that.
+//! Lists the monitor's system calls besides those of the other programs. Its children inherit the list until they
+//! confine themselves with a shorter one, so it contains the calls that they need for that.
 
 use super::{SyscallRule, always};
 
-/// What the monitor does beyond that, and what it starts does until it confines itself.
+/// Calls of the monitor, and of its children until they confine themselves.
 #[rustfmt::skip]
 pub(super) const MONITOR: &[SyscallRule] = &[
     always("execve", libc::SYS_execve), // kernel, zones
@@ -86,7 +86,7 @@ pub(super) const MONITOR: &[SyscallRule] = &[
     always("pwritev2", libc::SYS_pwritev2), // services
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub(super) const OLD_MONITOR: &[SyscallRule] = &[

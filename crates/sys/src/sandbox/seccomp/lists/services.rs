@@ -1,44 +1,44 @@
-//! The services' calls, beyond those of any program. None starts anything; none but the broker makes a
-//! socket or opens a file.
+//! Lists the services' system calls besides those of every program. No service starts a process, and only the broker
+//! creates sockets and opens files.
 
 use super::{Condition, SyscallRule, always, when};
 
-/// What any service does: messages on the sockets that it was given.
+/// Messages of every service on sockets that came as descriptors.
 #[rustfmt::skip]
 pub(super) const SERVICE: &[SyscallRule] = &[
     always("recvmsg", libc::SYS_recvmsg), // from the monitor, from apps
     always("recvfrom", libc::SYS_recvfrom), // the size of the next message
     always("sendmsg", libc::SYS_sendmsg), // to the monitor; to apps, with a descriptor
     when("sendto", libc::SYS_sendto, Condition::Null(4)), // to apps
-    always("pipe2", libc::SYS_pipe2), // bells between its threads
+    always("pipe2", libc::SYS_pipe2), // waking its threads
 ];
 
-/// What a service does with the file that it was given for its state.
+/// Use of the file for a service's state, which came as a descriptor.
 #[rustfmt::skip]
 pub(super) const OWN_FILE: &[SyscallRule] = &[
     always("pread64", libc::SYS_pread64), // reading
     always("pwrite64", libc::SYS_pwrite64), // writing
-    always("ftruncate", libc::SYS_ftruncate), // making it longer or shorter
+    always("ftruncate", libc::SYS_ftruncate), // changing its length
     always("fdatasync", libc::SYS_fdatasync), // before an acknowledgement
     always("fsync", libc::SYS_fsync), // the same
     always("statx", libc::SYS_statx), // its length
 ];
 
-/// Kinds of sockets that the broker makes: for connections and for asking name servers. None with
-/// which something on this machine could be reached that has no address.
+/// Address families of the broker's sockets, for connections and name servers. With none of them can it reach a
+/// socket of this machine that has no IP address.
 const INTERNET: &[u32] = &[
     libc::AF_INET.cast_unsigned(),
     libc::AF_INET6.cast_unsigned(),
-    libc::AF_NETLINK.cast_unsigned(), // C: which addresses this machine has, to sort a name's by
+    libc::AF_NETLINK.cast_unsigned(), // C: the machine's addresses, by which it sorts those of a name
 ];
 
-/// What ioctl(2) may be asked for.
+/// Requests of ioctl(2).
 const IOCTL: &[u32] = &[
     0x5421, // FIONBIO: std connects with a timeout
-    0x541b, // FIONREAD: C, how long a name server's answer is
+    0x541b, // FIONREAD: C: the length of a name server's answer
 ];
 
-/// What the broker does: names and connections.
+/// The broker's work with names and connections.
 #[rustfmt::skip]
 pub(super) const BROKER: &[SyscallRule] = &[
     when("socket", libc::SYS_socket, Condition::OneOf(0, INTERNET)), // connections, name servers
@@ -46,10 +46,10 @@ pub(super) const BROKER: &[SyscallRule] = &[
     always("bind", libc::SYS_bind), // C: asking the system for addresses
     always("getsockname", libc::SYS_getsockname), // C: sorting addresses
     always("getpeername", libc::SYS_getpeername), // std
-    always("getsockopt", libc::SYS_getsockopt), // what became of a connection
+    always("getsockopt", libc::SYS_getsockopt), // a connection's error
     always("setsockopt", libc::SYS_setsockopt), // C: name servers
     always("sendmmsg", libc::SYS_sendmmsg), // C: name servers
-    when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // see there
+    when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // see the list
     when("openat", libc::SYS_openat, Condition::ToRead(2)), // C: /etc/hosts, libraries
     always("newfstatat", libc::SYS_newfstatat), // C: the same
     always("statx", libc::SYS_statx), // std
@@ -57,7 +57,7 @@ pub(super) const BROKER: &[SyscallRule] = &[
     always("faccessat2", libc::SYS_faccessat2), // the loader
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub(super) const OLD_BROKER: &[SyscallRule] = &[

@@ -1,11 +1,11 @@
-//! The calls that are told when they are refused, and those that are answered without being made.
+//! Lists the system calls whose refusal is reported, and those that the filter emulates.
 
 use libc::c_long;
 
 use super::{SyscallRule, always};
 
-/// Calls that are told when they are refused: by which a program would reach for what is not its own.
-/// Their tests are not looked at.
+/// Calls whose refusal is reported to the monitor: those with which a program would reach beyond its sandbox. Their
+/// conditions have no meaning here.
 pub fn watched() -> impl Iterator<Item = &'static SyscallRule> {
     WATCHED.iter().chain(OLD_WATCHED)
 }
@@ -114,7 +114,7 @@ const WATCHED: &[SyscallRule] = &[
     always("vhangup", libc::SYS_vhangup),
 ];
 
-/// The same, of x86-64.
+/// Older calls of x86-64 for the same.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLD_WATCHED: &[SyscallRule] = &[
@@ -138,15 +138,14 @@ const OLD_WATCHED: &[SyscallRule] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_WATCHED: &[SyscallRule] = &[];
 
-/// Calls that are answered without being made, and with which error; 0 for done.
+/// Calls that the filter answers without the system making them, and their error; 0 for success.
 #[rustfmt::skip]
 pub static EMULATED: &[(&str, c_long, i32)] = &[
-    // As if this Linux did not have them: C libraries then take the older ones, whose arguments can be
-    // looked at.
+    // As if this Linux did not have them. C libraries then use the older calls, whose arguments a filter can check.
     ("clone3", libc::SYS_clone3, libc::ENOSYS), // threads: `clone`
     ("openat2", libc::SYS_openat2, libc::ENOSYS), // files: `openat`
-    // What is written here is in memory, so there is nothing to be done. Done on a library, which lies on
-    // the machine's disk, they would keep that disk busy for everybody.
+    // An app writes only to /tmp, which is in memory. On a library, which lies on the machine's disk, these calls
+    // would keep that disk busy for all processes.
     ("fsync", libc::SYS_fsync, 0), // files in /tmp
     ("fdatasync", libc::SYS_fdatasync, 0), // files in /tmp
     ("fadvise64", libc::SYS_fadvise64, 0), // C programs

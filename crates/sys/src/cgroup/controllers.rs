@@ -1,12 +1,12 @@
-//! Where the controllers are: which trees are mounted, and where in them we are.
+//! Finds the group of this process for each controller: the mounted tree, and the path in it.
 //!
-//! From two files, `cgroups(7)` and `proc_pid_mountinfo(5)`:
+//! Two files list them, `cgroups(7)` and `proc_pid_mountinfo(5)`:
 //!
 //! ```text
 //! /proc/self/cgroup      4:memory:/system.slice/rosemary.service      number:controllers:path in the tree
 //!                        0::/system.slice/rosemary.service            version 2
 //! /proc/self/mountinfo   36 25 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-//!                                   ^ of the tree, this is mounted      type       controllers
+//!                                   ^ the mounted part of the tree      type       controllers
 //! ```
 
 use std::fs;
@@ -15,24 +15,24 @@ use std::path::{Component, Path, PathBuf};
 use super::Controller;
 use super::files::{AVAILABLE, Version};
 
-/// Where we are in each tree.
+/// The list of this process's groups.
 pub(super) const OWN: &str = "/proc/self/cgroup";
 
-/// What is mounted.
+/// The list of mounts.
 pub(super) const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// A controller, and the group in whose directory it can be had.
+/// A controller and the directory of a group that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ControllerDir {
     pub(super) controller: Controller,
     pub(super) version: Version,
     pub(super) dir: PathBuf,
-    /// The directory of the account of processor time, where that is a controller of its own.
+    /// The directory with the processor time, which a controller of its own counts in version 1.
     pub(super) times: Option<PathBuf>,
 }
 
-/// Where each controller is, or why it is nowhere; from the text of [`OWN`] and of [`MOUNTS`].
-pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<Place, String>)> {
+/// The directory of each controller, or why there is none, from the texts of [`OWN`] and [`MOUNTS`].
+pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<ControllerDir, String>)> {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::of).collect();
     let first = |name: &str| {
         let path = own.lines().filter_map(split).find_map(|(controllers, path)| {
@@ -51,7 +51,7 @@ pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<Place, St
     let one = |controller: Controller| {
         if let Some(dir) = first(controller.name()) {
             let times = (controller == Controller::Cpu).then(|| first("cpuacct")).flatten();
-            return Ok(Place { controller, version: Version::V1, dir, times });
+            return Ok(ControllerDir { controller, version: Version::V1, dir, times });
         }
         let name = controller.name();
         let dir = second().ok_or_else(|| {
@@ -59,9 +59,9 @@ pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<Place, St
         })?;
         let available = fs::read_to_string(dir.join(AVAILABLE)).unwrap_or_default();
         if available.split_whitespace().any(|it| it == name) {
-            return Ok(Place { controller, version: Version::V2, dir, times: None });
+            return Ok(ControllerDir { controller, version: Version::V2, dir, times: None });
         }
-        Err(format!("the controller {name} was not handed on to {}", dir.display()))
+        Err(format!("the controller {name} was not delegated to {}", dir.display()))
     };
     Controller::ALL.into_iter().map(|controller| (controller, one(controller))).collect()
 }
@@ -76,15 +76,15 @@ fn split(line: &str) -> Option<(&str, &str)> {
 #[derive(Debug)]
 struct Mount {
     version: Version,
-    /// What of the tree is mounted.
+    /// The mounted part of the tree.
     root: PathBuf,
-    /// Where.
+    /// The mount point.
     at: PathBuf,
     options: Vec<String>,
 }
 
 impl Mount {
-    /// From a line of [`MOUNTS`], if it is one of a tree.
+    /// Parses a line of [`MOUNTS`]; `None` for other file systems.
     fn of(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut head = head.split(' ').skip(3);
@@ -99,16 +99,16 @@ impl Mount {
         Some(Self { version, root: unescaped(root), at: unescaped(at), options })
     }
 
-    /// The directory of the group with this path in the tree, if that is in what is mounted.
+    /// The directory of the group with this path in the tree; `None` if the mounted part does not contain it.
     fn dir_of(&self, path: &str) -> Option<PathBuf> {
         let inside = Path::new(path).strip_prefix(&self.root).ok()?;
-        // From a namespace, what is above it has such a path.
+        // In a cgroup namespace, the paths of groups above it contain `..`.
         let above = inside.components().any(|it| it == Component::ParentDir);
         (!above).then(|| self.at.join(inside))
     }
 }
 
-/// A path of [`MOUNTS`], in which blanks and some others stand as `\040`.
+/// Decodes a path of [`MOUNTS`], in which spaces and some other characters are octal numbers like `\040`.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -178,7 +178,7 @@ mod tests {
         let place = found[0].1.as_ref().unwrap();
         assert_eq!((place.version, &place.dir, &place.times), (Version::V2, &dir, &None));
         let why = found[1].1.as_ref().unwrap_err();
-        assert!(why.contains("cpu was not handed on"), "{why}");
+        assert!(why.contains("cpu was not delegated"), "{why}");
         assert!(found[2].1.is_ok());
     }
 
