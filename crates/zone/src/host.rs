@@ -1,4 +1,4 @@
-//! What the application's calls lead to: the down ring, services, and the log.
+//! Serves the calls of the app: messages go into the down ring, requests to services, text to the log.
 
 use std::os::fd::OwnedFd;
 
@@ -12,27 +12,26 @@ use tracing::{debug, error, info, warn};
 use crate::control::Numbers;
 use crate::services::Services;
 
-/// The zone's side of the app ABI.
+/// The host that the app calls through the app ABI.
 #[derive(Debug)]
 pub struct ZoneHost {
     app: String,
     numbers: Numbers,
     config: Vec<u8>,
-    /// Where messages go, for each ring; none until the kernel has given rings.
+    /// Takes messages for switches, one for each ring; empty until the kernel has passed rings.
     pub messages: Vec<DownWriter>,
-    /// By which ring the batch in hand came, and its messages go.
+    /// The ring of the current batch, which also takes its messages.
     pub ring: usize,
-    /// What is asked of services, and answered.
+    /// The app's requests to services.
     pub services: Services,
-    /// Whether the batch in hand came by no ring, so that nothing of it can be kept from others.
+    /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
-    /// Where it is noted that the app is being called, if somebody looks.
+    /// Records in the flight recorder that the app is being called, if the monitor watches the zone.
     pub seat: Option<Seat>,
 }
 
 impl ZoneHost {
-    /// For the application with this name, these numbers, this configuration and the services named for
-    /// it, without rings.
+    /// A host without rings for an app with this name, its numbers, its configuration and its services.
     pub fn new(app: String, numbers: Numbers, config: Vec<u8>, services: Services) -> Self {
         let (messages, ring, aside, seat) = (Vec::new(), 0, false, None);
         Self { app, numbers, config, messages, ring, services, aside, seat }
@@ -81,7 +80,7 @@ impl Host for ZoneHost {
 
     fn log(&mut self, level: Level, text: &str) {
         let app = self.app.as_str();
-        // An application's text must not pass for lines of another program.
+        // The app's text must not look like lines of another program.
         let text = text.escape_debug();
         match level {
             Level::Error => error!(app, "{text}"),

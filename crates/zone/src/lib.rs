@@ -1,18 +1,18 @@
-//! The App Zone's host program: confines itself, loads one application, runs it.
+//! Hosts one app in a process of its own: confines itself, loads the app, and runs it.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`control`] | what the monitor asks and is told |
-//! | [`host`] | what the application's calls lead to: the down ring |
-//! | [`services`] | what the application asks of services, and is answered |
-//! | [`sandbox`] | how it confines itself, and loads what is meant and nothing else |
-//! | [`run`](mod@run) | the zone's life: confine, load, then batch after batch |
+//! | [`control`] | the messages between monitor and zone |
+//! | [`host`] | serves the app's calls: messages go into the down ring |
+//! | [`services`] | sends the app's requests to services and receives their answers |
+//! | [`sandbox`] | confines the process, and loads the object that the monitor named |
+//! | [`run`](mod@run) | the event loop: one batch of records after the other |
 //!
-//! It holds nothing but what it was given: its control socket, the application's object, and the
-//! rings of the running kernel. It confines itself before a single byte of the object is looked at.
+//! A zone holds its control socket, the app's object and the rings of the running kernel, and nothing else. It
+//! confines itself before it reads a byte of the object.
 //!
-//! What it will never do: open a file or a socket of its own, restart itself, decide whether the
-//! application may do something (the kernel does), or keep a privilege it could give up.
+//! A zone never opens a file or a socket of its own, never restarts itself, and keeps no privilege that it can give
+//! up. It does not decide whether the app may do something: the kernel does.
 
 #![forbid(unsafe_code)]
 

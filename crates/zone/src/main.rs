@@ -1,4 +1,4 @@
-//! `rosemary-zone`: started by the monitor, with its control socket as standard input.
+//! `rosemary-zone`: the monitor starts it with its control socket as standard input.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,22 @@
-//! The zone's life: confine, load, then batch after batch.
+//! Runs the zone: confines the process, loads the app, and calls it with one batch of records after the other.
 //!
 //! ```text
 //!   Load            Rings
 //!    |                |        +--------------------------------------------+
 //!    v                v        v                                            |
 //! confine, load --> wait --> batch --> app --> messages, Done, one store ---+
-//!                              \--- nothing: sleep on doorbell and control -/
+//!                              \--- no records: sleep until a doorbell or --/
+//!                                   the control socket has something
 //! ```
 //!
-//! There is a pair of rings with each of the kernel's workers. A batch comes by one of them, and what
-//! the application sends for it goes by that one's other half; they take turns. Only the snapshot is
-//! read ring after ring, so that the application sees one.
+//! The zone shares a pair of rings with each of the kernel's workers. A batch comes by one of them, and the app's
+//! messages for it go into the other half of that pair. The rings take turns. The snapshot is the exception: the zone
+//! reads it ring after ring, so that the app sees a single one.
 //!
-//! What services answer comes between the kernel's batches, as a batch of its own, which no ring counts.
+//! Answers of services form batches of their own between those of the kernel, and no ring counts them.
 //!
-//! The rule that keeps it right: what an application sends for a batch and the batch's being done
-//! become visible in the same store, or, if it fails, neither does.
+//! The invariant: the messages for a batch and its `Done` become visible by one store, or, if the app fails, none of
+//! them does.
 
 mod aside;
 
@@ -44,37 +45,35 @@ use crate::host::ZoneHost;
 use crate::sandbox;
 use crate::services::Services;
 
-/// Batches after which a busy zone looks at its control socket, and nanoseconds, if these are fewer.
-const LOOK_EVERY: u32 = 256;
-const LOOK_EVERY_NS: u64 = 10_000_000;
+/// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
+const CONTROL_BATCHES: u32 = 256;
+const CONTROL_NS: u64 = 10_000_000;
 
-/// How long a kernel that sleeps is left asleep over what an application has said, in nanoseconds, while
-/// the application goes on with more records. Woken for each batch it would do little else than wake up,
-/// and where both share a core, take it from the zone in the middle of its work.
-const ASLEEP_NS: u64 = 100_000;
+/// Longest time, in nanoseconds, that a busy zone lets the kernel sleep on messages of finished batches. Woken after
+/// each batch, the kernel would spend its time on wake-ups, and on a shared core it would interrupt the zone.
+const MAX_UNRUNG_NS: u64 = 100_000;
 
-/// Why a zone ends by itself.
+/// Why a zone ends.
 #[derive(Debug, Error)]
 pub enum ZoneError {
-    /// The monitor is gone, or does not say what it should.
+    /// The monitor has ended, or sent something unexpected.
     #[error("the monitor: {0}; rosemary-zone is started by the monitor, see `rosemary up`")]
     Monitor(#[from] ChannelError),
-    /// The monitor said something out of order.
-    #[error("the monitor said {0}")]
+    /// The monitor sent a message that is not allowed at this point.
+    #[error("the monitor sent {0}")]
     OutOfOrder(&'static str),
-    /// Privileges could not be given up, or a path that is granted cannot be; the application was not
-    /// loaded.
+    /// The process could not give up its privileges, or a granted path cannot be shown; the app was not loaded.
     #[error("could not be confined: {0}")]
     Confine(io::Error),
-    /// Parts of the wall are missing, and the operator wants them all.
-    #[error("the wall has gaps, and zones.require is \"full\": {0}")]
+    /// Mechanisms of the sandbox are missing, and the operator requires all of them.
+    #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
     Gaps(String),
-    /// The object is another one than the monitor meant.
+    /// The object differs from the one that the monitor named.
     #[error("the object's SHA-256 is {found}, not {expected}: it was not loaded")]
     OtherObject {
-        /// What the monitor said.
+        /// The digest that the monitor sent.
         expected: String,
-        /// What was found.
+        /// The digest of the object.
         found: String,
     },
     /// The object could not be loaded.
@@ -83,29 +82,29 @@ pub enum ZoneError {
     /// The configuration could not be read.
     #[error("could not read the app's configuration: {0}")]
     Config(io::Error),
-    /// The object is not an application for this host.
+    /// The object is not an app for this host.
     #[error(transparent)]
     NotAnApp(#[from] LoadError),
-    /// The application cannot go on.
+    /// The app failed.
     #[error(transparent)]
     App(#[from] Failed),
-    /// The memory that the monitor gave to be watched by is not such.
+    /// The flight recorder of the monitor cannot be mapped.
     #[error("the monitor's flight recorder: {0}")]
     Watch(io::Error),
-    /// The rings given by the kernel are not such.
+    /// The rings of the kernel cannot be mapped.
     #[error("the kernel's rings: {0}")]
     Rings(io::Error),
-    /// The kernel broke the ring's contract: a mistake of ours.
+    /// The kernel broke the contract of the ring, which is a bug in Rosemary.
     #[error("the kernel broke the ring's contract: {0}")]
     Kernel(#[from] PeerFault),
 }
 
-/// Runs a zone until the monitor says stop or the application fails; the monitor is told why.
+/// Runs a zone until the monitor stops it or the app fails. Sends the error to the monitor.
 ///
 /// # Errors
-/// [`ZoneError`]: the process is to end.
+/// [`ZoneError`]: the process must end.
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
-    let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.live(monitor)));
+    let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.serve(monitor)));
     if let Err(error) = &result {
         let why = error.to_string();
         let answer = match error {
@@ -113,65 +112,65 @@ pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
             ZoneError::Load(_) => Answer::NotLoaded { why },
             _ => Answer::Failed { why },
         };
-        // The monitor may be what is gone; it sees our exit in any case.
+        // This fails if the monitor has ended. Otherwise the monitor notices the exit in any case.
         let _ = monitor.send(&answer, &[]);
     }
     result
 }
 
-/// A zone whose application is loaded.
+/// A zone with a loaded app.
 #[derive(Debug)]
 struct Zone {
     app: HostedApp<ZoneHost>,
-    /// One for each of the kernel's workers; none until the kernel has given them.
+    /// One for each of the kernel's workers; empty until the kernel has passed them.
     rings: Vec<Ring>,
-    /// Most records that the application is called with.
+    /// Most records in a call of the app.
     batch: usize,
-    /// Rung by every worker.
+    /// The doorbell that every worker rings.
     up_bell: Option<Doorbell>,
     /// The ring whose turn is next.
     next: usize,
-    /// The ring that is telling its part of the snapshot; the others wait.
-    telling: Option<usize>,
-    /// What the monitor has to tell the application of its limits.
+    /// The ring whose part of the snapshot the zone is reading; the other rings wait.
+    snapshot_of: Option<usize>,
+    /// Alerts of the monitor that the app has not handled.
     alerts: Gathered,
     times: Times,
-    /// Whether the last turn was one because it was time: then others come before the next such.
+    /// Whether the timer caused the last call. Then every other cause comes before the next timer.
     has_woken: bool,
 }
 
-/// Of the application's calls.
+/// Times of the app's calls.
 #[derive(Debug, Default)]
 struct Times {
-    /// When it wants to be called though nothing has come.
+    /// When the app's timer expires.
     wake_at_ns: Option<u64>,
-    /// When it last came back.
-    back_ns: u64,
+    /// When the last call returned.
+    returned_ns: u64,
 }
 
-/// What a worker has given, but for the writing half, which the application's calls use.
+/// The rings that the zone shares with a worker, without the writing half, which [`ZoneHost`] has.
 #[derive(Debug)]
 struct Ring {
     records: UpReader,
     down_bell: Ringer,
-    /// Since when the kernel sleeps over what it is still to be woken for, in nanoseconds.
+    /// Since when the kernel sleeps on messages for which the zone has not rung its doorbell, in nanoseconds.
     unrung_ns: Option<u64>,
-    /// What its last turn came to.
+    /// The result of the ring's last turn.
     turn: Turn,
 }
 
-/// What a ring's turn came to.
+/// The result of a ring's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The application was called.
+    /// The app was called.
     Worked,
-    /// There is nothing for it to do.
+    /// There are no records.
     Idle,
-    /// It needs more room for messages than the `had` bytes there are.
+    /// The app needs more room for messages than the `had` free bytes.
     NeedsRoom { had: usize },
 }
 
-/// Confines this process and loads the application; `None` if the first was all it was to do.
+/// Confines this process and loads the app. Returns `None` if the monitor requested only the first.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let (request, fds) = monitor.wait()?;
     if let Request::Try { wall } = request {
@@ -207,45 +206,46 @@ impl Zone {
             batch: MAX_BATCH,
             up_bell: None,
             next: 0,
-            telling: None,
+            snapshot_of: None,
             alerts: Gathered::default(),
             times: Times::default(),
             has_woken: false,
         }
     }
 
-    fn live(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
-        let (mut until_look, mut looked_ns) = (0_u32, 0);
+    fn serve(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
+        let (mut batches_left, mut read_control_ns) = (0_u32, 0);
         loop {
-            if until_look == 0 || self.times.back_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
-                (until_look, looked_ns) = (LOOK_EVERY, now_ns());
-                if !self.obey(monitor)? {
+            let busy_ns = self.times.returned_ns.saturating_sub(read_control_ns);
+            if batches_left == 0 || busy_ns >= CONTROL_NS {
+                (batches_left, read_control_ns) = (CONTROL_BATCHES, now_ns());
+                if !self.read_control(monitor)? {
                     return Ok(());
                 }
-                self.app.host().services.hear();
+                self.app.host().services.receive();
             }
-            until_look -= 1;
+            batches_left -= 1;
             if self.turn()? {
                 self.app.host().services.send();
             } else {
                 self.sleep(monitor);
-                until_look = 0;
+                batches_left = 0;
             }
         }
     }
 
-    /// Calls the application, because it is time, or with what came by the next ring that has something
-    /// for it; in turns, if there is always something. `false` if there is nothing to do.
+    /// Calls the app for the next cause: alerts, its timer, records of the next ring in turn, or answers of services.
+    /// Returns `false` if there is none.
     fn turn(&mut self) -> Result<bool, ZoneError> {
-        if self.tell_alerts()? {
+        if self.deliver_alerts()? {
             return Ok(true);
         }
         let has_woken = std::mem::take(&mut self.has_woken);
-        if !has_woken && self.telling.is_none() && self.wake()? {
+        if !has_woken && self.snapshot_of.is_none() && self.wake()? {
             return Ok(true);
         }
         let count = self.rings.len();
-        let (first, count) = self.telling.map_or((self.next, count), |ring| (ring, 1));
+        let (first, count) = self.snapshot_of.map_or((self.next, count), |ring| (ring, 1));
         for number in first..first + count {
             let number = number % self.rings.len();
             let turn = self.turn_of(number)?;
@@ -260,28 +260,28 @@ impl Zone {
         Ok(self.turn_of_services()? || self.wake()?)
     }
 
-    /// Calls the application if there is something for it in ring `number`.
+    /// Calls the app with the records of ring `number`, if there are any.
     fn turn_of(&mut self, number: usize) -> Result<Turn, ZoneError> {
         let waits = self.rings.get(number).is_some_and(|ring| ring.records.is_waiting());
         if waits {
-            // How long the application will take nobody knows: no other worker waits for that.
+            // The app may take any time, and the other workers must not wait for that.
             let others = self.rings.iter_mut().enumerate().filter(|(other, _)| *other != number);
-            others.for_each(|(_, ring)| ring.settle());
+            others.for_each(|(_, ring)| ring.ring_if_due());
         }
         let Some(ring) = self.rings.get_mut(number) else { return Ok(Turn::Idle) };
         self.app.host().ring = number;
-        // Before the application looks: room that comes while it runs is more than it had.
+        // Read before the call, so that room which the kernel frees meanwhile counts as more than `had`.
         let had = self.app.host().room();
         if had == 0 {
-            ring.settle();
+            ring.ring_if_due();
             return Ok(Turn::NeedsRoom { had }); // a batch could not be closed
         }
         let batch = ring.records.batch(self.batch)?;
         let (mut count, mut part_is_over) = (batch.len(), false);
-        if self.telling.is_some()
+        if self.snapshot_of.is_some()
             && let Some(end) = batch.iter().position(ends_part)
         {
-            // What is behind it is later than what other rings have to tell.
+            // The records behind it are later than the other rings' parts of the snapshot.
             (count, part_is_over) = (end + 1, true);
         }
         if count == 0 {
@@ -290,39 +290,38 @@ impl Zone {
         let records = &WholeRecord::all(&batch)[..count];
         let began_ns = now_ns();
         let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
-        let back_ns = self.times.back_ns;
+        let returned_ns = self.times.returned_ns;
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
-            ring.settle();
+            ring.ring_if_due();
             return Ok(Turn::NeedsRoom { had });
         }
         if messages.done(&mut ring.records, handled) {
-            ring.unrung_ns.get_or_insert(back_ns);
+            ring.unrung_ns.get_or_insert(returned_ns);
         }
-        let more = ring.records.is_waiting() && handled == count && self.telling.is_none();
-        // The next batch will take as long as this one.
-        let then_ns = back_ns + (back_ns - began_ns);
-        if !more || ring.unrung_ns.is_some_and(|since| then_ns - since > ASLEEP_NS) {
-            ring.settle();
+        let more = ring.records.is_waiting() && handled == count && self.snapshot_of.is_none();
+        // Assumes that the next batch takes as long as this one.
+        let then_ns = returned_ns + (returned_ns - began_ns);
+        if !more || ring.unrung_ns.is_some_and(|since| then_ns - since > MAX_UNRUNG_NS) {
+            ring.ring_if_due();
         }
         if part_is_over && handled == count {
-            self.telling = Some(number + 1).filter(|next| *next < self.rings.len());
+            self.snapshot_of = Some(number + 1).filter(|next| *next < self.rings.len());
         }
         Ok(Turn::Worked)
     }
 
-    /// Sleeps until there is something to do, as far as the rings' turns say what each waits for.
+    /// Sleeps until there is something to do. The last turn of each ring says what that ring waits for.
     fn sleep(&mut self, monitor: &Channel) {
         let Some(up_bell) = &self.up_bell else {
             let _ = poll(&mut [PollFd::new(monitor, PollFlags::IN)], None);
             return;
         };
         let mut waiting = false;
-        // What a ring has while another tells its part is looked at when that is over.
+        // While the zone reads another ring's part of the snapshot, records of this ring wait.
         let counts = |number: usize, turn: Turn| {
-            self.telling.is_none_or(|telling| telling == number)
-                || turn == Turn::NeedsRoom { had: 0 }
+            self.snapshot_of.is_none_or(|ring| ring == number) || turn == Turn::NeedsRoom { had: 0 }
         };
         let ZoneHost { messages, services, .. } = self.app.host();
         for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
@@ -333,7 +332,7 @@ impl Zone {
             };
         }
         if !waiting {
-            // Without any room the application would not be called when it is time, either.
+            // Without room, the zone would not call the app when its timer expires either.
             let no_room =
                 self.rings.first().is_some_and(|ring| ring.turn == Turn::NeedsRoom { had: 0 });
             let timeout = self.times.wake_at_ns.filter(|_| !no_room).map(|wake_at| {
@@ -351,24 +350,24 @@ impl Zone {
         messages.iter_mut().for_each(DownWriter::awake);
     }
 
-    /// Does what the monitor asks. `false` when that is to stop.
-    fn obey(&mut self, monitor: &Channel) -> Result<bool, ZoneError> {
+    /// Handles the monitor's messages. Returns `false` if one of them stops the zone.
+    fn read_control(&mut self, monitor: &Channel) -> Result<bool, ZoneError> {
         loop {
             match monitor.receive() {
                 Ok((Request::Stop, _)) => return Ok(false),
                 Ok((Request::Rings { capacity, batch }, fds)) => {
                     self.batch = usize::from(batch).clamp(1, MAX_BATCH);
-                    self.take_rings(capacity, fds)?;
+                    self.use_rings(capacity, fds)?;
                 }
                 Ok((Request::Alert { limit, numbers }, _)) => {
-                    // More of them than there are limits wait only while the kernel is away.
+                    // More alerts than limits can wait only while no kernel runs.
                     if self.alerts.len() == MAX_ALERTS {
                         self.alerts.drop_oldest(1);
                     }
                     let (head, body) = Alert::to_record(limit, numbers);
                     self.alerts.push(&head.words(), &body);
                 }
-                Ok((Request::Watch, fds)) => self.be_watched(fds)?,
+                Ok((Request::Watch, fds)) => self.record_calls(fds)?,
                 Ok((Request::Service { name }, fds)) => {
                     let socket = fds.into_iter().next();
                     let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
@@ -383,18 +382,17 @@ impl Zone {
         }
     }
 
-    /// Notes from now on when the application is called.
-    fn be_watched(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+    /// Starts to record the app's calls in the monitor's flight recorder.
+    fn record_calls(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
         let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
         let recorder = Recorder::map(&fd).map_err(ZoneError::Watch)?;
         self.app.host().seat = Some(recorder.seat(0));
         Ok(())
     }
 
-    /// Starts to use the rings of a new kernel; the snapshot that it begins with tells the
-    /// application that all it knew is void.
-    fn take_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
-        // Unmaps the old kernel's rings first: the bound on address space has room for one kernel's.
+    /// Starts to use the rings of a new kernel. They begin with a snapshot, by which the app forgets its earlier state.
+    fn use_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+        // Unmaps the old rings first: the limit of address space has room for one kernel's rings.
         self.rings.clear();
         self.app.host().messages.clear();
         let mut fds = fds.into_iter();
@@ -414,22 +412,22 @@ impl Zone {
             return Err(ZoneError::OutOfOrder("Rings without any"));
         }
         (self.rings, self.app.host().messages) = (rings, writers);
-        (self.next, self.telling) = (0, Some(0));
+        (self.next, self.snapshot_of) = (0, Some(0));
         Ok(())
     }
 }
 
 impl Ring {
-    /// Wakes the kernel, if that is still to be done.
-    fn settle(&mut self) {
+    /// Rings the kernel's doorbell if it sleeps on messages.
+    fn ring_if_due(&mut self) {
         if self.unrung_ns.take().is_some() {
             self.down_bell.ring();
         }
     }
 }
 
-/// Calls the application with records of one ring, or with none because it is time; returns how
-/// many it handled. If it fails, what it has sent is void.
+/// Calls the app with the records of one batch, or with none for its timer. Returns how many records it handled. If it
+/// fails, its messages are discarded.
 fn call(
     app: &mut HostedApp<ZoneHost>,
     times: &mut Times,
@@ -440,7 +438,7 @@ fn call(
     let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
     let answered = app.on_records(called_ns, records);
     drop(noted);
-    times.back_ns = now_ns();
+    times.returned_ns = now_ns();
     app.host().seat = seat;
     match answered {
         Ok(Answered { handled, wake_at_ns: again }) => {

@@ -1,4 +1,4 @@
-//! The wall around the app, put up before a byte of the app's object is looked at.
+//! Confines the zone before it reads a byte of the app's object, and then loads the object.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,18 +17,18 @@ use tracing::warn;
 use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
 
-/// Largest size of a zone's `/tmp`.
+/// The size of a zone's `/tmp`, unless the app's memory limit makes it smaller.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
-/// What setrlimit(2) is told for a zone where nobody says more.
+/// The resource limits of a zone that are the same for every app.
 pub const LIMITS: Limits =
     Limits { descriptors: 512, threads: 64, file_size: TMP.size, memory: None };
 
-/// Confines this process as `wall` says, tells the monitor, and loads `object` if it has the digest
-/// `sha256`.
+/// Confines this process according to `wall`, reports the result to the monitor, and loads `object` if it has the
+/// digest `sha256`.
 ///
 /// # Errors
-/// [`ZoneError`]: nothing was loaded.
+/// [`ZoneError`]: the object was not loaded.
 pub fn confine_and_load(
     monitor: &Channel,
     object: OwnedFd,
@@ -40,18 +40,18 @@ pub fn confine_and_load(
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     let answer = Answer::Confined { report: confined.report };
     monitor.send(&answer, listener.as_slice())?;
-    drop(confined.listener); // it is the monitor's alone
+    drop(confined.listener); // only the monitor may keep it: this process must not answer its own calls
     if let Some(gaps) = gaps {
         return Err(ZoneError::Gaps(gaps));
     }
     for path in &wall.read {
         if let Err(error) = rustix::fs::access(path, Access::READ_OK) {
             let path = path.display();
-            warn!(%path, %error, "fs.read grants what the app's user may not read; let others read it (chmod o+r)");
+            warn!(%path, %error, "the app's user may not read a path that fs.read grants; let others read it (chmod o+r)");
         }
     }
-    // With a root directory of its own from the copy there, which is read-only by now; else from
-    // memory that is sealed.
+    // With a private root directory, from the copy there, which is read-only by now; otherwise from the sealed memfd.
+    // Nobody can change either between the check of the digest and the load.
     let loaded = if let Some(copy) = confined.objects.first() {
         drop(object);
         check(&File::open(copy).map_err(ZoneError::Load)?, sha256)?;
@@ -67,13 +67,13 @@ pub fn confine_and_load(
 /// Confines this process as a zone.
 ///
 /// # Errors
-/// It could not give up its user or its privileges.
+/// The process could not give up its user or its privileges.
 pub fn confine(
     monitor: &Channel,
     objects: &[std::os::fd::BorrowedFd<'_>],
     wall: &Wall,
 ) -> io::Result<Confined> {
-    // Where no group counts it, what is in /tmp is counted nowhere: then it is a part of what the app may have.
+    // Without a cgroup no limit counts the files in /tmp, so they get a part of the app's memory.
     let size = wall.limits.memory.map_or(TMP.size, |memory| TMP.size.min(memory.data / 4));
     let sandbox = Sandbox {
         run_as: wall.run_as,
@@ -86,7 +86,7 @@ pub fn confine(
     sandbox.confine()
 }
 
-/// Says no to an object with another digest.
+/// Refuses an object with another digest.
 pub(crate) fn check(object: &File, expected: &str) -> Result<(), ZoneError> {
     let found = sha256(object).map_err(ZoneError::Load)?;
     if found == expected {
@@ -95,10 +95,10 @@ pub(crate) fn check(object: &File, expected: &str) -> Result<(), ZoneError> {
     Err(ZoneError::OtherObject { expected: expected.to_owned(), found })
 }
 
-/// The SHA-256 of a file, from its beginning, as hexadecimal digits.
+/// The SHA-256 of a file as hexadecimal digits.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn sha256(file: &File) -> io::Result<String> {
     let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
     loop {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sha256_is_as_sha256sum_prints_it() {
+    fn sha256_equals_that_of_sha256sum() {
         let of = |bytes: &[u8]| {
             let object = sys::shm::sealed_copy("object", bytes).unwrap();
             sha256(&File::from(object)).unwrap()
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn object_with_a_flipped_bit_is_refused_by_its_digest() {
+    fn object_with_a_flipped_bit_is_refused() {
         let object = |bytes: &[u8]| File::from(sys::shm::sealed_copy("object", bytes).unwrap());
         let digest = sha256(&object(b"object")).unwrap();
         check(&object(b"object"), &digest).unwrap();

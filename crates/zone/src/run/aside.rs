@@ -1,5 +1,6 @@
-//! Calls of the application that are for no record of the kernel's: services have answered, the monitor
-//! has something to tell, or it is time.
+//! Calls the app for other reasons than records of the kernel: answers of services, alerts, and its timer.
+//!
+//! The app's messages go into the first ring.
 
 use sdk::abi::MAX_BATCH;
 use sdk::abi::host::Host as _;
@@ -8,9 +9,9 @@ use sys::clock::now_ns;
 use super::{Turn, Zone, ZoneError, call};
 
 impl Zone {
-    /// Calls the application if services have answered. What it sends goes by the first ring.
+    /// Calls the app if services have answered.
     pub(super) fn turn_of_services(&mut self) -> Result<bool, ZoneError> {
-        if self.app.host().services.answers().is_empty() || self.telling.is_some() {
+        if self.app.host().services.answers().is_empty() || self.snapshot_of.is_some() {
             return Ok(false);
         }
         let Some(ring) = self.rings.first_mut() else { return Ok(false) };
@@ -20,7 +21,7 @@ impl Zone {
             ring.turn = Turn::NeedsRoom { had };
             return Ok(false);
         }
-        // Out of the host, which the application uses meanwhile, to take what came with them.
+        // Taken out of the host, which the app uses during the call to take descriptors of answers.
         let answers = self.app.host().services.lend_answers();
         self.app.host().aside = true;
         let records: Vec<_> = answers.records().take(MAX_BATCH).collect();
@@ -39,10 +40,10 @@ impl Zone {
         Ok(handled > 0)
     }
 
-    /// Calls the application with what the monitor had to tell. What it sends goes by the first ring.
-    pub(super) fn tell_alerts(&mut self) -> Result<bool, ZoneError> {
-        if self.alerts.is_empty() || self.telling.is_some() {
-            return Ok(false); // behind the snapshot, with which everything begins
+    /// Calls the app with alerts of the monitor.
+    pub(super) fn deliver_alerts(&mut self) -> Result<bool, ZoneError> {
+        if self.alerts.is_empty() || self.snapshot_of.is_some() {
+            return Ok(false); // the snapshot comes before every other event
         }
         let Some(ring) = self.rings.first_mut() else { return Ok(false) };
         self.app.host().ring = 0;
@@ -63,7 +64,7 @@ impl Zone {
         Ok(handled > 0)
     }
 
-    /// Calls the application without records, if it is time. What it sends goes by the first ring.
+    /// Calls the app without records if its timer has expired.
     pub(super) fn wake(&mut self) -> Result<bool, ZoneError> {
         if self.times.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! A zone and the kernel's ends of its rings, with two workers.
+//! Tests the event loop of a zone with the kernel's ends of its rings.
 
 use std::cell::RefCell;
 
@@ -13,11 +13,11 @@ use crate::control::Numbers;
 const CAPACITY: u32 = 4096;
 
 thread_local! {
-    /// What the app was told: the kind of each event and its datapath, 0 for a wake-up.
-    static TOLD: RefCell<Vec<(u16, u64)>> = const { RefCell::new(Vec::new()) };
+    /// The events that the app received: kind and datapath, 0 for the timer.
+    static RECEIVED: RefCell<Vec<(u16, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Answers each packet by itself, and is woken once by the first snapshot.
+/// Answers each packet, and sets its timer once, at the first snapshot.
 struct Echo;
 
 impl App for Echo {
@@ -26,7 +26,7 @@ impl App for Echo {
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
-        let told = match event {
+        let received = match event {
             Event::SnapshotBegin => (RecordKind::SnapshotBegin, 0),
             Event::SnapshotEnd => {
                 network.wake_at(Duration::ZERO);
@@ -39,11 +39,11 @@ impl App for Echo {
             }
             _ => return,
         };
-        TOLD.with_borrow_mut(|all| all.push((told.0 as u16, told.1)));
+        RECEIVED.with_borrow_mut(|all| all.push((received.0 as u16, received.1)));
     }
 
     fn on_wake(&mut self, network: &mut Network<'_>) {
-        TOLD.with_borrow_mut(|all| all.push((0, 0)));
+        RECEIVED.with_borrow_mut(|all| all.push((0, 0)));
         let to = sdk::Switch { dpid: openflow::Dpid(99), epoch: 1, version: Version::V1_3 };
         let packet_out = openflow::PacketOut::new(openflow::PortNo(1), &[], &[]);
         network.packet_out(to, &packet_out).unwrap();
@@ -78,40 +78,40 @@ impl Bench {
             kernel.push(end);
             bells.push(bell);
         }
-        zone.take_rings(CAPACITY, fds).unwrap();
+        zone.use_rings(CAPACITY, fds).unwrap();
         Self { zone, kernel, _bells: bells }
     }
 
-    /// One whose app was told an empty snapshot and woken.
-    fn live(rings: usize) -> Self {
+    /// A bench whose app has received an empty snapshot and a timer event.
+    fn after_snapshot(rings: usize) -> Self {
         let mut bench = Self::new(rings);
-        bench.tell(0, RecordKind::SnapshotBegin, 0);
+        bench.push(0, RecordKind::SnapshotBegin, 0);
         for ring in 1..rings {
-            bench.tell(ring - 1, RecordKind::SnapshotPart, 0);
+            bench.push(ring - 1, RecordKind::SnapshotPart, 0);
         }
-        bench.tell(rings - 1, RecordKind::SnapshotEnd, 0);
+        bench.push(rings - 1, RecordKind::SnapshotEnd, 0);
         bench.work();
         for ring in 0..rings {
-            bench.heard(ring);
+            bench.sent(ring);
         }
         bench
     }
 
-    fn tell(&mut self, ring: usize, kind: RecordKind, dpid: u64) -> bool {
+    fn push(&mut self, ring: usize, kind: RecordKind, dpid: u64) -> bool {
         let record = Record::new(kind, Version::V1_3.wire(), dpid, 1);
         let pushed = self.kernel[ring].push(&record.words(), &[], Room::All);
         self.kernel[ring].publish();
         pushed
     }
 
-    /// Lets the zone work until there is nothing to do; what the app was told.
+    /// Lets the zone work until there is nothing to do. Returns the events that the app received.
     fn work(&mut self) -> Vec<(u16, u64)> {
         while self.zone.turn().unwrap() {}
-        TOLD.take()
+        RECEIVED.take()
     }
 
-    /// What came by a ring: how many records are done, and to which datapaths messages go.
-    fn heard(&mut self, ring: usize) -> (u32, Vec<u64>) {
+    /// What the zone sent by a ring: the number of handled records, and the datapaths of its messages.
+    fn sent(&mut self, ring: usize) -> (u32, Vec<u64>) {
         let (mut done, mut sent, mut out) = (0, Vec::new(), Vec::new());
         while let Some(down) = self.kernel[ring].take(&mut out).unwrap() {
             match down {
@@ -141,76 +141,76 @@ fn packet(dpid: u64) -> (u16, u64) {
 }
 
 #[test]
-fn snapshot_of_several_workers_is_told_ring_after_ring_and_before_everything_else() {
+fn snapshot_is_read_ring_after_ring_before_other_events() {
     let mut bench = Bench::new(3);
-    bench.tell(1, RecordKind::SwitchUp, 2);
-    bench.tell(1, RecordKind::SnapshotPart, 0);
-    bench.tell(1, RecordKind::PacketIn, 2);
-    assert_eq!(bench.work(), [], "the first has told nothing");
-    bench.tell(0, RecordKind::SnapshotBegin, 0);
-    bench.tell(0, RecordKind::SwitchUp, 1);
-    bench.tell(0, RecordKind::SnapshotPart, 0);
-    bench.tell(0, RecordKind::PacketIn, 1);
-    assert_eq!(bench.work(), [BEGIN, up(1), up(2)], "the last has told nothing");
-    bench.tell(2, RecordKind::SwitchUp, 3);
+    bench.push(1, RecordKind::SwitchUp, 2);
+    bench.push(1, RecordKind::SnapshotPart, 0);
+    bench.push(1, RecordKind::PacketIn, 2);
+    assert_eq!(bench.work(), [], "the first ring has no part yet");
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SwitchUp, 1);
+    bench.push(0, RecordKind::SnapshotPart, 0);
+    bench.push(0, RecordKind::PacketIn, 1);
+    assert_eq!(bench.work(), [BEGIN, up(1), up(2)], "the last ring has no part yet");
+    bench.push(2, RecordKind::SwitchUp, 3);
     assert_eq!(bench.work(), [up(3)]);
-    bench.tell(2, RecordKind::SnapshotEnd, 0);
-    bench.tell(2, RecordKind::PacketIn, 3);
+    bench.push(2, RecordKind::SnapshotEnd, 0);
+    bench.push(2, RecordKind::PacketIn, 3);
     assert_eq!(bench.work(), [END, WOKEN, packet(1), packet(2), packet(3)]);
 }
 
 #[test]
-fn batch_is_answered_and_done_by_the_ring_that_it_came_by() {
-    let mut bench = Bench::live(2);
-    bench.tell(1, RecordKind::PacketIn, 7);
-    bench.tell(1, RecordKind::PacketIn, 8);
-    bench.tell(0, RecordKind::PacketIn, 9);
+fn batch_is_answered_by_the_ring_that_it_came_by() {
+    let mut bench = Bench::after_snapshot(2);
+    bench.push(1, RecordKind::PacketIn, 7);
+    bench.push(1, RecordKind::PacketIn, 8);
+    bench.push(0, RecordKind::PacketIn, 9);
     bench.work();
-    assert_eq!(bench.heard(0), (1, vec![9]));
-    assert_eq!(bench.heard(1), (2, vec![7, 8]));
+    assert_eq!(bench.sent(0), (1, vec![9]));
+    assert_eq!(bench.sent(1), (2, vec![7, 8]));
 }
 
 #[test]
-fn app_is_called_with_no_more_than_the_operator_wants() {
-    let mut bench = Bench::live(1);
+fn app_gets_at_most_the_configured_batch() {
+    let mut bench = Bench::after_snapshot(1);
     bench.zone.batch = 2;
     for dpid in 1..=3 {
-        bench.tell(0, RecordKind::PacketIn, dpid);
+        bench.push(0, RecordKind::PacketIn, dpid);
     }
     assert!(bench.zone.turn().unwrap());
-    assert_eq!(bench.heard(0).0, 2);
+    assert_eq!(bench.sent(0).0, 2);
     assert_eq!(bench.work().len(), 3);
-    assert_eq!(bench.heard(0).0, 1);
+    assert_eq!(bench.sent(0).0, 1);
 }
 
 #[test]
 fn wake_up_sends_by_the_first_ring() {
     let mut bench = Bench::new(2);
-    bench.tell(0, RecordKind::SnapshotBegin, 0);
-    bench.tell(0, RecordKind::SnapshotPart, 0);
-    bench.tell(1, RecordKind::SnapshotEnd, 0);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotPart, 0);
+    bench.push(1, RecordKind::SnapshotEnd, 0);
     assert_eq!(bench.work(), [BEGIN, END, WOKEN]);
-    assert_eq!(bench.heard(0), (2, vec![99]));
-    assert_eq!(bench.heard(1), (1, vec![]));
+    assert_eq!(bench.sent(0), (2, vec![99]));
+    assert_eq!(bench.sent(1), (1, vec![]));
 }
 
 #[test]
-fn app_is_woken_when_it_is_time_though_its_ring_always_has_something() {
+fn timer_expires_though_a_ring_is_never_empty() {
     let mut bench = Bench::new(1);
-    bench.tell(0, RecordKind::SnapshotBegin, 0);
-    bench.tell(0, RecordKind::SnapshotEnd, 0);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotEnd, 0);
     let turns = (0..10).position(|_| {
-        bench.tell(0, RecordKind::PacketIn, 1);
+        bench.push(0, RecordKind::PacketIn, 1);
         assert!(bench.zone.turn().unwrap());
-        TOLD.take().contains(&WOKEN)
+        RECEIVED.take().contains(&WOKEN)
     });
     assert_eq!(turns, Some(1), "in the turn after that in which it asked for it");
 }
 
-/// Wants to be woken again, each time at once.
-struct Restless;
+/// Sets its timer again each time, to expire at once.
+struct AlwaysWaking;
 
-impl App for Restless {
+impl App for AlwaysWaking {
     fn create() -> Self {
         Self
     }
@@ -218,57 +218,57 @@ impl App for Restless {
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
         network.wake_at(Duration::ZERO);
         if let Event::PacketIn(packet_in) = event {
-            TOLD.with_borrow_mut(|all| all.push(packet(packet_in.switch.dpid.0)));
+            RECEIVED.with_borrow_mut(|all| all.push(packet(packet_in.switch.dpid.0)));
         }
     }
 
     fn on_wake(&mut self, network: &mut Network<'_>) {
         network.wake_at(Duration::ZERO);
-        TOLD.with_borrow_mut(|all| all.push(WOKEN));
+        RECEIVED.with_borrow_mut(|all| all.push(WOKEN));
     }
 }
 
 #[test]
-fn app_that_is_always_to_be_woken_gets_its_packets_all_the_same() {
-    let mut bench = Bench::of(HostedApp::linked::<Restless>(host()).unwrap(), 1);
-    bench.tell(0, RecordKind::SnapshotBegin, 0);
-    bench.tell(0, RecordKind::SnapshotEnd, 0);
+fn app_with_an_expired_timer_gets_its_packets() {
+    let mut bench = Bench::of(HostedApp::linked::<AlwaysWaking>(host()).unwrap(), 1);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotEnd, 0);
     for dpid in 1..=3 {
         (0..2).for_each(|_| assert!(bench.zone.turn().unwrap()));
-        bench.tell(0, RecordKind::PacketIn, dpid);
+        bench.push(0, RecordKind::PacketIn, dpid);
     }
     (0..2).for_each(|_| assert!(bench.zone.turn().unwrap()));
-    let told = TOLD.take();
+    let told = RECEIVED.take();
     assert_eq!(told, [WOKEN, packet(1), WOKEN, packet(2), WOKEN, packet(3), WOKEN]);
 }
 
 #[test]
-fn ring_that_always_has_something_leaves_the_others_their_turns() {
-    let mut bench = Bench::live(2);
-    bench.tell(1, RecordKind::PacketIn, 2);
+fn full_ring_leaves_the_others_their_turns() {
+    let mut bench = Bench::after_snapshot(2);
+    bench.push(1, RecordKind::PacketIn, 2);
     let turns = (0..10).position(|_| {
-        bench.tell(0, RecordKind::PacketIn, 1);
+        bench.push(0, RecordKind::PacketIn, 1);
         assert!(bench.zone.turn().unwrap());
-        TOLD.take().contains(&packet(2))
+        RECEIVED.take().contains(&packet(2))
     });
     assert!(turns.is_some_and(|turns| turns <= 1), "{turns:?}");
 }
 
 #[test]
-fn ring_without_room_for_messages_does_not_hold_up_the_others() {
-    let mut bench = Bench::live(2);
+fn ring_without_room_does_not_block_the_others() {
+    let mut bench = Bench::after_snapshot(2);
     let mut told = 0;
-    while told < 400 && bench.tell(0, RecordKind::PacketIn, 1) {
+    while told < 400 && bench.push(0, RecordKind::PacketIn, 1) {
         told += 1;
         bench.zone.turn().unwrap();
     }
     assert!(told < 400, "its ring is full, as nobody takes its messages");
     let Turn::NeedsRoom { .. } = bench.zone.rings[0].turn else { panic!("it has room") };
-    TOLD.take();
-    bench.tell(1, RecordKind::PacketIn, 2);
+    RECEIVED.take();
+    bench.push(1, RecordKind::PacketIn, 2);
     assert_eq!(bench.work(), [packet(2)]);
-    assert_eq!(bench.heard(1), (1, vec![2]));
-    bench.heard(0);
+    assert_eq!(bench.sent(1), (1, vec![2]));
+    bench.sent(0);
     assert!(!bench.work().is_empty(), "it goes on where there is room again");
 }
 
@@ -278,6 +278,6 @@ fn rings_without_all_their_descriptors_are_out_of_order() {
     let mut zone = Zone::of(HostedApp::linked::<Echo>(host).unwrap());
     for count in [0, 1, 2, 3, 5] {
         let fds = (0..count).map(|_| Doorbell::new().unwrap().1).collect();
-        assert!(zone.take_rings(CAPACITY, fds).is_err(), "{count} descriptors");
+        assert!(zone.use_rings(CAPACITY, fds).is_err(), "{count} descriptors");
     }
 }
