@@ -1,22 +1,14 @@
-//! What dispatch and checks must know of a packet, and of a message that brings one.
+//! Classifies packets for dispatch and checks: packet-in messages, and packets that a network cannot do without.
 
-use openflow::ethernet::{self, LLDP, Layer};
+use openflow::ethernet::{self, ARP, IPV6, LLDP, Layer};
+use openflow::ip::protocol::{HOP_BY_HOP, ICMPV6};
+use openflow::ip::split_extension;
 use openflow::{Kind, Version};
-
-const IPV6: u16 = 0x86dd;
-
-/// RFC 826.
-const ARP: u16 = 0x0806;
-
-/// Next headers of IPv6 (RFC 8200 §4): options for every hop, and ICMPv6.
-const HOP_BY_HOP: u8 = 0;
-const ICMPV6: u8 = 58;
 
 /// The types of ICMPv6 that are neighbour discovery (RFC 4861 §4).
 const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
 
-/// The packet-in that `bytes` begins with; `None` if they begin with something else, or it is not
-/// whole.
+/// The packet-in at the start of `bytes`; `None` if another message stands there, or only a part of one.
 #[inline]
 pub(crate) fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
     let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
@@ -25,8 +17,8 @@ pub(crate) fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut
     if is { bytes.get_mut(..size) } else { None }
 }
 
-/// Whether a network cannot do without the packet: LLDP, ARP, IPv6 neighbour discovery. Of all
-/// packets these are dropped last (design §5).
+/// Whether a network cannot do without the packet: LLDP, ARP and IPv6 neighbour discovery. The kernel drops these
+/// packets last, see `docs/packet-in.md`.
 pub(crate) fn is_vital(frame: &[u8]) -> bool {
     match ethernet::packet(frame) {
         Some(Layer { ethertype: ARP | LLDP, .. }) => true,
@@ -37,18 +29,16 @@ pub(crate) fn is_vital(frame: &[u8]) -> bool {
     }
 }
 
-/// The type of the ICMPv6 message in an IPv6 packet, if that is what it carries.
+/// The type of the ICMPv6 message in an IPv6 packet, if it carries one.
 ///
-/// Neighbour discovery comes without extension headers, but for the hop-by-hop options that hosts
-/// may add; what hides behind others is an ordinary packet.
+/// Hosts may put hop-by-hop options before neighbour discovery, and no other extension header. An ICMPv6 message
+/// behind another one is an ordinary packet, so this does not skip the whole chain.
 fn icmpv6_type(packet: &[u8]) -> Option<u8> {
-    let mut next = *packet.get(6)?;
-    let mut at = 40;
+    let (mut next, mut rest) = (*packet.get(6)?, packet.get(40..)?);
     if next == HOP_BY_HOP {
-        next = *packet.get(at)?;
-        at += 8 + 8 * usize::from(*packet.get(at + 1)?);
+        (next, rest) = split_extension(rest)?;
     }
-    if next == ICMPV6 { packet.get(at).copied() } else { None }
+    if next == ICMPV6 { rest.first().copied() } else { None }
 }
 
 #[cfg(test)]
@@ -74,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn arp_lldp_and_neighbour_discovery_are_vital_behind_tags_too() {
+    fn arp_lldp_and_neighbour_discovery_are_vital() {
         for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
             for (ethertype, packet, vital) in [
                 (ARP, vec![], true),

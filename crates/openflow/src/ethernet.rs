@@ -1,4 +1,4 @@
-//! Finds out what an Ethernet frame carries, as a switch does.
+//! Finds the packet in an Ethernet frame in the same way as a switch.
 //!
 //! A frame has one type field or several, one inside the other:
 //!
@@ -9,9 +9,18 @@
 //! | 0x88e7 | 16 bytes: a PBB service instance and two addresses | IEEE 802.1Q-2018 §9.7 |
 //! | any other | the packet follows: there is no next one | |
 //!
-//! `eth_type` of a match (OpenFlow 1.3.5 §7.2.3.7) is the last of them, PBB aside, whose own type it matches. Open
-//! vSwitch reads frames in the same way, with two exceptions: by default it looks behind one VLAN tag, and it knows
-//! 0x8100, 0x88a8 and the OUI 00-00-00 alone. Other switches know more, so this module does.
+//! `eth_type` of a match (OpenFlow 1.3.5 §7.2.3.7) is the last of them. PBB is the exception: a match has its own type.
+//! Open vSwitch reads frames in the same way, with two exceptions: by default it looks behind one VLAN tag, and it knows
+//! only 0x8100, 0x88a8 and the OUI 00-00-00. Other switches know more, and so does this module.
+
+/// IPv4 (RFC 894).
+pub const IPV4: u16 = 0x0800;
+
+/// ARP (RFC 826).
+pub const ARP: u16 = 0x0806;
+
+/// IPv6 (RFC 2464 §3).
+pub const IPV6: u16 = 0x86dd;
 
 /// LLDP (IEEE 802.1AB-2016 §7.4).
 pub const LLDP: u16 = 0x88cc;
@@ -19,10 +28,10 @@ pub const LLDP: u16 = 0x88cc;
 /// The service instance tag of Provider Backbone Bridges.
 pub const PBB: u16 = 0x88e7;
 
-/// The least ethertype; what is below is a length (IEEE 802.3-2018 §3.2.6).
+/// The lowest ethertype; a lower value is the length of the frame (IEEE 802.3-2018 §3.2.6).
 const LEAST_ETHERTYPE: u16 = 0x0600;
 
-/// LLC and SNAP headers behind which a type field follows: of RFC 1042, and of bridge tunnels (IEEE 802.1H).
+/// LLC and SNAP headers in front of a type field: RFC 1042, and the bridge tunnels of IEEE 802.1H.
 const SNAP: [[u8; 6]; 2] = [[0xaa, 0xaa, 3, 0, 0, 0], [0xaa, 0xaa, 3, 0, 0, 0xf8]];
 
 /// A type field, and what follows it.
@@ -45,7 +54,7 @@ impl<'a> Layer<'a> {
     #[inline]
     fn inner(&self) -> Option<Self> {
         if !may_hide(self.ethertype) {
-            return None; // as nearly all
+            return None; // the case of nearly all frames
         }
         let size = match self.ethertype {
             PBB => 16,
@@ -56,6 +65,19 @@ impl<'a> Layer<'a> {
             _ => 2,
         };
         self.payload.get(size..).and_then(Self::read)
+    }
+
+    /// The layer inside this one that `eth_type` of a match is about, or this one.
+    #[inline]
+    #[must_use]
+    pub fn innermost(self) -> Self {
+        let mut layer = self;
+        while layer.ethertype != PBB
+            && let Some(inner) = layer.inner()
+        {
+            layer = inner;
+        }
+        layer
     }
 }
 
@@ -68,7 +90,7 @@ pub fn is_vlan_tag(ethertype: u16) -> bool {
 /// Whether another type field may stand behind one of this value: that of a VLAN tag or of PBB, or a length.
 #[inline]
 pub fn may_hide(ethertype: u16) -> bool {
-    // Their high bytes, in one test: for most frames all that is looked at.
+    // The high byte alone decides for most frames.
     matches!(ethertype >> 8, 0..=5 | 0x81 | 0x88 | 0x91..=0x93)
         && (ethertype < LEAST_ETHERTYPE || ethertype == PBB || is_vlan_tag(ethertype))
 }
@@ -76,17 +98,11 @@ pub fn may_hide(ethertype: u16) -> bool {
 /// The layer that `eth_type` of a match is about, for a frame from its Ethernet header on; `None` if it has no type
 /// field.
 ///
-/// A frame that is cut off behind a tag counts as one of that tag's type. A frame with a length and no SNAP header has
+/// A frame that is cut off behind a tag has the type of that tag. A frame with a length and without a SNAP header has
 /// its length in place of an ethertype.
 #[inline]
 pub fn packet(frame: &[u8]) -> Option<Layer<'_>> {
-    let mut layer = Layer::read(frame.get(12..)?)?;
-    while layer.ethertype != PBB
-        && let Some(inner) = layer.inner()
-    {
-        layer = inner;
-    }
-    Some(layer)
+    Some(Layer::read(frame.get(12..)?)?.innermost())
 }
 
 /// Whether a frame is of this ethertype, or becomes one when a switch removes what is around it: VLAN tags, SNAP, PBB.
@@ -96,10 +112,10 @@ pub fn carries(frame: &[u8], ethertype: u16) -> bool {
     first.ethertype == ethertype || may_hide(first.ethertype) && hides(first, ethertype)
 }
 
-/// Whether a frame may be of this ethertype, as [`carries`] says, of which only the beginning is known: one of its type
-/// fields has this value, or its last type field is not known.
+/// Whether a frame with this beginning may be of this ethertype, in the sense of [`carries`]: one of its type fields has
+/// this value, or the beginning ends before the last type field.
 ///
-/// Of a packet that a switch keeps in a buffer, the packet-in contains only the beginning, or nothing
+/// A packet-in contains only the beginning of a packet that the switch keeps in a buffer, or nothing of it
 /// (OpenFlow 1.3.5 §7.4.1).
 #[inline]
 pub fn may_carry(beginning: &[u8], ethertype: u16) -> bool {
@@ -178,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_cut_anywhere_is_of_the_last_type_that_is_there() {
+    fn frame_cut_anywhere_has_the_last_type_before_the_cut() {
         let whole = frame(&[&tag(0x88a8), &tag(0x8100), RFC_1042, PBB_TAG], LLDP);
         let ends = [(14, 0x88a8), (18, 0x8100), (22, 0x2a), (30, PBB)];
         for end in 0..whole.len() {
@@ -192,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_may_hide_another_are_those_of_encapsulations() {
+    fn only_types_of_encapsulations_may_hide_another() {
         for ethertype in 0..=u16::MAX {
             let layer = Layer { ethertype, payload: &[0xaa, 0xaa, 3, 0, 0, 0].repeat(4) };
             assert_eq!(may_hide(ethertype), layer.inner().is_some(), "{ethertype:#06x}");

@@ -107,6 +107,7 @@ mod group;
 mod header;
 mod hello;
 mod instruction;
+pub mod ip;
 #[cfg(feature = "serde")]
 mod json;
 pub mod matching;

@@ -1,65 +1,51 @@
-//! Reads the parts of a packet that rules match, as a switch reads them: behind VLAN tags and SNAP, and
-//! behind IPv6 extension headers.
+//! Reads the fields of a packet that rules can match, in the same way as a switch: behind VLAN tags, SNAP and the
+//! extension headers of IPv6.
 //!
-//! A missing part is `None`, and no rule about it matches: the packet is too short, or a later fragment of a longer one.
-//! A switch does the same.
+//! A field is `None` if the packet is too short for it, or is a later fragment of a longer packet. No rule about that
+//! field matches then, neither here nor in a switch.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use rosemary_sdk::MacAddr;
 use rosemary_sdk::openflow::ethernet;
-
-pub(super) const IPV4: u16 = 0x0800;
-pub(super) const IPV6: u16 = 0x86dd;
-
-/// Most IPv6 extension headers that are skipped.
-const MOST_HEADERS: usize = 8;
-
-// Types of extension headers: hop-by-hop options, routing, destination options; fragment (RFC 8200 §4).
-const OPTIONS: [u8; 3] = [0, 43, 60];
-const FRAGMENT: u8 = 44;
+use rosemary_sdk::openflow::ip::IpPacket;
 
 /// A packet's addresses, protocol and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) eth_src: MacAddr,
     pub(super) eth_dst: MacAddr,
-    /// Behind VLAN tags and SNAP.
+    /// The type of what is behind VLAN tags and SNAP.
     pub(super) ethertype: u16,
     pub(super) from: Option<IpAddr>,
     pub(super) to: Option<IpAddr>,
-    /// The protocol above IP.
+    /// The transport protocol of an IP packet.
     pub(super) protocol: Option<u8>,
     pub(super) from_port: Option<u16>,
     pub(super) to_port: Option<u16>,
 }
 
 impl Packet {
-    /// Reads a frame from its Ethernet header on; `None` if it is too short for one.
+    /// Reads a frame from its Ethernet header on; `None` if the frame is shorter than that header.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let (eth_dst, rest) = frame.split_first_chunk()?;
         let (eth_src, _) = rest.split_first_chunk()?;
-        let ethernet::Layer { ethertype, payload } = ethernet::packet(frame)?;
-        let mut packet = Self {
+        let layer = ethernet::packet(frame)?;
+        let ip = IpPacket::in_layer(&layer);
+        let ports = ip.and_then(|ip| ip.ports());
+        Some(Self {
             eth_src: MacAddr(*eth_src),
             eth_dst: MacAddr(*eth_dst),
-            ethertype,
-            from: None,
-            to: None,
-            protocol: None,
-            from_port: None,
-            to_port: None,
-        };
-        // `None` ends the packet; the parts read so far remain.
-        let _ = match ethertype {
-            IPV4 => packet.read_v4(payload),
-            IPV6 => packet.read_v6(payload),
-            _ => None,
-        };
-        Some(packet)
+            ethertype: layer.ethertype,
+            from: ip.map(|ip| ip.src),
+            to: ip.map(|ip| ip.dst),
+            protocol: ip.and_then(|ip| ip.protocol),
+            from_port: ports.map(|(from, _)| from),
+            to_port: ports.map(|(_, to)| to),
+        })
     }
 
-    /// Returns the packet with source and destination exchanged.
+    /// The packet of the opposite direction.
     pub(super) fn back(&self) -> Self {
         Self {
             eth_src: self.eth_dst,
@@ -71,69 +57,13 @@ impl Packet {
             ..*self
         }
     }
-
-    fn read_v4(&mut self, ip: &[u8]) -> Option<()> {
-        let head: &[u8; 20] = ip.first_chunk()?;
-        if head[0] >> 4 != 4 {
-            return None;
-        }
-        let address = |at: usize| {
-            IpAddr::V4(Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]))
-        };
-        (self.from, self.to, self.protocol) = (Some(address(12)), Some(address(16)), Some(head[9]));
-        let is_first = u16::from_be_bytes([head[6], head[7]]) << 3 == 0; // behind the flags
-        let size = usize::from(head[0] & 0x0f) * 4;
-        if is_first && size >= head.len() {
-            self.read_ports(ip.get(size..)?)?;
-        }
-        Some(())
-    }
-
-    fn read_v6(&mut self, ip: &[u8]) -> Option<()> {
-        let (head, mut rest) = ip.split_first_chunk::<40>()?;
-        if head[0] >> 4 != 6 {
-            return None;
-        }
-        let address = |bytes: &[u8]| {
-            let bytes: [u8; 16] = bytes.try_into().ok()?;
-            Some(IpAddr::V6(Ipv6Addr::from(bytes)))
-        };
-        (self.from, self.to) = (address(&head[8..24]), address(&head[24..40]));
-        let mut next = head[6];
-        for _ in 0..MOST_HEADERS {
-            if OPTIONS.contains(&next) {
-                let size = 8 * (1 + usize::from(*rest.get(1)?));
-                (next, rest) = (*rest.first()?, rest.get(size..)?);
-            } else if next == FRAGMENT {
-                let (header, behind) = rest.split_first_chunk::<8>()?;
-                (next, rest) = (header[0], behind);
-                if u16::from_be_bytes([header[2], header[3]]) >> 3 != 0 {
-                    self.protocol = Some(next);
-                    return Some(());
-                }
-            } else {
-                self.protocol = Some(next);
-                return self.read_ports(rest);
-            }
-        }
-        None
-    }
-
-    fn read_ports(&mut self, segment: &[u8]) -> Option<()> {
-        let (from, rest) = u16_first(segment)?;
-        let (to, _) = u16_first(rest)?;
-        (self.from_port, self.to_port) = (Some(from), Some(to));
-        Some(())
-    }
-}
-
-fn u16_first(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let (first, rest) = bytes.split_first_chunk()?;
-    Some((u16::from_be_bytes(*first), rest))
 }
 
 #[cfg(test)]
 mod tests {
+    use rosemary_sdk::openflow::ethernet::IPV4;
+    use rosemary_sdk::openflow::ip::protocol::FRAGMENT;
+
     use super::*;
 
     fn frame(ethertype: &[u8], rest: &[&[u8]]) -> Vec<u8> {
@@ -158,7 +88,7 @@ mod tests {
     const PORTS: [u8; 4] = [0x12, 0x34, 0, 80];
 
     #[test]
-    fn addresses_protocol_and_ports_are_read_behind_tags_and_options() {
+    fn fields_are_read_behind_tags_and_options() {
         let snap = [0x81, 0, 0, 7, 0, 60, 0xaa, 0xaa, 3, 0, 0, 0];
         for tags in [&[][..], &snap, &snap[4..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]] {
             for words in [5, 15] {
@@ -191,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_cut_anywhere_has_what_is_there_and_chains_of_headers_end() {
+    fn packet_cut_anywhere_keeps_the_fields_before_the_cut() {
         let whole = frame(&[0x86, 0xdd], &[&v6(0), &[6, 0, 0, 0, 0, 0, 0, 0], &PORTS]);
         let mut known = 0;
         for end in 0..=whole.len() {

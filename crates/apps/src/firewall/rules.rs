@@ -16,12 +16,13 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use rosemary_sdk::openflow::ethernet::{IPV4, IPV6};
 use rosemary_sdk::openflow::{Field, Masked};
 use rosemary_sdk::{Dpid, MacAddr, Match, PortNo};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::packet::{IPV4, IPV6, Packet};
+use super::packet::Packet;
 
 /// Most flows of all rules together.
 const MOST_FLOWS: usize = 4096;

@@ -1,7 +1,7 @@
 //! Captures: pcap and pcapng files, and the OpenFlow in their TCP connections.
 //!
 //! ```text
-//! file -> packets (pcap-parser) -> segments (etherparse, packet.rs) -> streams (reassembly.rs,
+//! file -> packets (pcap-parser) -> segments (openflow::ip, packet.rs) -> streams (reassembly.rs,
 //! one per direction, chosen by connections.rs) -> messages (../framing.rs)
 //! ```
 //!

@@ -1,17 +1,18 @@
-//! From a captured packet to the TCP segment in it.
+//! Finds the TCP segment in a captured packet.
 //!
-//! | link type | what comes before IP |
+//! | link type | bytes before IP |
 //! | --- | --- |
-//! | Ethernet | Ethernet, VLAN tags |
+//! | Ethernet | Ethernet, VLAN tags, SNAP |
 //! | Linux cooked 1 and 2 (`tcpdump -i any`) | 16 or 20 bytes; the ethertype is at 14 or 0 |
 //! | null, loop (BSD loopback) | 4 bytes of address family |
-//! | raw, IPv4, IPv6 | nothing |
+//! | raw, IPv4, IPv6 | none |
 //!
-//! IP packets in fragments are not put together: TCP avoids them. They are counted.
+//! Fragments of IP packets are counted and not reassembled, because TCP avoids them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use openflow::ethernet::{self, Layer};
+use openflow::ip::{Fragment, IpPacket, TcpSegment, protocol};
 use pcap_parser::Linktype;
 
 /// A TCP segment, as far as it was captured.
@@ -20,23 +21,23 @@ pub(super) struct Segment<'a> {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
     pub(super) seq: u32,
-    /// What the sender has received of the other direction.
+    /// The next byte that the sender expects from the other direction.
     pub(super) ack: Option<u32>,
     pub(super) syn: bool,
     pub(super) bytes: &'a [u8],
 }
 
-/// What a packet holds.
+/// The content of a packet.
 #[derive(Debug)]
 pub(super) enum Packet<'a> {
     Tcp(Segment<'a>),
-    /// A piece of an IP packet.
+    /// A fragment of an IP packet.
     Fragment,
-    /// Something else, or cut before it says.
+    /// Something else, or a packet that is cut off before its content.
     Other,
 }
 
-/// Whether packets of this link type can be looked into.
+/// Whether [`look`] reads packets of this link type.
 pub(super) fn is_known(link: Linktype) -> bool {
     matches!(
         link,
@@ -53,51 +54,44 @@ pub(super) fn is_known(link: Linktype) -> bool {
 
 /// Looks for a TCP segment in a packet.
 pub(super) fn look(link: Linktype, packet: &[u8]) -> Packet<'_> {
-    let sliced = match link {
-        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(packet).ok(),
+    let ip = match link {
+        Linktype::ETHERNET => ethernet::packet(packet).and_then(|layer| IpPacket::in_layer(&layer)),
         Linktype::LINUX_SLL => cooked(packet, 14, 16),
         Linktype::LINUX_SLL2 => cooked(packet, 0, 20),
-        Linktype::NULL | Linktype::LOOP => from_ip(packet.get(4..)),
-        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => from_ip(Some(packet)),
+        Linktype::NULL | Linktype::LOOP => packet.get(4..).and_then(either_version),
+        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => either_version(packet),
         _ => None,
     };
-    sliced.map_or(Packet::Other, |sliced| segment(&sliced))
+    ip.map_or(Packet::Other, |ip| segment(&ip))
 }
 
-fn cooked(packet: &[u8], ethertype_at: usize, size: usize) -> Option<LaxSlicedPacket<'_>> {
-    let ethertype = packet.get(ethertype_at..ethertype_at + 2)?;
-    let ethertype = EtherType(u16::from_be_bytes([ethertype[0], ethertype[1]]));
-    Some(LaxSlicedPacket::from_ether_type(ethertype, packet.get(size..)?))
+fn cooked(packet: &[u8], ethertype_at: usize, size: usize) -> Option<IpPacket<'_>> {
+    let ethertype = packet.get(ethertype_at..)?.first_chunk()?;
+    let ethertype = u16::from_be_bytes(*ethertype);
+    let layer = Layer { ethertype, payload: packet.get(size..)? };
+    IpPacket::in_layer(&layer.innermost())
 }
 
-fn from_ip(packet: Option<&[u8]>) -> Option<LaxSlicedPacket<'_>> {
-    LaxSlicedPacket::from_ip(packet?).ok()
+/// Each version checks the packet's version number, so at most one of them fits.
+fn either_version(packet: &[u8]) -> Option<IpPacket<'_>> {
+    IpPacket::read_v4(packet).or_else(|| IpPacket::read_v6(packet))
 }
 
-fn segment<'a>(packet: &LaxSlicedPacket<'a>) -> Packet<'a> {
-    let (from, to, fragmented): (IpAddr, IpAddr, bool) = match &packet.net {
-        Some(LaxNetSlice::Ipv4(ip)) => {
-            let header = ip.header();
-            let addresses = (header.source_addr(), header.destination_addr());
-            (addresses.0.into(), addresses.1.into(), ip.is_payload_fragmented())
-        }
-        Some(LaxNetSlice::Ipv6(ip)) => {
-            let header = ip.header();
-            let addresses = (header.source_addr(), header.destination_addr());
-            (addresses.0.into(), addresses.1.into(), ip.is_payload_fragmented())
-        }
-        _ => return Packet::Other,
-    };
-    if fragmented {
+fn segment<'a>(ip: &IpPacket<'a>) -> Packet<'a> {
+    if ip.fragment != Fragment::Whole {
         return Packet::Fragment;
     }
-    let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return Packet::Other };
+    if ip.protocol != Some(protocol::TCP) {
+        return Packet::Other;
+    }
+    // The padding of a short Ethernet frame is no part of the stream.
+    let Some(tcp) = TcpSegment::read(ip.unpadded_payload()) else { return Packet::Other };
     Packet::Tcp(Segment {
-        from: SocketAddr::new(from, tcp.source_port()),
-        to: SocketAddr::new(to, tcp.destination_port()),
-        seq: tcp.sequence_number(),
-        ack: tcp.ack().then(|| tcp.acknowledgment_number()),
-        syn: tcp.syn(),
-        bytes: tcp.payload(),
+        from: SocketAddr::new(ip.src, tcp.src_port),
+        to: SocketAddr::new(ip.dst, tcp.dst_port),
+        seq: tcp.seq,
+        ack: tcp.ack,
+        syn: tcp.syn,
+        bytes: tcp.payload,
     })
 }

@@ -1,25 +1,27 @@
-//! A packet, as a flow table sees it.
+//! Reads a frame into the fields that flow tables match.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use openflow::ethernet::{self, ARP, is_vlan_tag};
+use openflow::ip::{IpPacket, protocol};
 use openflow::matching::VLAN_PRESENT;
 use openflow::{Field, MacAddr, Masked, Match, PortNo};
 
 use super::covers;
 
-/// A packet: what each field of it is, and where it came in. Ethernet, one VLAN tag, ARP, IPv4, IPv6
-/// addresses, ports of TCP, UDP and SCTP, ICMP.
+/// A packet: its fields and its in-port. The fields are those of Ethernet, the outer VLAN tag, ARP, IPv4, IPv6, ICMP
+/// and the ports of TCP, UDP and SCTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     fields: Match,
 }
 
 impl Packet {
-    /// The packet that a frame is; what is cut short has the fields that are there.
+    /// Reads a frame; a frame that is cut off has the fields before the cut.
     pub fn new(in_port: PortNo, frame: &[u8]) -> Self {
         let mut packet = Self { fields: Match::new().in_port(in_port) };
         packet.set(&Field::Metadata(0.into()));
-        // Whatever is missing ends the reading.
+        // `None` is the cut: the fields read so far stay.
         let _: Option<()> = packet.read(frame);
         packet
     }
@@ -29,65 +31,45 @@ impl Packet {
         let (src, rest) = rest.split_first_chunk::<6>()?;
         self.set(&Field::EthDst(MacAddr(*dst).into()));
         self.set(&Field::EthSrc(MacAddr(*src).into()));
-        let (ethertype, rest) = rest.split_first_chunk::<2>()?;
-        let (ethertype, body) = match u16::from_be_bytes(*ethertype) {
-            0x8100 | 0x88a8 => {
-                let ([high, low, e, f], body) = rest.split_first_chunk::<4>()?;
-                let tag = u16::from_be_bytes([*high, *low]);
-                self.set(&Field::VlanVid((VLAN_PRESENT | tag & 0x0fff).into()));
-                self.set(&Field::VlanPcp(high >> 5));
-                (u16::from_be_bytes([*e, *f]), body)
-            }
-            ethertype => {
-                self.set(&Field::VlanVid(0.into()));
-                (ethertype, rest)
-            }
-        };
-        self.set(&Field::EthType(ethertype));
-        match ethertype {
-            0x0800 => self.read_ipv4(body),
-            0x0806 => self.read_arp(body),
-            0x86dd => self.read_ipv6(body),
-            _ => Some(()),
+        let (outer, rest) = rest.split_first_chunk()?;
+        if is_vlan_tag(u16::from_be_bytes(*outer)) {
+            let [high, low] = *rest.first_chunk()?;
+            let tag = u16::from_be_bytes([high, low]);
+            self.set(&Field::VlanVid((VLAN_PRESENT | tag & 0x0fff).into()));
+            self.set(&Field::VlanPcp(high >> 5));
+        } else {
+            self.set(&Field::VlanVid(0.into()));
         }
-    }
-
-    fn read_ipv4(&mut self, body: &[u8]) -> Option<()> {
-        let head = body.first_chunk::<20>()?;
-        self.set(&Field::IpDscp(head[1] >> 2));
-        self.set(&Field::IpEcn(head[1] & 3));
-        self.set(&Field::IpProto(head[9]));
-        self.set(&Field::Ipv4Src(address(head, 12)?.into()));
-        self.set(&Field::Ipv4Dst(address(head, 16)?.into()));
-        let is_later_fragment = u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0;
-        let size = usize::from(head[0] & 0xf) * 4;
-        if is_later_fragment || size < 20 {
-            return None;
+        let layer = ethernet::packet(frame)?;
+        self.set(&Field::EthType(layer.ethertype));
+        if layer.ethertype == ARP {
+            return self.read_arp(layer.payload);
         }
-        self.read_transport(head[9], body.get(size..)?)
+        self.set_ip(&IpPacket::in_layer(&layer)?)
     }
 
-    fn read_ipv6(&mut self, body: &[u8]) -> Option<()> {
-        let (head, rest) = body.split_first_chunk::<40>()?;
-        let class = head[0] << 4 | head[1] >> 4;
-        self.set(&Field::IpDscp(class >> 2));
-        self.set(&Field::IpEcn(class & 3));
-        self.set(&Field::IpProto(head[6]));
-        let v6 = |at: usize| head[at..].first_chunk::<16>().map(|bytes| (*bytes).into());
-        self.set(&Field::Ipv6Src(Masked { value: v6(8)?, mask: None }));
-        self.set(&Field::Ipv6Dst(Masked { value: v6(24)?, mask: None }));
-        self.read_transport(head[6], rest)
-    }
-
-    fn read_transport(&mut self, proto: u8, body: &[u8]) -> Option<()> {
-        let [a, b, c, d] = *body.first_chunk::<4>()?;
-        let (src, dst) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        let [one, other] = match proto {
-            1 => [Field::Icmpv4Type(a), Field::Icmpv4Code(b)],
-            6 => [Field::TcpSrc(src), Field::TcpDst(dst)],
-            17 => [Field::UdpSrc(src), Field::UdpDst(dst)],
-            58 => [Field::Icmpv6Type(a), Field::Icmpv6Code(b)],
-            132 => [Field::SctpSrc(src), Field::SctpDst(dst)],
+    fn set_ip(&mut self, ip: &IpPacket<'_>) -> Option<()> {
+        self.set(&Field::IpDscp(ip.traffic_class >> 2));
+        self.set(&Field::IpEcn(ip.traffic_class & 3));
+        if let Some(protocol) = ip.protocol {
+            self.set(&Field::IpProto(protocol));
+        }
+        self.set(&match ip.src {
+            IpAddr::V4(address) => Field::Ipv4Src(address.into()),
+            IpAddr::V6(address) => Field::Ipv6Src(address.into()),
+        });
+        self.set(&match ip.dst {
+            IpAddr::V4(address) => Field::Ipv4Dst(address.into()),
+            IpAddr::V6(address) => Field::Ipv6Dst(address.into()),
+        });
+        let (src, dst) = ip.ports()?;
+        let [kind, code] = src.to_be_bytes();
+        let [one, other] = match ip.protocol? {
+            protocol::ICMP => [Field::Icmpv4Type(kind), Field::Icmpv4Code(code)],
+            protocol::TCP => [Field::TcpSrc(src), Field::TcpDst(dst)],
+            protocol::UDP => [Field::UdpSrc(src), Field::UdpDst(dst)],
+            protocol::ICMPV6 => [Field::Icmpv6Type(kind), Field::Icmpv6Code(code)],
+            protocol::SCTP => [Field::SctpSrc(src), Field::SctpDst(dst)],
             _ => return Some(()),
         };
         self.set(&one);
@@ -106,12 +88,12 @@ impl Packet {
         Some(())
     }
 
-    /// Whether a match takes it.
+    /// Whether a match covers the packet.
     pub fn is_in(&self, match_: &Match) -> bool {
         covers(match_, &self.fields)
     }
 
-    /// Its fields, as the match that fits nothing but it.
+    /// The fields, as the match that covers this packet only.
     pub fn fields(&self) -> &Match {
         &self.fields
     }
@@ -129,7 +111,7 @@ impl Packet {
         self.set(&Field::Metadata((now & !mask | bits & mask).into()));
     }
 
-    /// Sets a port of whichever transport there is.
+    /// Sets a port of the packet's transport, if it has one.
     pub(super) fn set_transport(&mut self, port: u16, source: bool) {
         let field = self.fields.fields().find_map(|field| {
             Some(match (field, source) {
