@@ -15,8 +15,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::control::{Answer, App, AppId, Host, Plain, Request, Tuning};
-use kernel::policy::{Fail, Policy, Stage};
+use control::app::{AppId, Hosting};
+use control::kernel::{AppSpec, KernelReply, KernelRequest, PlainTcp, Tuning};
+use control::policy::{Fail, Policy, Stage};
 use openflow::{
     Action, Dpid, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo, Version, append,
 };
@@ -131,31 +132,31 @@ impl Rig {
         let address = listener.local_addr().unwrap();
         let (monitor, kernels) = Channel::pair().unwrap();
         let kernel = fork(kernels);
-        let app = |(number, stage): (usize, &Stage)| App {
+        let app = |(number, stage): (usize, &Stage)| AppSpec {
             app: AppId(u16::try_from(number).unwrap() + 1),
             name: format!("app {number}"),
             policy: Policy { stage: *stage, ..Policy::default() },
-            host: Host::User,
+            host: Hosting::User,
             config_size: 0,
         };
-        let apps: Vec<App> = stages.iter().enumerate().map(app).collect();
-        let start = Request::Start {
+        let apps: Vec<AppSpec> = stages.iter().enumerate().map(app).collect();
+        let start = KernelRequest::Start {
             listeners: vec![address],
             run_as: None,
             apps: apps.clone(),
-            plain: Plain::Loopback,
+            plain: PlainTcp::Loopback,
             tls: false,
             workers: Some(1),
             tuning: Tuning::default(),
         };
         let (_recorder, recorder_fd) = Reading::new().unwrap();
         monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();
-        assert!(matches!(receive(&monitor).0, Answer::Confined { .. }));
-        assert_eq!(receive(&monitor).0, Answer::Ready);
-        for App { app, name, policy, .. } in apps {
+        assert!(matches!(receive(&monitor).0, KernelReply::Confined { .. }));
+        assert_eq!(receive(&monitor).0, KernelReply::Ready);
+        for AppSpec { app, name, policy, .. } in apps {
             let answers = policy.stage == Stage::Control;
-            monitor.send(&Request::Attach { app, name, policy }, &[]).unwrap();
-            let (Answer::Attached { capacity, .. }, fds) = receive(&monitor) else {
+            monitor.send(&KernelRequest::Attach { app, name, policy }, &[]).unwrap();
+            let (KernelReply::Attached { capacity, .. }, fds) = receive(&monitor) else {
                 panic!("the kernel made no rings");
             };
             let [hears, up, down, rings] = fds.try_into().unwrap();
@@ -170,7 +171,7 @@ impl Rig {
     }
 
     fn stop(self) {
-        self.monitor.send(&Request::Stop, &[]).unwrap();
+        self.monitor.send(&KernelRequest::Stop, &[]).unwrap();
         let (_, status) = waitpid(Some(self.kernel), WaitOptions::empty()).unwrap().unwrap();
         assert_eq!(status.exit_status(), Some(0), "{status:?}");
     }
@@ -200,7 +201,7 @@ fn fork(monitor: Channel) -> Pid {
 }
 
 /// The kernel's next answer.
-fn receive(monitor: &Channel) -> (Answer, Vec<std::os::fd::OwnedFd>) {
+fn receive(monitor: &Channel) -> (KernelReply, Vec<std::os::fd::OwnedFd>) {
     let start = Instant::now();
     loop {
         match monitor.receive() {

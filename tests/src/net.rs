@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use cli::status::Report;
-use kernel::query::SwitchStatus;
+use control::query::SwitchStatus;
 
 use crate::pki::Pki;
 use crate::rosemary_binary;

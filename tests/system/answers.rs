@@ -7,7 +7,7 @@ use std::thread;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
-use kernel::query::{FLOWS_PATIENCE, FlowStatus};
+use control::query::{FLOWS_TIMEOUT, FlowStatus};
 use openflow::{Dpid, Version};
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::fake::Fake;
@@ -44,7 +44,7 @@ fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
         let ask = ask.args(["flows", "7"]).stdin(Stdio::null());
         let mut ask = ask.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut answered = 0;
-        let status = lab.wait_for("who asked is told", FLOWS_PATIENCE, |_| {
+        let status = lab.wait_for("who asked is told", FLOWS_TIMEOUT, |_| {
             let path = rosemary_binary().display().to_string();
             answered += u32::from(lab.run(&path, &["switches", "--json"])?.contains("\"dpid\""));
             Ok(ask.try_wait().ok().flatten())

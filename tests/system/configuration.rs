@@ -109,7 +109,7 @@ fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
     assert_ne!(apps[0].uid, apps[1].uid, "a user each");
 
     let switches = lab.run(&rosemary_binary().display().to_string(), &["switches", "--json"])?;
-    let switches: Vec<kernel::query::SwitchStatus> = serde_json::from_str(&switches)?;
+    let switches: Vec<control::query::SwitchStatus> = serde_json::from_str(&switches)?;
     assert_eq!((switches.len(), &switches[0].version), (1, &of.to_string()));
     assert_eq!(net.switch_status()?.refused, 0);
     Ok(())

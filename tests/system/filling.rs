@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary, Switch};
-use kernel::query::{Fullest, SwitchStatus};
+use control::query::{Fullest, SwitchStatus};
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary, Running};
+use control::log::{LogLevel, LogLine};
 use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use rustix::process::{Pid, Signal};
-use services::log::messages::{Level, Line};
 
 /// The whole wall, around the log too.
 const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
@@ -34,16 +34,16 @@ fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
 }
 
 /// All that the log has.
-fn all(lab: &Lab) -> anyhow::Result<Vec<Line>> {
+fn all(lab: &Lab) -> anyhow::Result<Vec<LogLine>> {
     let json = rosemary(lab, &["logs", "--json", "--since", "1d"])?;
     json.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
 }
 
 /// Waits until the log has a line of that program with that text.
-fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<Line>> {
+fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<LogLine>> {
     Ok(lab.wait_for(format!("{program} says {text}"), SOON, |evidence| match all(lab) {
         Ok(lines) => {
-            let is_it = |it: &Line| it.program == program && it.text.contains(text);
+            let is_it = |it: &LogLine| it.program == program && it.text.contains(text);
             evidence.0 = format!("{:?}", lines.last());
             Ok(lines.iter().any(is_it).then_some(lines))
         }
@@ -63,7 +63,7 @@ fn log_pid(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u32> {
 }
 
 /// The number in a line of the teller.
-fn told(line: &Line) -> Option<u64> {
+fn told(line: &LogLine) -> Option<u64> {
     let (number, _) = line.text.strip_prefix("line ")?.split_once(' ')?;
     number.parse().ok().filter(|_| line.program == TELLER)
 }
@@ -81,14 +81,14 @@ fn what_programs_said_is_there_after_rosemary_was_stopped_and_started_again() {
         again.wait_for_log(&["keeper", "start 2 is kept"], SOON)?;
         let lines = wait_for(lab, "app keeper", "start 2 is kept")?;
         for (program, text, level) in [
-            ("monitor", "Rosemary started", Level::Info),
-            ("monitor", "asked to stop", Level::Info),
-            ("monitor", "stopped program=\"kernel\"", Level::Info),
-            ("kernel", "kernel", Level::Info),
-            ("service storage", "service was ready", Level::Info),
-            ("service log", "service was ready", Level::Info),
-            ("app keeper", "storage is there", Level::Info),
-            ("app keeper", "start 1 is kept", Level::Info),
+            ("monitor", "Rosemary started", LogLevel::Info),
+            ("monitor", "asked to stop", LogLevel::Info),
+            ("monitor", "stopped program=\"kernel\"", LogLevel::Info),
+            ("kernel", "kernel", LogLevel::Info),
+            ("service storage", "service was ready", LogLevel::Info),
+            ("service log", "service was ready", LogLevel::Info),
+            ("app keeper", "storage is there", LogLevel::Info),
+            ("app keeper", "start 1 is kept", LogLevel::Info),
         ] {
             let found = lines
                 .iter()
@@ -117,7 +117,7 @@ fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() 
     in_a_lab(|lab| {
         configure(&["[log]\nbytes-per-program = \"1 GiB\"\n", FULL, &teller(lab)?])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        let mut seen: BTreeMap<u64, Line> = BTreeMap::new();
+        let mut seen: BTreeMap<u64, LogLine> = BTreeMap::new();
         for round in 0..5_u64 {
             let log = log_pid(&mut rosemary)?;
             wait_for(lab, TELLER, "line ")?;
@@ -180,7 +180,7 @@ fn log_that_hangs_is_ended_with_a_record_and_the_next_one_keeps_what_waited() {
         rosemary.wait_for_log(&words, patience)?;
         ensure!(rosemary.log().matches("lines found no room").count() == 1);
         let lines = wait_for(lab, "monitor", "it did not answer in 30 s")?;
-        let missing = |line: &Line| line.text.contains("are missing here");
+        let missing = |line: &LogLine| line.text.contains("are missing here");
         ensure!(lines.iter().any(|it| it.program == TELLER && missing(it)));
         ensure!(!lines.iter().any(|it| it.program != TELLER && missing(it)));
         Ok(())
@@ -203,7 +203,7 @@ fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
             evidence.0 = format!("{last}");
             Ok((last > 4_000).then_some(lines))
         })?;
-        let of = |program: &str| -> Vec<&Line> {
+        let of = |program: &str| -> Vec<&LogLine> {
             lines.iter().filter(|line| line.program == program).collect()
         };
         let bytes: usize = of(TELLER).iter().map(|line| line.text.len()).sum();
@@ -235,7 +235,7 @@ fn app_that_is_refused_calls_without_end_pushes_out_its_own_records_and_nobody_e
         let patience = Duration::from_secs(90);
         let lines = lab.wait_for("its first record is pushed out", patience, |evidence| {
             let lines = all(lab).unwrap_or_default();
-            let of: Vec<&Line> = lines.iter().filter(|it| it.program == about).collect();
+            let of: Vec<&LogLine> = lines.iter().filter(|it| it.program == about).collect();
             evidence.0 = format!("{} records of it", of.len());
             let gone = of.first().is_some_and(|it| it.number > first + 200);
             Ok(gone.then_some(lines))

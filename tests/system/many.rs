@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
-use kernel::query::AppCounters;
+use control::query::AppCounters;
 use monitor::supervise::State;
 use ofbench::hosts::Addresses;
 use ofbench::ledger::AnsweredBy;

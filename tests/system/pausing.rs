@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, Of, Rosemary};
-use kernel::query::AppCounters;
+use control::query::AppCounters;
 use rosemary_tests::broadcast::{self, Load, Times};
 use rosemary_tests::emulated::Emulated;
 use rosemary_tests::net::{APP, SOON};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
-use kernel::query::AppCounters;
+use control::query::AppCounters;
 use openflow::{Dpid, Kind, PacketOut, PortNo, Version};
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::fake::Fake;

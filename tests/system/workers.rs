@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use cli::status::Report;
-use kernel::query::SwitchStatus;
+use control::query::SwitchStatus;
 use monitor::supervise::State;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};

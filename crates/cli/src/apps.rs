@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use kernel::query::AppCounters;
+use control::query::AppCounters;
 use monitor::admin::AppStatus;
 use monitor::options::Place;
 use serde::Serialize;

@@ -10,9 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel::query::{AppCounters, FLOWS_PATIENCE, FlowStatus, Query, Reply, SwitchStatus};
+use config::{Config, ConfigError, SYSTEM_CONFIG};
+use control::query::{
+    AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
+};
 use monitor::admin::{Ask, ProgramUsage, Status, Tell};
-use monitor::config::{Config, ConfigError, SYSTEM_CONFIG};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -169,8 +171,8 @@ impl Kernel {
     /// # Errors
     /// It did not answer.
     pub fn apps(&self) -> Result<Vec<AppCounters>, AskError> {
-        match exchange(&self.0, &Query::Apps, Self::WHOM, PATIENCE)? {
-            (Reply::Apps(apps), _) => Ok(apps),
+        match exchange(&self.0, &KernelQuery::Apps, Self::WHOM, PATIENCE)? {
+            (KernelQueryReply::Apps(apps), _) => Ok(apps),
             _ => Err(AskError::Unexpected { whom: Self::WHOM }),
         }
     }
@@ -187,9 +189,11 @@ impl Kernel {
                 Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
                 None => None,
             };
-            let query = Query::Switches { after };
+            let query = KernelQuery::Switches { after };
             let (reply, _) = exchange(&self.0, &query, Self::WHOM, PATIENCE)?;
-            let Reply::Switches { switches, more } = reply else { return Err(unexpected()) };
+            let KernelQueryReply::Switches { switches, more } = reply else {
+                return Err(unexpected());
+            };
             if more && switches.is_empty() {
                 return Err(unexpected()); // would be asked for ever
             }
@@ -208,13 +212,13 @@ impl Kernel {
     /// [`AskError::NotKnown`] if the switch does not tell; the kernel did not answer.
     pub fn flows(&self, dpid: u64) -> Result<Option<Vec<FlowStatus>>, AskError> {
         let mut all = Vec::new();
-        let mut query = Query::Flows { dpid };
+        let mut query = KernelQuery::Flows { dpid };
         loop {
-            let (reply, _) = exchange(&self.0, &query, Self::WHOM, FLOWS_PATIENCE)?;
+            let (reply, _) = exchange(&self.0, &query, Self::WHOM, FLOWS_TIMEOUT)?;
             match reply {
-                Reply::NoSwitch => return Ok(None),
-                Reply::Failed { why } => return Err(AskError::NotKnown(why)),
-                Reply::Flows { flows, more } => {
+                KernelQueryReply::NoSwitch => return Ok(None),
+                KernelQueryReply::Failed { why } => return Err(AskError::NotKnown(why)),
+                KernelQueryReply::Flows { flows, more } => {
                     if more && flows.is_empty() {
                         return Err(AskError::Unexpected { whom: Self::WHOM });
                     }
@@ -223,11 +227,11 @@ impl Kernel {
                         return Ok(Some(all));
                     }
                 }
-                Reply::Switches { .. } | Reply::Apps(_) => {
+                KernelQueryReply::Switches { .. } | KernelQueryReply::Apps(_) => {
                     return Err(AskError::Unexpected { whom: Self::WHOM });
                 }
             }
-            query = Query::MoreFlows;
+            query = KernelQuery::MoreFlows;
         }
     }
 }
@@ -364,10 +368,10 @@ mod tests {
         std::thread::spawn(move || {
             loop {
                 poll(&mut [PollFd::new(&theirs, PollFlags::IN)], None).unwrap();
-                let Ok((Query::Switches { after }, _)) = theirs.receive() else { return };
+                let Ok((KernelQuery::Switches { after }, _)) = theirs.receive() else { return };
                 let first = after.map_or(1, |after| after + 1);
                 let switches = (first..=last).take(2).map(switch).collect();
-                let reply = Reply::Switches { switches, more: first + 1 < last };
+                let reply = KernelQueryReply::Switches { switches, more: first + 1 < last };
                 theirs.send(&reply, &[]).unwrap();
             }
         });
@@ -400,18 +404,25 @@ mod tests {
         };
         let (ours, theirs) = Channel::pair().unwrap();
         std::thread::spawn(move || {
-            let page = |flows: std::ops::Range<u16>, more| Reply::Flows {
+            let page = |flows: std::ops::Range<u16>, more| KernelQueryReply::Flows {
                 flows: flows.map(flow).collect(),
                 more,
             };
             let why = "the switch does not answer".to_owned();
-            let replies =
-                [page(0..2, true), page(2..3, false), Reply::NoSwitch, Reply::Failed { why }];
+            let replies = [
+                page(0..2, true),
+                page(2..3, false),
+                KernelQueryReply::NoSwitch,
+                KernelQueryReply::Failed { why },
+            ];
             for (number, reply) in replies.into_iter().enumerate() {
                 poll(&mut [PollFd::new(&theirs, PollFlags::IN)], None).unwrap();
-                let expected =
-                    if number == 1 { Query::MoreFlows } else { Query::Flows { dpid: 7 } };
-                assert_eq!(theirs.receive::<Query>().unwrap().0, expected);
+                let expected = if number == 1 {
+                    KernelQuery::MoreFlows
+                } else {
+                    KernelQuery::Flows { dpid: 7 }
+                };
+                assert_eq!(theirs.receive::<KernelQuery>().unwrap().0, expected);
                 theirs.send(&reply, &[]).unwrap();
             }
         });

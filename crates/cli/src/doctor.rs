@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use monitor::config::{Limit, Limits};
+use config::{Limit, Limits};
 use monitor::usage::{Keeper, Kept};
 use monitor::{places, sandbox_probe};
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use kernel::query::FlowStatus;
+use control::query::FlowStatus;
 use monitor::options::Place;
 use openflow::Dpid;
 

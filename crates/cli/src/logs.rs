@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use control::log::{LogFilter, LogLevel, LogLine, is_named};
 use monitor::options::Place;
-use services::log::messages::{Filter, Level, Line, is_meant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -47,10 +47,10 @@ pub struct Wanted {
     #[arg(
         long,
         default_value = "debug",
-        value_parser = PossibleValuesParser::new(Level::ALL.map(Level::name))
-            .map(|name| Level::named(&name).unwrap_or(Level::Debug))
+        value_parser = PossibleValuesParser::new(LogLevel::ALL.map(LogLevel::name))
+            .map(|name| LogLevel::named(&name).unwrap_or(LogLevel::Debug))
     )]
-    pub level: Level,
+    pub level: LogLevel,
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
@@ -130,7 +130,7 @@ pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
     let known = log.programs()?;
     let mut programs = Vec::new();
     for name in &args.programs {
-        let found: Vec<&String> = known.iter().filter(|it| is_meant(it, name)).collect();
+        let found: Vec<&String> = known.iter().filter(|it| is_named(it, name)).collect();
         if found.is_empty() {
             bail!("the log has nothing of {name}; it has of: {}", known.join(", "));
         }
@@ -164,7 +164,7 @@ pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
 
 fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<()> {
     let since = wanted.since.map_or(0, Since::nanoseconds);
-    let filter = Filter { programs, since, level: wanted.level };
+    let filter = LogFilter { programs, since, level: wanted.level };
     let last = wanted.lines.or(wanted.since.is_none().then_some(LAST));
     let mut from = match last {
         Some(count) => log.last(count, &filter)?,
@@ -212,7 +212,7 @@ fn again(place: &Place) -> anyhow::Result<Log> {
     }
 }
 
-fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
+fn print(lines: &[LogLine], json: bool) -> anyhow::Result<()> {
     let mut text = String::new();
     for line in lines {
         if json {
@@ -226,8 +226,8 @@ fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
 }
 
 /// A line for people: `2026-11-21T18:00:00.123Z  WARN app firewall: text`.
-fn shown(line: &Line) -> String {
-    let Line { time, level, program, text, .. } = line;
+fn shown(line: &LogLine) -> String {
+    let LogLine { time, level, program, text, .. } = line;
     let (seconds, millis) = (time / 1_000_000_000, time / 1_000_000 % 1_000);
     let date = OffsetDateTime::from_unix_timestamp(seconds.cast_signed()).ok();
     let date = date.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_default();
@@ -243,10 +243,10 @@ mod tests {
 
     #[test]
     fn line_is_shown_with_its_time_its_level_and_whose_it_is_and_does_nothing_to_a_terminal() {
-        let line = Line {
+        let line = LogLine {
             number: 7,
             time: 1_795_253_043_120_456_789,
-            level: Level::Warn,
+            level: LogLevel::Warn,
             program: "app firewall".into(),
             text: "\u{1b}[31m denied".into(),
         };

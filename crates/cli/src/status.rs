@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use kernel::query::SwitchStatus;
+use control::query::SwitchStatus;
 use monitor::admin::{AppStatus, Status};
 use monitor::options::Place;
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,7 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kernel::query::Fullest;
+    use control::query::Fullest;
     use monitor::admin::{KernelStatus, MonitorStatus, ServiceStatus};
     use monitor::supervise::State;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
-use kernel::query::{Fullest, SwitchStatus};
+use control::query::{Fullest, SwitchStatus};
 use monitor::options::Place;
 
 use crate::ask::Monitor;

@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 use sdk::abi::MAX_BATCH;
 use serde::{Deserialize, Serialize};
-use sys::sandbox::Report;
 use sys::ring::DEFAULT_CAPACITY;
+use sys::sandbox::Report;
 
 use crate::app::{AppId, Hosting};
 use crate::policy::Policy;

@@ -6,6 +6,7 @@
 //! | [`kernel`] | monitor | kernel |
 //! | [`zone`] | monitor | zone |
 //! | [`service`] | monitor | service |
+//! | [`security`] | monitor, `rosemary app` | `rosemary-security` |
 //! | [`query`] | operator's command | kernel |
 //! | [`log`] | monitor, operator's command | log service |
 //!
@@ -23,5 +24,6 @@ pub mod kernel;
 pub mod log;
 pub mod policy;
 pub mod query;
+pub mod security;
 pub mod service;
 pub mod zone;

@@ -1,14 +1,17 @@
-//! The keys for TLS: read once from their files, checked, and kept in sealed memory for the kernels.
+//! Reads the controller's TLS keys once, has them checked, and keeps them in sealed memory for the kernels.
 //!
 //! ```text
 //! /etc/rosemary/pki/             made by `rosemary pki init`; writable by root alone
-//!     ca-cert.pem                whose certificates switches may show
-//!     controller-cert.pem        what we show switches
+//!     ca-cert.pem                the authorities whose certificates switches may present
+//!     controller-cert.pem        the certificate that the controller presents
 //!     controller-key.pem         its key, 0600
 //! ```
 //!
-//! What is read is checked at once, so that a mistake is told to the operator and not to a switch.
-//! Keys that are replaced are used from the next start on.
+//! The monitor checks who may read and write the files and copies them into sealed memory. It does not
+//! parse them: `rosemary-security`, a confined process, checks this memory at the start, so that a mistake
+//! reaches the operator and not a switch. Every kernel receives the same memory.
+//!
+//! Keys that are replaced later take effect at the next start.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -17,13 +20,16 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use kernel::tls::keys::{Keys, MAX_FILE, Which};
+use config::Config;
+use control::security::{KeyFile, SecurityReply, SecurityRequest};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
-use crate::config::Config;
+use crate::child;
 use crate::error::StartError;
 use crate::options::TlsDir;
+use crate::places::Places;
+use crate::users::Users;
 
 /// The file with the authorities for switches.
 pub const CA_CERT: &str = "ca-cert.pem";
@@ -34,25 +40,32 @@ pub const CONTROLLER_CERT: &str = "controller-cert.pem";
 /// The file with the controller's private key.
 pub const CONTROLLER_KEY: &str = "controller-key.pem";
 
-/// Descriptors that a kernel gets with its start besides the listening sockets.
+/// The number of files, and of descriptors that a kernel receives for them.
 pub(crate) const FDS: usize = 3;
 
-/// The keys, as every kernel gets them.
+/// The files, in the order in which processes receive them.
+const FILES: [KeyFile; FDS] = [KeyFile::Certificate, KeyFile::Key, KeyFile::Authorities];
+
+/// The longest file in bytes, which holds hundreds of certificates.
+const MAX_FILE: usize = 1 << 20;
+
+/// The keys in sealed memory, as every kernel receives them.
 #[derive(Debug)]
 pub(crate) struct SealedKeys([OwnedFd; FDS]);
 
 impl SealedKeys {
-    /// What goes to a kernel.
+    /// The descriptors for a kernel: certificate, key, authorities.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|fd| fd.as_fd())
     }
 }
 
-/// Reads the keys in the directory that is meant. `None` if there is none, and none was named.
+/// Reads the keys in the directory that the operator means and has them checked. Returns `None` if the
+/// operator named no directory and the default one does not exist.
 ///
 /// # Errors
-/// [`StartError::Keys`]: a directory that is there must be right, as nobody would notice that
-/// switches are not served as was meant.
+/// [`StartError::Keys`]. Once a directory exists, its files must be right: without TLS the controller would
+/// silently not serve the switches that use it.
 pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, StartError> {
     let Some(path) = dir.resolve(config) else {
         info!("TLS was off: neither XDG_CONFIG_HOME nor HOME says where keys could be");
@@ -63,41 +76,62 @@ pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, 
         info!(%dir, "TLS was off, as there are no keys; `rosemary pki init` makes some");
         return Ok(None);
     }
-    let keys = read(&path)?;
-    let place = |which| {
-        path.join(match which {
-            Which::Certificate => CONTROLLER_CERT,
-            Which::Key => CONTROLLER_KEY,
-            Which::Authorities => CA_CERT,
-        })
-    };
-    keys.check().map_err(|error| StartError::Keys { path: place(error.which), why: error.why })?;
-    if let Some(why) = keys.doubts(SystemTime::now()) {
-        let file = place(Which::Certificate);
-        let file = file.display();
-        warn!(%file, why, "switches will not accept the controller's certificate, now or soon");
-    }
+    let keys = seal(&path)?;
+    check(&path, &keys, &Places::security()?)?;
     info!(dir = %path.display(), "TLS was set up");
-    let fds = keys
-        .to_fds()
-        .map_err(|source| StartError::System { what: "keep the keys in memory", source })?;
-    Ok(Some(SealedKeys(fds)))
+    Ok(Some(keys))
 }
 
 fn is_missing(dir: &Path) -> bool {
     matches!(std::fs::metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-fn read(dir: &Path) -> Result<Keys, StartError> {
-    check_directory(dir)?;
-    Ok(Keys {
-        certificate: std::mem::take(&mut *read_file(&dir.join(CONTROLLER_CERT), false)?),
-        key: read_file(&dir.join(CONTROLLER_KEY), true)?,
-        authorities: std::mem::take(&mut *read_file(&dir.join(CA_CERT), false)?),
-    })
+fn file_name(file: KeyFile) -> &'static str {
+    match file {
+        KeyFile::Certificate => CONTROLLER_CERT,
+        KeyFile::Key => CONTROLLER_KEY,
+        KeyFile::Authorities => CA_CERT,
+    }
 }
 
-/// Who may write to the directory decides who is a switch.
+/// Copies the files in `dir` into sealed memory.
+fn seal(dir: &Path) -> Result<SealedKeys, StartError> {
+    check_directory(dir)?;
+    let sealed = FILES.map(|file| {
+        let bytes = read_file(&dir.join(file_name(file)), file == KeyFile::Key)?;
+        sys::shm::sealed_copy("rosemary-keys", &bytes)
+            .map_err(|source| StartError::System { what: "keep the keys in memory", source })
+    });
+    let [certificate, key, authorities] = sealed;
+    Ok(SealedKeys([certificate?, key?, authorities?]))
+}
+
+/// Has `program`, which is `rosemary-security`, check the keys that were read from `dir`.
+fn check(dir: &Path, keys: &SealedKeys, program: &Path) -> Result<(), StartError> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let request = SecurityRequest::CheckKeys { run_as: Users::find()?.for_nobody(), now };
+    let fds: Vec<_> = keys.fds().collect();
+    let unknown = |source| StartError::System { what: "check the keys for TLS", source };
+    match child::ask(program, &request, &fds).map_err(unknown)? {
+        SecurityReply::KeysUsable { warning } => {
+            if let Some(why) = warning {
+                let file = dir.join(CONTROLLER_CERT);
+                let file = file.display();
+                warn!(%file, why, "switches will not accept the controller's certificate, now or soon");
+            }
+            Ok(())
+        }
+        SecurityReply::KeysUnusable { file, why } => {
+            Err(StartError::Keys { path: dir.join(file_name(file)), why })
+        }
+        SecurityReply::Failed { why } => Err(unknown(io::Error::other(why))),
+        SecurityReply::Signed(_) | SecurityReply::Refused { .. } => {
+            Err(unknown(io::Error::other("rosemary-security replied about a package")))
+        }
+    }
+}
+
+/// Checks that only root and this user may write to the directory: who can write there can admit switches.
 fn check_directory(dir: &Path) -> Result<(), StartError> {
     let metadata = std::fs::metadata(dir).map_err(|error| refusal(dir, &error))?;
     if !metadata.is_dir() {
@@ -107,11 +141,11 @@ fn check_directory(dir: &Path) -> Result<(), StartError> {
 }
 
 fn read_file(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, StartError> {
-    // A pipe or a device in the file's place must not keep the monitor waiting.
+    // Opening a pipe or a device in the file's place must not block the monitor.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
     let file = opened.map_err(|error| refusal(path, &error))?;
-    // Of what was opened, not of what bears its name now.
+    // Of the open file, because the name may lead elsewhere by now.
     let metadata = file.metadata().map_err(|error| refusal(path, &error))?;
     if !metadata.is_file() {
         return Err(fault(path, "it is not a regular file".into()));
@@ -128,7 +162,7 @@ fn read_file(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, StartError
             ),
         ));
     }
-    // So large that it never grows: growing would leave copies of the key behind.
+    // The buffer never grows: growing would leave copies of the key in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_FILE + 1));
     read_at_most(&file, &mut bytes).map_err(|error| refusal(path, &error))?;
     if bytes.len() > MAX_FILE {
@@ -174,19 +208,15 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
 
-    use rcgen::{CertificateParams, KeyPair};
-
     use super::*;
 
-    /// A directory with keys; the authority is the certificate itself.
+    /// A directory whose files hold their own names.
     fn keys() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::default().self_signed(&key).unwrap().pem();
-        write(&dir.path().join(CONTROLLER_CERT), certificate.as_bytes(), 0o644);
-        write(&dir.path().join(CA_CERT), certificate.as_bytes(), 0o644);
-        write(&dir.path().join(CONTROLLER_KEY), key.serialize_pem().as_bytes(), 0o600);
+        for (name, mode) in [(CONTROLLER_CERT, 0o644), (CONTROLLER_KEY, 0o600), (CA_CERT, 0o644)] {
+            write(&dir.path().join(name), name.as_bytes(), mode);
+        }
         dir
     }
 
@@ -195,95 +225,72 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    fn loaded(dir: &Path) -> Result<Option<SealedKeys>, String> {
-        load(&TlsDir { tls_dir: Some(dir.to_owned()) }, &Config::default())
-            .map_err(|error| error.to_string())
+    fn refused(dir: &Path) -> String {
+        seal(dir).unwrap_err().to_string()
     }
 
     #[test]
-    fn keys_that_fit_are_sealed_and_the_kernel_can_use_them() {
-        let SealedKeys(fds) = loaded(keys().path()).unwrap().unwrap();
-        let again = Keys::from_fds(fds).unwrap();
-        again.check().unwrap();
-        assert!(!format!("{again:?}").contains("PRIVATE"));
+    fn sealed_files_keep_their_order() {
+        let SealedKeys(fds) = seal(keys().path()).unwrap();
+        let read = |fd| String::from_utf8(sys::shm::read_sealed(fd, MAX_FILE).unwrap()).unwrap();
+        assert_eq!(fds.map(read), [CONTROLLER_CERT, CONTROLLER_KEY, CA_CERT]);
     }
 
     #[test]
-    fn directory_that_was_named_and_is_missing_is_an_error() {
-        let error = loaded(Path::new("/nowhere")).unwrap_err();
+    fn unchecked_keys_are_not_used() {
+        let dir = keys();
+        let keys = seal(dir.path()).unwrap();
+        // A program that exits without a reply.
+        let error = check(dir.path(), &keys, Path::new("/bin/true")).unwrap_err();
+        assert!(
+            matches!(error, StartError::System { what: "check the keys for TLS", .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn missing_named_directory_is_an_error() {
+        let dir = TlsDir { tls_dir: Some("/nowhere".into()) };
+        let error = load(&dir, &Config::default()).unwrap_err().to_string();
         assert!(error.contains("/nowhere") && error.contains("rosemary pki init"), "{error}");
     }
 
     #[test]
-    fn each_file_that_is_missing_empty_or_something_else_is_named() {
+    fn missing_file_is_named() {
         for name in [CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY] {
-            for bytes in [None, Some(""), Some("-----BEGIN NOTHING-----\n"), Some("\0\x01")] {
-                let dir = keys();
-                let path = dir.path().join(name);
-                std::fs::remove_file(&path).unwrap();
-                if let Some(bytes) = bytes {
-                    write(&path, bytes.as_bytes(), 0o600);
-                }
-                let error = loaded(dir.path()).unwrap_err();
-                assert!(error.contains(name), "{bytes:?}: {error}");
-            }
+            let dir = keys();
+            std::fs::remove_file(dir.path().join(name)).unwrap();
+            let error = refused(dir.path());
+            assert!(error.contains(name) && error.contains("rosemary pki init"), "{error}");
         }
     }
 
     #[test]
-    fn key_that_others_may_read_is_refused_with_what_to_type() {
+    fn key_readable_by_others_is_refused() {
         for mode in [0o640, 0o604, 0o644] {
             let dir = keys();
             let path = dir.path().join(CONTROLLER_KEY);
             std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let error = loaded(dir.path()).unwrap_err();
+            let error = refused(dir.path());
             assert!(error.contains("chmod 600"), "{error}");
         }
     }
 
     #[test]
-    fn authorities_that_others_may_change_are_refused() {
-        for name in [CA_CERT, ""] {
+    fn files_writable_by_others_are_refused() {
+        for name in [CA_CERT, CONTROLLER_CERT, ""] {
             let dir = keys();
             let path = dir.path().join(name);
             std::fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
-            let error = loaded(dir.path()).unwrap_err();
+            let error = refused(dir.path());
             assert!(error.contains("chmod go-w"), "{error}");
         }
     }
 
     #[test]
-    fn key_of_another_certificate_is_told_as_such() {
+    fn file_that_is_too_long_is_refused() {
         let dir = keys();
-        let other = KeyPair::generate().unwrap().serialize_pem();
-        write(&dir.path().join(CONTROLLER_KEY), other.as_bytes(), 0o600);
-        let error = loaded(dir.path()).unwrap_err();
-        assert!(error.contains("not the key of the certificate"), "{error}");
-    }
-
-    #[test]
-    fn encrypted_key_is_told_with_how_to_decrypt_it() {
-        let dir = keys();
-        let pem =
-            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
-        write(&dir.path().join(CONTROLLER_KEY), pem.as_bytes(), 0o600);
-        let error = loaded(dir.path()).unwrap_err();
-        assert!(error.contains("openssl pkey"), "{error}");
-    }
-    #[test]
-    fn file_that_is_cut_off_or_no_base64_is_told_in_words_without_what_stands_in_it() {
-        for name in [CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY] {
-            let dir = keys();
-            let path = dir.path().join(name);
-            let whole = std::fs::read_to_string(&path).unwrap();
-            let cut = &whole[..whole.len() / 2];
-            let spoilt = whole.replacen('\n', "\n%s3cret%", 1);
-            for (bytes, why) in [(cut, "cut off"), (&spoilt, "not base64")] {
-                write(&path, bytes.as_bytes(), 0o600);
-                let error = loaded(dir.path()).unwrap_err();
-                assert!(error.contains(name) && error.contains(why), "{error}");
-                assert!(!error.contains("s3cret") && !error.contains("115, 51, 99"), "{error}");
-            }
-        }
+        write(&dir.path().join(CA_CERT), &vec![b'x'; MAX_FILE + 1], 0o644);
+        assert!(refused(dir.path()).contains("longer than"));
     }
 }

@@ -1,21 +1,20 @@
-//! The process that looks into an app's package before anybody else does.
+//! Parses files that the monitor and `rosemary app` must not parse themselves, in a confined process.
 //!
-//! A package is a file that anybody may have made. So whoever is asked to install or to start one (the
-//! monitor, `rosemary app`) starts this program, gives it the file and the keys that are trusted, and is
-//! told what is in it, or why it is refused. One process for one package: confined before a byte of
-//! it is looked at, without files, network or anything else to lose, and gone afterwards.
+//! A package comes from anybody, and the keys for TLS need a cryptographic library. The monitor, the most
+//! trusted program, links neither parser. It starts this program, passes it the files in sealed memory, and
+//! receives the result or the reason for a refusal ([`control::security`]). The process handles one request:
+//! it confines itself before it reads a byte, holds no files, network or secrets but those of the request,
+//! and exits.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`control`] | what it is asked and what it answers |
-//! | [`verify`](mod@verify) | the order in which a package is doubted |
-//! | [`run`](mod@run) | confine, verify, answer |
+//! | [`package_check`] | verifies a package's signature and contents |
+//! | [`run`](mod@run) | confines the process, handles the request, replies |
 //!
-//! What it will never do: decide what a developer's apps may ask for. That is the operator's word, which
-//! the monitor holds against what is said here.
+//! The program never decides what a developer's apps may ask for. The monitor compares the reply with the
+//! operator's trust policy.
 
 #![forbid(unsafe_code)]
 
-pub mod control;
+pub mod package_check;
 pub mod run;
-pub mod verify;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use rosemary_security::run;
 
-const WHAT_IT_IS: &str =
-    "looks into packages of apps; `rosemary up` and `rosemary app` start it, not you";
+const PURPOSE: &str =
+    "checks packages of apps and keys for TLS; `rosemary up` and `rosemary app` start it, not you";
 
 fn main() -> ExitCode {
-    sys::program::run("security", WHAT_IT_IS, sys::log::to_monitor, |asker| run::run(&asker))
+    sys::program::run("security", PURPOSE, sys::log::to_monitor, |client| run::run(&client))
 }

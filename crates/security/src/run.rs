@@ -1,8 +1,11 @@
-//! Confine, verify, answer.
+//! Confines the process, handles its one request and replies.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, SystemTime};
 
+use control::security::{SecurityReply, SecurityRequest};
+use keys::Keys;
 use package::{MAX_PACKAGE, MAX_SIGNATURE};
 use sys::channel::{Channel, ChannelError};
 use sys::sandbox::seccomp::Profile;
@@ -10,10 +13,9 @@ use sys::sandbox::{Limits, Memory, Sandbox};
 use sys::shm::read_sealed;
 use thiserror::Error;
 
-use crate::control::{Answer, Request};
-use crate::verify::verify;
+use crate::package_check::verify;
 
-/// What setrlimit(2) is told: it writes no files, and has room for the longest package there can be.
+/// Limits for setrlimit(2): it writes no files, and has memory for the longest package.
 const LIMITS: Limits = Limits {
     descriptors: 16,
     threads: 1,
@@ -21,38 +23,69 @@ const LIMITS: Limits = Limits {
     memory: Some(Memory { data: 1 << 30, address_space: 2 << 30 }),
 };
 
-/// Why it could not do what it is for.
+/// The process could not reply.
 #[derive(Debug, Error)]
 pub enum SecurityError {
-    /// Who asks is gone, or says nonsense.
-    #[error("who asks: {0}; rosemary-security is started by the monitor and by `rosemary app`")]
+    /// The client has gone, or sent a message that is not a request.
+    #[error("the client: {0}; rosemary-security is started by the monitor and by `rosemary app`")]
     Channel(#[from] ChannelError),
 }
 
-/// Takes the request, confines this process, and answers.
+/// Receives the request, confines this process, and replies.
 ///
 /// # Errors
-/// [`SecurityError`]; everything else is an answer.
-pub fn run(asker: &Channel) -> Result<(), SecurityError> {
-    let (request, fds) = asker.wait()?;
-    let answer = look(asker, &request, fds)
-        .unwrap_or_else(|error| Answer::Failed { why: error.to_string() });
-    Ok(asker.send(&answer, &[])?)
+/// [`SecurityError`]. Every other failure is a reply.
+pub fn run(client: &Channel) -> Result<(), SecurityError> {
+    let (request, fds) = client.wait()?;
+    let reply = confine_and_handle(client, request, fds)
+        .unwrap_or_else(|error| SecurityReply::Failed { why: error.to_string() });
+    Ok(client.send(&reply, &[])?)
 }
 
-fn look(asker: &Channel, request: &Request, fds: Vec<OwnedFd>) -> io::Result<Answer> {
+fn confine_and_handle(
+    client: &Channel,
+    request: SecurityRequest,
+    fds: Vec<OwnedFd>,
+) -> io::Result<SecurityReply> {
+    let (SecurityRequest::InspectPackage { run_as, .. }
+    | SecurityRequest::CheckKeys { run_as, .. }) = request;
+    let keep: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+    let sandbox = Sandbox::new(Profile::Security, client.as_fd(), LIMITS);
+    let sandbox = Sandbox { run_as, keep: &keep, ..sandbox };
+    // Without the listener, system calls outside the profile fail and are not reported: one process
+    // handles one request, so there is nobody to watch it.
+    drop(sandbox.confine()?);
+    match request {
+        SecurityRequest::InspectPackage { keys, installed, .. } => {
+            inspect_package(fds, &keys, installed)
+        }
+        SecurityRequest::CheckKeys { now, .. } => check_keys(fds, now),
+    }
+}
+
+fn inspect_package(
+    fds: Vec<OwnedFd>,
+    keys: &[String],
+    installed: bool,
+) -> io::Result<SecurityReply> {
     let [package, signature] = <[OwnedFd; 2]>::try_from(fds)
         .map_err(|_| io::Error::other("a request without a package and its signature"))?;
-    let keep = [package.as_fd(), signature.as_fd()];
-    let sandbox = Sandbox::new(Profile::Security, asker.as_fd(), LIMITS);
-    let sandbox = Sandbox { run_as: request.run_as, keep: &keep, ..sandbox };
-    drop(sandbox.confine()?); // what it tries beyond is refused, and nobody has to be told
-    let keys = request.keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
+    let keys = keys.iter().map(|key| key.parse()).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(io::Error::other)?;
     let signature = read_sealed(signature, MAX_SIGNATURE)?;
     let package = read_sealed(package, MAX_PACKAGE)?;
-    Ok(match verify(&package, &signature, &keys, request.installed) {
-        Ok(signed) => Answer::Signed(signed),
-        Err(doubt) => Answer::Refused(doubt),
+    Ok(match verify(&package, &signature, &keys, installed) {
+        Ok(signed) => SecurityReply::Signed(signed),
+        Err(fault) => SecurityReply::Refused { why: fault.to_string() },
+    })
+}
+
+fn check_keys(fds: Vec<OwnedFd>, now: Duration) -> io::Result<SecurityReply> {
+    let fds = <[OwnedFd; Keys::FILES]>::try_from(fds)
+        .map_err(|_| io::Error::other("a request without the files of the keys"))?;
+    let keys = Keys::from_fds(fds)?;
+    Ok(match keys.server_config() {
+        Ok(_) => SecurityReply::KeysUsable { warning: keys.warning(SystemTime::UNIX_EPOCH + now) },
+        Err(error) => SecurityReply::KeysUnusable { file: error.file, why: error.why },
     })
 }

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use control::log::{LogFilter, LogLine, LogReply, LogRequest};
 use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
-use services::log::messages::{Answer, Filter, Line, Request};
 use sys::channel::ChannelError;
 use sys::packets::{PacketError, Packets};
 
@@ -18,7 +18,7 @@ pub struct Log(Packets);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Lines, by number.
-    pub lines: Vec<Line>,
+    pub lines: Vec<LogLine>,
     /// The number from which to read on.
     pub next: u64,
     /// Whether that is the end, for now.
@@ -39,8 +39,8 @@ impl Log {
     /// # Errors
     /// It did not answer, or cannot be read.
     pub fn programs(&self) -> Result<Vec<String>, AskError> {
-        match self.ask(&Request::Programs)? {
-            Answer::Programs(programs) => Ok(programs),
+        match self.ask(&LogRequest::Programs)? {
+            LogReply::Programs(programs) => Ok(programs),
             answer => Err(refusal(answer)),
         }
     }
@@ -50,13 +50,14 @@ impl Log {
     ///
     /// # Errors
     /// It did not answer, or cannot be read.
-    pub fn last(&self, count: u32, filter: &Filter) -> Result<u64, AskError> {
+    pub fn last(&self, count: u32, filter: &LogFilter) -> Result<u64, AskError> {
         let (mut missing, mut below, mut first) = (count, u64::MAX, None);
         loop {
-            let request = Request::Last { count: missing, before: below, filter: filter.clone() };
+            let request =
+                LogRequest::Last { count: missing, before: below, filter: filter.clone() };
             match self.ask(&request)? {
                 // Another would be asked for ever.
-                Answer::Last { from, found, before, end }
+                LogReply::Last { from, found, before, end }
                     if end || found >= missing || before < below =>
                 {
                     if found > 0 || first.is_none() {
@@ -77,17 +78,17 @@ impl Log {
     ///
     /// # Errors
     /// It did not answer, or cannot be read.
-    pub fn read(&self, from: u64, filter: &Filter) -> Result<Page, AskError> {
-        match self.ask(&Request::Read { from, filter: filter.clone() })? {
+    pub fn read(&self, from: u64, filter: &LogFilter) -> Result<Page, AskError> {
+        match self.ask(&LogRequest::Read { from, filter: filter.clone() })? {
             // Another would be asked for ever.
-            Answer::Lines { lines, next, end, not_kept } if end || next > from => {
+            LogReply::Lines { lines, next, end, not_kept } if end || next > from => {
                 Ok(Page { lines, next, end, not_kept })
             }
             answer => Err(refusal(answer)),
         }
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, AskError> {
+    fn ask(&self, request: &LogRequest) -> Result<LogReply, AskError> {
         let silent = |error| {
             let source = match error {
                 PacketError::System(error) => ChannelError::System(error),
@@ -114,9 +115,9 @@ impl Log {
     }
 }
 
-fn refusal(answer: Answer) -> AskError {
+fn refusal(answer: LogReply) -> AskError {
     match answer {
-        Answer::Refused { why } => AskError::NotKnown(why),
+        LogReply::Refused { why } => AskError::NotKnown(why),
         _ => AskError::Unexpected { whom: Log::WHOM },
     }
 }

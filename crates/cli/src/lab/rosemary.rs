@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use monitor::supervise::State;
 use rustix::process::Signal;
 
-use kernel::query::SwitchStatus;
+use control::query::SwitchStatus;
 
 use super::{Lab, LabError, Running, Switch, child};
 use crate::status::Report;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::config::{Manifest, ManifestMistake};
+use config::{Manifest, ManifestMistake};
 use package::EXTENSION;
 use serde::Deserialize;
 

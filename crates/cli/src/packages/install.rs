@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::config::{Config, NAME_FORM, is_name, stage_name};
+use config::{Config, NAME_FORM, is_name, stage_name};
 use monitor::options::StateDir;
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
@@ -153,7 +153,7 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     let told = Told::of(&admitted);
     say::note(format_args!("installed {name} {}", told.version));
     if config.app(name).is_none() {
-        let file = config.file.clone().or_else(monitor::config::default_file).unwrap_or_default();
+        let file = config.file.clone().or_else(config::default_file).unwrap_or_default();
         say::note(format_args!(
             "to run it, add this to {}:\n\n[[app]]\nname = \"{name}\"\n",
             file.display()

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use config::user_dir;
 use minisign::{KeyPair, SecretKey, SecretKeyBox};
-use monitor::places::of_user;
 use package::PublicKey;
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -116,7 +116,7 @@ impl KeyArgs {
     fn path(&self) -> anyhow::Result<PathBuf> {
         match &self.key {
             Some(path) => Ok(path.clone()),
-            None => of_user("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("developer.key")).context(
+            None => user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("developer.key")).context(
                 "there is no place for the key: neither XDG_CONFIG_HOME nor HOME is set; name a file \
                  with --key",
             ),
@@ -156,7 +156,7 @@ fn developer() -> String {
 
 #[cfg(test)]
 mod tests {
-    use monitor::config::Config;
+    use config::Config;
 
     use super::*;
 

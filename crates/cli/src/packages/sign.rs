@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::Args;
+use config::Manifest;
 use minisign::SecretKey;
-use monitor::config::Manifest;
 use monitor::packages::signature_of;
 
 use super::key::KeyArgs;

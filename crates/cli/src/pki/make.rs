@@ -14,7 +14,7 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use kernel::tls::names;
+use keys::datapaths;
 use openflow::Dpid;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -118,7 +118,7 @@ impl Authority {
         let mut params = params(name, days);
         params.subject_alt_names = dpids
             .iter()
-            .map(|dpid| Ok(SanType::URI(names::uri(*dpid).try_into()?)))
+            .map(|dpid| Ok(SanType::URI(datapaths::uri(*dpid).try_into()?)))
             .collect::<anyhow::Result<_>>()?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params)

@@ -20,9 +20,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use kernel::tls::keys::Keys;
-use kernel::tls::names;
-use monitor::config::Config;
+use config::Config;
+use keys::{Keys, datapaths};
 use monitor::keys::{CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY};
 use monitor::options::TlsDir;
 use openflow::Dpid;
@@ -283,7 +282,7 @@ fn open(dir: &Path) -> anyhow::Result<Authority> {
         authorities: certificate.as_bytes().to_vec(),
     };
     let cannot = || format!("the authority in {} cannot issue certificates", dir.display());
-    own.check().with_context(cannot)?;
+    own.server_config().with_context(cannot)?;
     Authority::open(&certificate, &key).with_context(cannot)
 }
 
@@ -300,7 +299,7 @@ fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 fn parse_name(text: &str) -> Result<String, &'static str> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     // RFC 5280's bound of a common name; and no name that hides, or looks like an option.
-    if names::is_misleading(text) {
+    if datapaths::is_misleading(text) {
         Err(
             "a name without \"rosemary\" and then \"dpid\": it would be taken for a datapath's; name that by --dpid",
         )
@@ -367,13 +366,13 @@ mod tests {
             key: bytes(CONTROLLER_KEY).into(),
             authorities: bytes(CA_CERT),
         };
-        keys.check().unwrap();
+        keys.server_config().unwrap();
         let now = std::time::SystemTime::now();
-        assert_eq!(keys.doubts(now), None);
+        assert_eq!(keys.warning(now), None);
         let day = std::time::Duration::from_secs(24 * 3600);
-        assert!(keys.doubts(now + 800 * day).unwrap().starts_with("it expires in 2"));
-        assert_eq!(keys.doubts(now + 900 * day).as_deref(), Some("it has expired"));
-        assert!(keys.doubts(now - day).unwrap().contains("not valid yet"));
+        assert!(keys.warning(now + 800 * day).unwrap().starts_with("it expires in 2"));
+        assert_eq!(keys.warning(now + 900 * day).as_deref(), Some("it has expired"));
+        assert!(keys.warning(now - day).unwrap().contains("not valid yet"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::config::{NAME_FORM, is_name};
+use config::{NAME_FORM, is_name};
 
 use crate::say;
 
@@ -145,7 +145,7 @@ fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use monitor::config::Manifest;
+    use config::Manifest;
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
         for files in [rust("my-app", None).unwrap(), c("my-app")] {
             let (_, text) = files.iter().find(|(path, _)| path == "rosemary.toml").unwrap();
             let file = PathBuf::from("/apps/my-app/rosemary.toml");
-            let config = monitor::config::Config::parse(file, text.clone()).unwrap();
+            let config = config::Config::parse(file, text.clone()).unwrap();
             let object = config.app("my-app").unwrap().object.clone().unwrap();
             assert!(object.starts_with("/apps/my-app") && object.ends_with("libmy_app.so"));
         }

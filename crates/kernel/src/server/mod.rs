@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
@@ -29,10 +30,7 @@ use self::workers::Workers;
 use crate::control::{Answer, App, AppId, Host, Request, Tuning};
 use crate::flows::{Names, Part};
 use crate::sandbox::{self, KernelSandbox};
-use crate::tls::{
-    self, TransportPolicy,
-    keys::{Keys, KeysError},
-};
+use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 
 /// Most operators at once; the oldest gives way.
@@ -170,10 +168,10 @@ fn load(
 
 /// Makes of the keys that came with `Start` what is needed to serve.
 fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
-    let fds: Vec<OwnedFd> = fds.take(Keys::DESCRIPTORS).collect();
+    let fds: Vec<OwnedFd> = fds.take(Keys::FILES).collect();
     let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
     let keys = Keys::from_fds(fds).map_err(system("reading the keys"))?;
-    Ok(keys.check()?)
+    Ok(tls::Server::new(&keys)?)
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {

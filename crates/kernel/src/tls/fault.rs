@@ -4,10 +4,9 @@
 
 use std::io;
 
+use keys::datapaths::DatapathNamesError;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use thiserror::Error;
-
-use super::names::NamesError;
 
 /// Why a TLS connection is over.
 #[derive(Debug, Error)]
@@ -26,7 +25,7 @@ pub enum Fault {
     Nameless,
     /// Its certificate says something about datapaths that cannot be understood.
     #[error(transparent)]
-    Names(NamesError),
+    Names(DatapathNamesError),
     /// The socket.
     #[error(transparent)]
     System(#[from] io::Error),

@@ -7,7 +7,7 @@
 //!
 //! What is verified: the switch's certificate has been issued by one of our authorities, directly
 //! or by authorities between, is valid now, is not for another purpose than a client's, and the
-//! switch holds its key. What it says about the datapath is in [`names`]. Nothing that a switch
+//! switch holds its key. What it says about the datapath is in [`keys::datapaths`]. Nothing that a switch
 //! says reaches OpenFlow before that. Sessions are never resumed: every connection is verified,
 //! with the clock as it is then.
 //!
@@ -15,8 +15,6 @@
 //! sent is at most [`MAX_UNSENT`], and plaintext is taken out as soon as it is there.
 
 mod fault;
-pub mod keys;
-pub mod names;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +22,10 @@ use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
+use keys::datapaths::CertifiedDatapaths;
+use keys::{Keys, KeysError};
 use openflow::Dpid;
-use rustls::crypto::aws_lc_rs;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ProtocolVersion, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 pub use fault::Fault;
 
@@ -58,20 +55,12 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Shows `own`, and believes what `roots` have issued.
-    fn new(own: CertifiedKey, roots: RootCertStore) -> Result<Self, Box<dyn std::error::Error>> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
-        // A resumed session would be taken as verified as long as the ticket lives.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Self(Arc::new(config)))
+    /// Presents the certificate of `keys` and accepts the certificates that its authorities have issued.
+    ///
+    /// # Errors
+    /// The keys cannot be used.
+    pub fn new(keys: &Keys) -> Result<Self, KeysError> {
+        Ok(Self(Arc::new(keys.server_config()?)))
     }
 
     /// A session for a connection whose first byte is [`CLIENT_HELLO`].
@@ -160,7 +149,7 @@ pub(crate) struct Session {
     /// Bytes that the handshake has brought so far.
     taken: usize,
     /// What the switch may call itself; set when the handshake is complete.
-    dpids: Option<names::Dpids>,
+    dpids: Option<CertifiedDatapaths>,
 }
 
 impl fmt::Debug for Session {
@@ -254,7 +243,7 @@ impl Session {
         if !self.connection.is_handshaking() {
             let certificate = self.connection.peer_certificates().and_then(<[_]>::first);
             let certificate = certificate.ok_or(Fault::Nameless)?;
-            self.dpids = Some(names::Dpids::of(certificate).map_err(Fault::Names)?);
+            self.dpids = Some(CertifiedDatapaths::of(certificate).map_err(Fault::Names)?);
             return Ok(());
         }
         self.taken += taken;

@@ -3,16 +3,17 @@
 use std::io::{Cursor, Read as _};
 use std::time::{Duration, SystemTime};
 
+use keys::datapaths;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, ExtendedKeyUsagePurpose,
     IsCa, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512,
     PKCS_ED25519, PKCS_RSA_SHA256, SanType,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-use super::keys::Keys;
 use super::*;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -65,7 +66,7 @@ fn server_with(key: &KeyPair, authority: &Authority) -> Server {
         key: key.serialize_pem().into_bytes().into(),
         authorities: authority.pem().into_bytes(),
     };
-    keys.check().unwrap()
+    Server::new(&keys).unwrap()
 }
 
 /// A switch that believes any controller: what these tests look at is the other direction.
@@ -397,7 +398,8 @@ fn certificate_without_a_purpose_is_taken_as_those_of_ovs_pki_have_none() {
 fn certificate_binds_the_switch_to_the_datapaths_it_names() {
     let ours = authority("ours");
     let mut session = server(&ours).session().unwrap();
-    let shown = issued(&ours, &named(&[&names::uri(Dpid(7)), "https://x", &names::uri(Dpid(2))]));
+    let shown =
+        issued(&ours, &named(&[&datapaths::uri(Dpid(7)), "https://x", &datapaths::uri(Dpid(2))]));
     talk(&mut session, &mut client(Some(shown), BOTH[0]), 4096).unwrap();
     assert_eq!(session.may_claim(Dpid(2)), Ok(()));
     assert_eq!(session.may_claim(Dpid(7)), Ok(()));
@@ -433,9 +435,9 @@ fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
         "urn:dpid:1",
     ] {
         // Beside one that is right: it would be believed, and the other would be lost.
-        for names in [&[name][..], &[&names::uri(Dpid(7)), name]] {
+        for names in [&[name][..], &[&datapaths::uri(Dpid(7)), name]] {
             let certificate = issued(&ours, &named(names)).chain.remove(0);
-            let error = names::Dpids::of(&certificate).expect_err(name).to_string();
+            let error = CertifiedDatapaths::of(&certificate).expect_err(name).to_string();
             assert!(error.contains("rosemary:dpid:00:00:00:00:00:00:00:01,"), "{error}");
             assert!(error.contains("rosemary pki switch"), "{error}");
         }
@@ -461,7 +463,7 @@ fn name_of_ours_in_another_place_is_refused() {
     }
     for params in places {
         let certificate = issued(&ours, &params).chain.remove(0);
-        assert!(names::Dpids::of(&certificate).is_err(), "{params:?}");
+        assert!(CertifiedDatapaths::of(&certificate).is_err(), "{params:?}");
     }
 }
 
@@ -470,7 +472,7 @@ fn names_of_others_are_left_alone() {
     let ours = authority("ours");
     for name in ["https://example.org/dpid/1", "urn:uuid:1", "spiffe://rosemary/switch"] {
         let certificate = issued(&ours, &named(&[name])).chain.remove(0);
-        assert!(names::Dpids::of(&certificate).is_ok(), "{name}");
+        assert!(CertifiedDatapaths::of(&certificate).is_ok(), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use security::control::{Answer, Request, Signed};
+use control::security::{SecurityReply, SecurityRequest, SignedPackage};
 use zone::sandbox::sha256;
 
 use super::{Files, Refused};
@@ -60,16 +60,19 @@ impl<'a> Gate<'a> {
         name: Option<&str>,
         installed: bool,
     ) -> Result<Admitted<'a>, Refused> {
-        let request = Request {
+        let request = SecurityRequest::InspectPackage {
             run_as: self.users.for_nobody(),
             keys: self.trust.iter().map(|trust| trust.key.to_string()).collect(),
             installed,
         };
         let fds = [files.package.as_fd(), files.signature.as_fd()];
         let signed = match child::ask(&self.program, &request, &fds).map_err(Refused::Unknown)? {
-            Answer::Signed(signed) => signed,
-            Answer::Refused(doubt) => return Err(doubt.into()),
-            Answer::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),
+            SecurityReply::Signed(signed) => signed,
+            SecurityReply::Refused { why } => return Err(Refused::Package(why)),
+            SecurityReply::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),
+            SecurityReply::KeysUsable { .. } | SecurityReply::KeysUnusable { .. } => {
+                return Err(lie("these are keys for TLS"));
+            }
         };
         let trust = self.trust.get(signed.key);
         let trust = trust.ok_or_else(|| lie("it was signed with a key that was not asked for"))?;
@@ -100,7 +103,7 @@ fn within(trust: &Trust, app: &AppConfig) -> Result<(), Refused> {
 }
 
 /// The manifest of what was signed, if the operator has nothing against it.
-fn allowed(trust: &Trust, signed: &Signed, name: Option<&str>) -> Result<Manifest, Refused> {
+fn allowed(trust: &Trust, signed: &SignedPackage, name: Option<&str>) -> Result<Manifest, Refused> {
     if trust.revoked {
         let (trust, key) = (trust.name.clone(), trust.key.id().to_string());
         return Err(Refused::RevokedKey { trust, key });
@@ -119,7 +122,7 @@ fn allowed(trust: &Trust, signed: &Signed, name: Option<&str>) -> Result<Manifes
 }
 
 /// The object of what was signed, sealed, and its digest, which is what it was said to be.
-fn object(files: &Files, signed: &Signed) -> io::Result<(OwnedFd, String)> {
+fn object(files: &Files, signed: &SignedPackage) -> io::Result<(OwnedFd, String)> {
     let (at, size) = signed.object;
     let package = File::from(files.package.try_clone()?);
     let object = File::from(sys::shm::sealed_copy("object", &range(&package, at, size)?)?);
@@ -160,8 +163,8 @@ mod tests {
         Config::parse("/rosemary.toml".into(), text).unwrap().trust.remove(0)
     }
 
-    fn signed(manifest: &str) -> Signed {
-        Signed {
+    fn signed(manifest: &str) -> SignedPackage {
+        SignedPackage {
             key: 0,
             sha256: "ab".repeat(32),
             manifest: manifest.into(),
@@ -197,7 +200,7 @@ mod tests {
         let (memory, digest) = object(&files, &signed("")).unwrap();
         assert_eq!(digest, sha256(&File::from(memory)).unwrap());
         for place in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {
-            let signed = Signed { object: place, ..signed("") };
+            let signed = SignedPackage { object: place, ..signed("") };
             assert!(object(&files, &signed).is_err(), "{place:?}");
         }
     }

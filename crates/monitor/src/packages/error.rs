@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use security::verify::Doubt;
 use thiserror::Error;
 
 use crate::config::{ManifestMistake, TooMuch};
@@ -28,9 +27,9 @@ pub enum Refused {
         /// Where the signature should be.
         signature: PathBuf,
     },
-    /// Its signature, or what is in it, is not right.
-    #[error(transparent)]
-    Doubt(#[from] Doubt),
+    /// Its signature or its contents are not right.
+    #[error("{0}")]
+    Package(String),
     /// The key is good for nothing any more.
     #[error(
         "it is signed with the key {key}, which was revoked: [[trust]] {trust:?} has revoked = true; get \

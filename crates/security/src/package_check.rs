@@ -1,24 +1,22 @@
-//! The order in which a package is doubted: first who signed it, then what is in it.
+//! Verifies a package: its signature first, then its contents.
 
+use control::security::SignedPackage;
 use package::{Malformed, PublicKey, Signature, SignatureFormat};
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::control::Signed;
-
-/// Why a package is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
-pub enum Doubt {
-    /// What should be its signature is none.
+/// The package is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PackageFault {
+    /// The signature file holds no signature.
     #[error(
         "its signature cannot be read: {0}; get the file that ends in .minisig from its developer again, \
          or sign it with `rosemary app sign`"
     )]
     NoSignature(SignatureFormat),
-    /// The signature beside an installed package was written by somebody else.
+    /// The signature beside an installed package is not in the form that the installation writes.
     #[error("its signature was changed since it was installed; install the package again")]
     NotInstalled,
-    /// Nobody trusts the key.
+    /// The key is not among the trusted ones.
     #[error(
         "it is signed with the key {key}, which no [[trust]] in the configuration has; if you trust that \
          developer, add one with their public key (docs/packages.md shows it)"
@@ -27,7 +25,7 @@ pub enum Doubt {
         /// The key's number.
         key: String,
     },
-    /// The key that the signature names did not make it, or not of these bytes.
+    /// The named key did not make this signature, or not of these bytes.
     #[error(
         "its signature does not fit: the package was changed after it had been signed with the key {key}, \
          or somebody signed it who does not have that key; get both files from its developer again"
@@ -36,35 +34,35 @@ pub enum Doubt {
         /// The key's number.
         key: String,
     },
-    /// It is signed, and no package.
+    /// The signed file is not a package.
     #[error("it is signed, but it is not a package: {0}; build it with `rosemary app build`")]
     NotAPackage(Malformed),
 }
 
-/// Finds out who of `keys` signed `package`, and what is in it.
+/// Finds the key of `keys` that signed `package`, and reads the package's contents.
 ///
 /// # Errors
-/// [`Doubt`].
+/// [`PackageFault`].
 pub fn verify(
     package: &[u8],
     signature: &[u8],
     keys: &[PublicKey],
     installed: bool,
-) -> Result<Signed, Doubt> {
-    // What is not text fails as what it is then: no signature.
+) -> Result<SignedPackage, PackageFault> {
+    // Bytes that are not text become characters that no signature contains.
     let signature = String::from_utf8_lossy(signature);
-    let signature: Signature = signature.parse().map_err(Doubt::NoSignature)?;
+    let signature: Signature = signature.parse().map_err(PackageFault::NoSignature)?;
     if installed && !signature.is_installed() {
-        return Err(Doubt::NotInstalled);
+        return Err(PackageFault::NotInstalled);
     }
     let id = signature.key_id();
     let Some((number, key)) = keys.iter().enumerate().find(|(_, key)| key.id() == id) else {
-        return Err(Doubt::UnknownKey { key: id.to_string() });
+        return Err(PackageFault::UnknownKey { key: id.to_string() });
     };
-    let tampered = |_| Doubt::Tampered { key: id.to_string() };
+    let tampered = |_| PackageFault::Tampered { key: id.to_string() };
     signature.verify(package, key).map_err(tampered)?;
-    let contents = package::open(package).map_err(Doubt::NotAPackage)?;
-    Ok(Signed {
+    let contents = package::open(package).map_err(PackageFault::NotAPackage)?;
+    Ok(SignedPackage {
         key: number,
         sha256: package::sha256(package),
         manifest: contents.manifest.to_owned(),
@@ -90,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn signed_package_is_told_with_its_key_and_where_its_object_is() {
+    fn signed_package_is_described() {
         let ((_, other), (pair, key)) = (pair(), pair());
         let package = package::pack("name", b"object").unwrap();
         let text = sign(&pair, &package);
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_doubt_has_its_own_words() {
+    fn each_fault_has_its_own_message() {
         let ((other, _), (pair, key)) = (pair(), pair());
         let package = package::pack("name", b"object").unwrap();
         let text = sign(&pair, &package);
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_package_with_any_byte_changed_is_refused() {
+    fn changed_installed_package_is_refused() {
         let (pair, key) = pair();
         let package = package::pack("name", &[7; 700]).unwrap();
         let text = sign(&pair, &package).parse::<Signature>().unwrap().installed();
