@@ -1,5 +1,5 @@
-//! The C header and the Rust structures are the same ABI: an app in C, compiled against the
-//! header, is loaded and runs.
+//! Checks that the C header and the Rust structures are the same ABI: compiles apps in C against the header, loads and
+//! runs them.
 #![cfg(feature = "host")]
 
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ fn source(name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn app_in_c_floods_in_both_versions_and_leaves_what_finds_no_room() {
+fn app_in_c_floods_while_there_is_room() {
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/hub.c");
     let app = HostedApp::create(&compile("hub", &hub), Recorder::default()).unwrap();
     assert_eq!((app.name(), app.version()), ("hub", "0.1.0"));
@@ -55,6 +55,33 @@ fn app_in_c_floods_in_both_versions_and_leaves_what_finds_no_room() {
     let records = [(); 3].map(|()| AlignedRecord::packet_in(at, PortNo(3), b"a whole frame"));
     let (answer, sent) = bench.batch(&records).unwrap();
     assert_eq!((answer.handled, sent.len()), (1, 1));
+}
+
+/// The app with which `make bench` compares the one in Rust.
+#[test]
+fn bench_app_in_c_installs_flows() {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/speed/apps");
+    let object = compile("ordinary", &apps.join("ordinary.c"));
+    let (alice, bob) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    for version in [Version::V1_0, Version::V1_3] {
+        let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
+        let packet_in = |in_port, to: [u8; 6], from: [u8; 6]| {
+            let frame = [&to[..], &from, &[8, 0]].concat();
+            AlignedRecord::packet_in(Bench::switch(7, version), PortNo(in_port), &frame)
+        };
+        let output = |port| [Action::Output { port, max_len: 0 }];
+        let sent = bench.event(packet_in(1, bob, alice));
+        let packet_out = PacketOut::decode(&sent[0].message).unwrap();
+        assert!(packet_out.actions.iter().eq(output(PortNo::FLOOD)), "{packet_out:?}");
+        let sent = bench.event(packet_in(2, alice, bob).with_buffer(9));
+        let flow_mod = FlowMod::decode(&sent[0].message).unwrap();
+        let pair = Match::new().in_port(PortNo(2)).eth_dst(MacAddr(alice)).eth_src(MacAddr(bob));
+        assert_eq!((&flow_mod.match_, flow_mod.buffer_id, sent.len()), (&pair, Some(9), 1));
+        assert!(flow_mod.instructions.apply.iter().eq(output(PortNo(1))), "{flow_mod:?}");
+        let sent = bench.event(packet_in(2, alice, bob));
+        let packet_out = PacketOut::decode(&sent[1].message).unwrap();
+        assert!(packet_out.actions.iter().eq(output(PortNo(1))), "{packet_out:?}");
+    }
 }
 
 #[test]
@@ -176,7 +203,7 @@ fn app_in_c_sends_a_series() {
 }
 
 #[test]
-fn app_in_c_reads_its_configuration_and_says_what_is_wrong_with_it() {
+fn app_in_c_rejects_a_bad_configuration() {
     let picky = source(
         "picky",
         "#include \"rosemary_app.h\"\n\
@@ -202,7 +229,7 @@ fn app_in_c_reads_its_configuration_and_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn object_of_another_abi_or_of_none_is_refused_with_what_to_do() {
+fn object_of_another_abi_is_refused() {
     let other = source(
         "other",
         "#include \"rosemary_app.h\"\nconst struct rosemary_app rosemary_app = {.abi = 99, .size = 8};",

@@ -90,12 +90,13 @@ static int learn(struct ordinary *app, uint64_t dpid, uint64_t mac, uint32_t por
 
 /* Writes an output action, as 1.0 or 1.3 has it; returns its size. */
 static uint32_t put_output(uint8_t *to, uint8_t version, uint32_t port) {
-    memset(to, 0, 16);
     if (version == 1) {
+        memset(to, 0, 8);
         to[3] = 8;
         put16(to + 4, port);
         return 8;
     }
+    memset(to, 0, 16);
     to[3] = 16;
     put32(to + 4, port);
     return 16;
