@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn reply_to_a_known_host_installs_a_flow_and_sends_the_packet() {
+    fn packet_to_known_host_installs_a_flow() {
         for version in VERSIONS {
             let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
             packet(&mut bench, at, (ALICE, 1), BOB);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_that_the_switch_keeps_goes_out_with_the_flow() {
+    fn buffered_packet_goes_out_with_the_flow() {
         for version in VERSIONS {
             let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
             packet(&mut bench, at, (ALICE, 1), BOB);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_between_known_hosts_is_answered_as_the_first_was_and_what_is_new_is_not_missed() {
+    fn known_hosts_get_the_same_answer_again() {
         for version in VERSIONS {
             let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
             let mut kept = |port, from: [u8; 6], to: [u8; 6], buffer| {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn host_that_moves_is_learned_anew_and_its_flows_deleted() {
+    fn moved_host_has_its_flows_deleted() {
         let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
         packet(&mut bench, at, (ALICE, 1), BOB);
         let sent = packet(&mut bench, at, (ALICE, 3), BOB);
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn packet_back_to_the_port_it_came_from_is_dropped() {
+    fn packet_to_its_own_port_is_dropped() {
         let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_3));
         packet(&mut bench, at, (ALICE, 1), BOB);
         assert_eq!(packet(&mut bench, at, (BOB, 1), ALICE), []);
     }
 
     #[test]
-    fn switch_and_port_that_came_or_went_have_their_hosts_forgotten() {
+    fn hosts_are_forgotten_with_switch_or_port() {
         for gone in [
             AlignedRecord::about(RecordKind::SwitchUp, Bench::switch(1, Version::V1_3)),
             AlignedRecord::about(RecordKind::SwitchDown, Bench::switch(1, Version::V1_3)),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_from_a_reserved_port_is_forwarded_and_not_learned() {
+    fn reserved_port_is_forwarded_and_not_learned() {
         for version in VERSIONS {
             for in_port in [PortNo::CONTROLLER, PortNo::ANY] {
                 let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_link_and_what_is_no_frame_is_left_alone() {
+    fn link_local_packet_and_short_frame_are_ignored() {
         let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, Version::V1_0));
         let lldp = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
         assert_eq!(packet(&mut bench, at, (ALICE, 1), lldp), []);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_one_batch_are_answered_as_one_by_one() {
+    fn batch_is_answered_like_single_events() {
         const CAROL: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
         let [one, two] = [1, 2].map(|dpid| Bench::switch(dpid, Version::V1_3));
         let whole = |at, port, from: [u8; 6], to: [u8; 6]| {

@@ -36,7 +36,7 @@ impl App for Busy {
 }
 
 #[test]
-fn app_and_host_share_the_state_over_many_calls_and_moves() {
+fn app_and_host_share_state_over_moves() {
     let mut bench = Bench::new::<Busy>();
     for _ in 0..3 {
         let (answer, sent) = bench.batch(&packets::<2>()).unwrap();
@@ -77,7 +77,7 @@ impl App for Stubborn {
 }
 
 #[test]
-fn stops_said_again_or_of_records_that_were_not_handled_count_nothing() {
+fn repeated_or_unhandled_stop_counts_nothing() {
     let mut bench = Bench::new::<Stubborn>();
     bench.batch(&packets::<3>()).unwrap();
     assert_eq!(bench.stopped(), [1]);
@@ -104,7 +104,7 @@ impl App for Panics {
 }
 
 #[test]
-fn app_that_panics_has_failed_with_its_words_in_the_log_and_its_stops_forgotten() {
+fn panic_is_logged_and_its_stops_dropped() {
     let mut bench = Bench::new::<Panics>();
     assert_eq!(bench.batch(&packets::<1>()).unwrap_err(), Failed::GaveUp);
     assert_eq!(bench.log(), ["Error: panicked in on_batch: of a test"]);
@@ -147,7 +147,7 @@ impl App for Configured {
 }
 
 #[test]
-fn app_takes_its_configuration_or_says_what_is_wrong_with_it_and_is_not_created() {
+fn app_with_bad_configuration_is_not_created() {
     Bench::configured::<Configured>("level = 7\n").unwrap();
     for wrong in ["", "level = 300"] {
         let error = Bench::configured::<Configured>(wrong).unwrap_err();
@@ -162,7 +162,7 @@ fn app_takes_its_configuration_or_says_what_is_wrong_with_it_and_is_not_created(
 }
 
 #[test]
-fn app_that_takes_no_configuration_does_not_run_with_one() {
+fn app_without_configuration_rejects_one() {
     Bench::configured::<Panics>(" \n").unwrap();
     let error = Bench::configured::<Panics>("level = 7").unwrap_err();
     assert!(error.to_string().contains("this app takes none; leave `config` out"), "{error}");
@@ -231,7 +231,7 @@ impl App for Curious {
 }
 
 #[test]
-fn app_asks_with_its_own_numbers_and_knows_the_answers_by_their_ids() {
+fn replies_carry_the_xids_of_requests() {
     let mut bench = Bench::new::<Curious>();
     let at = Bench::switch(7, Version::V1_3);
     let sent = bench.event(AlignedRecord::about(RecordKind::SwitchUp, at));

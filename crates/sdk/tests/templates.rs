@@ -52,7 +52,7 @@ impl<const BY_TEMPLATE: bool> App for Pairs<BY_TEMPLATE> {
 }
 
 #[test]
-fn flow_mods_of_a_template_go_out_as_any_others_do_in_their_place() {
+fn template_flow_mods_keep_their_order() {
     let [mut one, mut other] = [Bench::new::<Pairs<true>>(), Bench::new::<Pairs<false>>()];
     for batch in [1_usize, 64, 2, 64, 3] {
         let packet = |number: usize| {
@@ -103,7 +103,7 @@ impl App for Filler {
 }
 
 #[test]
-fn without_room_for_a_series_flow_mods_go_out_one_by_one() {
+fn without_room_for_a_series_messages_are_single() {
     let mut bench = Bench::new::<Filler>();
     // A series takes room for all that it may have: 104 bytes, and 64 times 24.
     for (room, sent, in_a_series) in [(400, 3, 0), (1639, 15, 0), (1640, 64, 64)] {
@@ -149,7 +149,7 @@ impl App for Many {
 }
 
 #[test]
-fn many_flow_mods_go_out_as_far_as_they_can_be_said_and_there_is_room() {
+fn series_ends_where_room_or_version_does() {
     let mut bench = Bench::new::<Many>();
     // Four series; or one, and one flow-mod.
     for (room, sent) in [(1 << 20, 199), (80 + 64 * 24 + 200, 65)] {
@@ -241,7 +241,7 @@ impl<const TOGETHER: bool> App for Whole<TOGETHER> {
 }
 
 #[test]
-fn flows_and_packets_go_out_as_they_do_one_by_one() {
+fn flows_and_packets_equal_single_messages() {
     let [mut one, mut other] = [Bench::new::<Whole<true>>(), Bench::new::<Whole<false>>()];
     let (_, sent) = one.batch(&[]).unwrap();
     let (_, expected) = other.batch(&[]).unwrap();
@@ -294,7 +294,7 @@ impl App for Careless {
 }
 
 #[test]
-fn app_that_catches_the_panic_of_its_own_blanks_loses_no_more_than_those() {
+fn caught_panic_loses_only_its_blanks() {
     let mut bench = Bench::new::<Careless>();
     bench.room = 1 << 20;
     let (_, messages) = bench.batch(&[]).unwrap();

@@ -59,7 +59,7 @@ fn to_h2() -> Match {
 }
 
 #[test]
-fn switch_that_comes_gets_the_flows_of_its_rules_and_they_drop() {
+fn new_switch_gets_dropping_flows() {
     for version in VERSIONS {
         let mut bench = bench();
         let sent = up(&mut bench, Bench::switch(1, version));
@@ -72,7 +72,7 @@ fn switch_that_comes_gets_the_flows_of_its_rules_and_they_drop() {
 }
 
 #[test]
-fn packet_that_a_rule_denies_is_stopped_and_others_go_on() {
+fn denied_packet_is_stopped() {
     let mut bench = bench();
     let at = Bench::switch(1, Version::V1_3);
     for (last, stopped) in [(2, vec![0]), (3, vec![])] {
@@ -87,7 +87,7 @@ fn packet_that_a_rule_denies_is_stopped_and_others_go_on() {
 }
 
 #[test]
-fn flow_that_is_missing_is_put_back_and_one_that_no_rule_wants_is_deleted() {
+fn missing_flow_is_added_and_stale_one_deleted() {
     for version in VERSIONS {
         let (mut bench, at) = (bench(), Bench::switch(1, version));
         let sent = up(&mut bench, at);
@@ -105,7 +105,7 @@ fn flow_that_is_missing_is_put_back_and_one_that_no_rule_wants_is_deleted() {
 }
 
 #[test]
-fn flow_that_is_there_is_left_alone_unless_its_rule_has_another_place() {
+fn present_flow_is_kept_unless_its_rule_moved() {
     let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
     let sent = up(&mut bench, at);
     assert_eq!(bench.event(reply(at, &sent, vec![flow(to_h2(), 1)])), []);
@@ -115,7 +115,7 @@ fn flow_that_is_there_is_left_alone_unless_its_rule_has_another_place() {
 }
 
 #[test]
-fn reply_to_what_was_not_asked_and_one_of_a_past_connection_change_nothing() {
+fn unexpected_reply_changes_nothing() {
     let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
     let sent = up(&mut bench, at);
     let later = Switch { epoch: 2, ..at };
@@ -140,7 +140,7 @@ fn switches_are_looked_at_again_after_a_while() {
 }
 
 #[test]
-fn flows_that_find_no_room_are_sent_when_there_is_some() {
+fn flows_without_room_are_sent_later() {
     let ports: Vec<String> = (0..100).map(|port| port.to_string()).collect();
     let rules = format!("[[deny]]\nprotocol = \"tcp\"\nto-port = [{}]", ports.join(", "));
     let mut bench = Bench::configured::<Firewall>(&rules).unwrap();
@@ -156,7 +156,7 @@ fn flows_that_find_no_room_are_sent_when_there_is_some() {
 }
 
 #[test]
-fn rule_that_a_switch_cannot_be_told_is_reported_once_and_holds_for_packet_ins() {
+fn inexpressible_rule_still_stops_packet_ins() {
     let mut bench =
         Bench::configured::<Firewall>("[[deny]]\nfrom = \"::1\"\n[[deny]]\nfrom = \"::2\"")
             .unwrap();
@@ -168,7 +168,7 @@ fn rule_that_a_switch_cannot_be_told_is_reported_once_and_holds_for_packet_ins()
 }
 
 #[test]
-fn firewall_that_may_not_see_flows_says_what_it_needs_once() {
+fn missing_stats_capability_is_logged_once() {
     let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
     let sent = up(&mut bench, at);
     let look = sent.last().expect("a look");

@@ -95,7 +95,7 @@ mod tests {
     const PROBE: Probe = Probe { from: (Dpid(0x0102_0304_0506_0708), PortNo(3)) };
 
     #[test]
-    fn own_frame_is_read_back_and_one_with_another_key_is_not() {
+    fn only_frame_with_own_key_is_read() {
         let (seal, other) = (Seal::new(), Seal::new());
         let frame = PROBE.write(MacAddr([2, 0, 0, 0, 0, 1]), &seal);
         assert_eq!(Probe::read(&frame, &seal), Some(PROBE));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_that_was_changed_or_cut_is_none_of_ours() {
+    fn changed_or_cut_frame_is_rejected() {
         let seal = Seal::new();
         let frame = PROBE.write(MacAddr([2, 0, 0, 0, 0, 1]), &seal);
         let told = 14; // addresses are whose they may be

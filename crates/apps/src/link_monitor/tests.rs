@@ -54,7 +54,7 @@ const LINK: &str =
     "link from 00:00:00:00:00:00:00:01 port 2 (port) to 00:00:00:00:00:00:00:02 port 1 (port)";
 
 #[test]
-fn switches_and_ports_are_told_when_they_come_change_and_go() {
+fn switch_and_port_changes_are_logged() {
     let mut bench = bench();
     assert_eq!(told(&mut bench, "is up").len(), 4);
     bench.event(AlignedRecord::port(switch(1), 2, PortNo(2), 0));
@@ -73,7 +73,7 @@ fn switches_and_ports_are_told_when_they_come_change_and_go() {
 }
 
 #[test]
-fn link_is_told_once_when_a_probe_comes_in_elsewhere_and_when_it_is_not_seen_any_more() {
+fn link_is_logged_once_per_change() {
     let mut bench = bench();
     let frames = round(&mut bench);
     assert_eq!(frames.len(), 4);
@@ -108,7 +108,7 @@ fn link_goes_with_its_port_and_with_its_switch() {
 }
 
 #[test]
-fn frames_that_others_made_up_and_of_ports_that_are_gone_make_no_link() {
+fn forged_frame_makes_no_link() {
     let mut bench = bench();
     let forged = Probe { from: (Dpid(1), PortNo(2)) }.write(MacAddr([2; 6]), &Seal::new());
     bench.event(AlignedRecord::packet_in(switch(2), PortNo(1), &forged));
@@ -120,7 +120,7 @@ fn frames_that_others_made_up_and_of_ports_that_are_gone_make_no_link() {
 }
 
 #[test]
-fn monitor_that_may_not_probe_says_what_it_needs_once_and_stops_trying() {
+fn missing_capability_is_logged_once() {
     let mut bench = bench();
     let frames = round(&mut bench);
     bench.log();

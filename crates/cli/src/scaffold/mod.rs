@@ -1,8 +1,8 @@
-//! `rosemary app new`: an app that builds and runs as it is.
+//! Makes a new app that builds and runs without changes: `rosemary app new`.
 //!
-//! In Rust against the SDK in the source tree that this program was built from, at the versions of
-//! its `Cargo.lock`, so that nothing has to be fetched that was not fetched before; in C against a
-//! copy of `rosemary_app.h`. The C app is `sdk/c/hub.c`, which the SDK's tests compile.
+//! An app in Rust uses the SDK in the source tree that this program was built from, at the versions of
+//! its `Cargo.lock`, so that Cargo downloads nothing that it has already. An app in C gets a copy of
+//! `rosemary_app.h`; it is `sdk/c/hub.c`, which the SDK's tests compile.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -20,13 +20,13 @@ const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk");
 /// The options of `rosemary app new`.
 #[derive(Debug, Clone, Args)]
 pub struct NewArgs {
-    /// Its name: lower-case letters, digits and hyphens
+    /// Name of the app: lower-case letters, digits and hyphens
     #[arg(value_parser = parse_name)]
     pub name: String,
-    /// In C instead of Rust
+    /// Make an app in C instead of Rust
     #[arg(long)]
     pub c: bool,
-    /// Directory to make it in [default: its name, here]
+    /// Directory to make [default: the name, in the present directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Directory of Rosemary's SDK for Rust, if it is not where this program was built
@@ -34,7 +34,7 @@ pub struct NewArgs {
     pub sdk: Option<PathBuf>,
 }
 
-/// Does it.
+/// Makes the app.
 ///
 /// # Errors
 /// The directory is in use or cannot be written, or the SDK is not there.
@@ -58,7 +58,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(format!("give {NAME_FORM}")) }
 }
 
-/// A file's path in the app's directory, and what is in it.
+/// A file's path in the app's directory, and its content.
 type File = (String, String);
 
 fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
@@ -107,7 +107,7 @@ fn c(name: &str) -> Vec<File> {
     ]
 }
 
-/// The name as a library has it.
+/// Returns the name in the form of a library's.
 fn lib(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -120,7 +120,7 @@ fn filled(template: &str, name: &str, built_in: &str) -> String {
         .replace("@LIB@", &lib)
 }
 
-/// Writes `files` into `dir`, in which there must be nothing yet.
+/// Writes `files` into `dir`, which must be empty or not exist.
 fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
     let used = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,

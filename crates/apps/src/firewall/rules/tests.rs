@@ -27,7 +27,7 @@ fn packet(from: &str, to: &str, protocol: Protocol, to_port: u16) -> Packet {
 }
 
 #[test]
-fn rule_makes_a_flow_for_each_port_and_version_of_ip_that_it_is_about() {
+fn rule_makes_flows_per_port_and_ip_version() {
     assert_eq!(
         matches("from = \"10.0.0.0/8\"\nto = \"192.0.2.7\"\nprotocol = \"tcp\"\nto-port = [22, 23]"),
         [22, 23].map(|port| format!(
@@ -57,7 +57,7 @@ fn rule_makes_a_flow_for_each_port_and_version_of_ip_that_it_is_about() {
 }
 
 #[test]
-fn packet_is_denied_by_just_the_rules_that_are_about_it() {
+fn packet_is_denied_by_matching_rules_only() {
     let rules = Rules::read(
         "[[deny]]\nfrom = \"10.0.0.0/24\"\nto = \"10.0.0.2\"\nprotocol = \"tcp\"\nto-port = 80\n\
          [[deny]]\nfrom = \"2001:db8::/32\"\nboth-ways = true\n\
@@ -132,7 +132,7 @@ fn holds(net: &Masked<Ipv4Addr>, it: Ipv4Addr) -> bool {
 }
 
 #[test]
-fn mistake_is_told_with_its_line_and_its_rule_and_what_would_be_right() {
+fn mistake_names_line_rule_and_remedy() {
     let first = "# rules\n[[deny]]\nfrom = \"10.0.0.1\"\n\n";
     let in_second = |rule: &str| error(&format!("{first}[[deny]]\n{rule}"));
     for (rule, line, expected) in [
