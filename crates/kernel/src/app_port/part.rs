@@ -21,6 +21,7 @@ use sys::ring::KernelEnd;
 
 use super::tracked::Tracked;
 use super::{AppPort, Place, Rings};
+use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 
 /// A worker's part of an app's rings.
@@ -157,6 +158,7 @@ impl Role {
 
     fn wake_others(&self) {
         let pool = &self.together.pool;
-        (0..pool.workers()).filter(|other| *other != self.worker).for_each(|it| pool.wake(it));
+        let others = (0..pool.workers()).filter(|other| *other != self.worker);
+        others.for_each(|other| pool.wake(WorkerId(other)));
     }
 }

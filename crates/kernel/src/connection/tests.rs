@@ -8,6 +8,7 @@ use dal::drivers::openflow::framing::cut;
 
 use super::*;
 use crate::control::Plain;
+use crate::ids::WorkerId;
 use crate::pool::idle;
 use crate::tls::{CLIENT_HELLO, TLS_MAJOR};
 
@@ -19,7 +20,7 @@ pub(super) fn pair() -> (Connection, TcpStream) {
     let (socket, address) = listener.accept().unwrap();
     socket.set_nonblocking(true).unwrap();
     let pool = idle(1);
-    let guard = pool.load_guard(0);
+    let guard = pool.load_guard(WorkerId(0));
     (Connection::new((socket, address), &transport, &pool, guard, Instant::now()), peer)
 }
 

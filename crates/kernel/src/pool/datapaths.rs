@@ -1,13 +1,15 @@
-//! Which worker each datapath lives with.
+//! Records which worker owns each datapath.
 //!
-//! All connections that claim a datapath come to one worker, which decides between them. A
-//! datapath stays at home while it is away, too: what an app is told of its connections then comes by
-//! one ring, in order. Only when very many have gone since is the place of the longest gone forgotten.
+//! All connections that claim a datapath move to its worker, which decides between them. A datapath keeps its worker
+//! while it is disconnected, so that an app receives the events of all its connections by one ring, in order. Only when
+//! [`MOST_AWAY`] others have disconnected since does the registry forget it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most datapaths without a connection that are remembered.
+use crate::ids::WorkerId;
+
+/// Most datapaths without a connection that the registry remembers.
 const MOST_AWAY: usize = 16 * 1024;
 
 /// The datapaths; cheap to clone. Keys come from switches; the hash is keyed.
@@ -17,18 +19,18 @@ pub(super) struct DatapathRegistry(Arc<Mutex<Entries>>);
 #[derive(Debug, Default)]
 struct Entries {
     registry: HashMap<u64, Entry>,
-    /// Those whose last connection went, and which time that was, longest ago first. Some have
-    /// come back since.
+    /// Datapaths whose last connection closed, with the number of that event, oldest first. Some have
+    /// connected again since.
     away: VecDeque<(u64, u64)>,
     times: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    worker: usize,
+    worker: WorkerId,
     /// Connections that claim the datapath.
     claims: usize,
-    /// Which time it went last.
+    /// The number of the event when its last connection closed.
     went: u64,
 }
 
@@ -37,12 +39,12 @@ struct Entry {
 pub(crate) struct DatapathClaim {
     registry: DatapathRegistry,
     dpid: u64,
-    worker: usize,
+    worker: WorkerId,
 }
 
 impl DatapathRegistry {
-    /// Claims a datapath for a connection. If it has no home, worker `me` becomes that.
-    pub(super) fn claim(&self, dpid: u64, me: usize) -> DatapathClaim {
+    /// Claims a datapath for a connection. Worker `me` becomes its owner if it has none.
+    pub(super) fn claim(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Entry { worker: me, claims: 0, went: 0 };
         let place = places.registry.entry(dpid).or_insert(new);
@@ -72,7 +74,7 @@ impl DatapathRegistry {
 
 impl DatapathClaim {
     /// The worker.
-    pub(crate) fn worker(&self) -> usize {
+    pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }
 }
@@ -90,26 +92,26 @@ mod tests {
     #[test]
     fn datapath_comes_back_to_the_worker_that_it_was_with() {
         let registry = DatapathRegistry::default();
-        let (first, second) = (registry.claim(7, 1), registry.claim(7, 0));
-        assert_eq!((first.worker(), second.worker()), (1, 1));
-        assert_eq!(registry.claim(8, 0).worker(), 0);
+        let (first, second) = (registry.claim(7, WorkerId(1)), registry.claim(7, WorkerId(0)));
+        assert_eq!((first.worker(), second.worker()), (WorkerId(1), WorkerId(1)));
+        assert_eq!(registry.claim(8, WorkerId(0)).worker(), WorkerId(0));
         drop((first, second));
-        assert_eq!(registry.claim(7, 0).worker(), 1);
+        assert_eq!(registry.claim(7, WorkerId(0)).worker(), WorkerId(1));
     }
 
     #[test]
     fn claimed_datapath_keeps_its_home_however_many_others_go() {
         let registry = DatapathRegistry::default();
-        let stays = registry.claim(7, 1);
+        let stays = registry.claim(7, WorkerId(1));
         for _ in 0..2 {
-            drop(registry.claim(8, 1)); // went twice: its first going must not count
+            drop(registry.claim(8, WorkerId(1))); // went twice: its first going must not count
         }
         for dpid in 100..100 + MOST_AWAY as u64 {
-            drop(registry.claim(dpid, 0));
+            drop(registry.claim(dpid, WorkerId(0)));
         }
-        assert_eq!(registry.claim(7, 0).worker(), 1);
-        assert_eq!(registry.claim(8, 0).worker(), 0, "forgotten");
-        assert_eq!(registry.claim(101, 1).worker(), 0, "not so long gone");
+        assert_eq!(registry.claim(7, WorkerId(0)).worker(), WorkerId(1));
+        assert_eq!(registry.claim(8, WorkerId(0)).worker(), WorkerId(0), "forgotten");
+        assert_eq!(registry.claim(101, WorkerId(1)).worker(), WorkerId(0), "not so long gone");
         drop(stays);
         let places = registry.0.lock().unwrap();
         assert!(places.away.len() <= MOST_AWAY && places.registry.len() <= MOST_AWAY + 3);

@@ -1,11 +1,11 @@
-//! What the workers share: how busy each is, where each datapath lives, what they say to each other.
+//! The state that the workers share: their loads, the datapath registry, forwarded messages, shared quotas.
 //!
-//! Nothing here is on the way of a packet. It is touched when a connection comes, goes or moves, when
-//! a message is for a switch of another worker ([`forwarding`]), and once in a while by quotas
+//! No packet passes through here. A worker uses it when a connection comes, goes or moves, when it forwards
+//! a message to a switch of another worker ([`forwarding`]), and to take a portion of a quota
 //! ([`shared_quota`]).
 //!
-//! An epoch says which worker has given it ([`WorkerPool::owner`]): each counts in steps of as many as there
-//! are workers, from its own number on.
+//! An epoch names the worker that has given it ([`WorkerPool::owner`]): each worker counts in steps of the number of
+//! workers, from its own number on.
 
 mod datapaths;
 mod forwarding;
@@ -24,6 +24,7 @@ use self::datapaths::DatapathRegistry;
 pub(crate) use self::forwarding::{ForwardQueue, Head};
 pub(crate) use self::shared_quota::{KINDS, SharedQuota};
 use crate::control::{AppId, Tuning};
+use crate::ids::WorkerId;
 use crate::memory::Memory;
 use crate::worker::Command;
 
@@ -43,12 +44,12 @@ pub struct WorkerPool {
 struct Member {
     commands: Sender<Command>,
     bell: Ringer,
-    /// What each of the others has posted for it.
+    /// Messages that each of the others has posted for it.
     forward_queue: Vec<Mutex<ForwardQueue>>,
 }
 
 impl WorkerPool {
-    /// Workers that obey what is sent here, and hear these bells.
+    /// A pool of the workers at the other ends of these channels.
     pub(crate) fn new(members: Vec<(Sender<Command>, Ringer)>, tuning: Tuning) -> Self {
         let count = members.len();
         let member = |(commands, bell)| {
@@ -70,49 +71,49 @@ impl WorkerPool {
         self.members.len()
     }
 
-    /// How they work.
+    /// The operator's tuning.
     pub fn tuning(&self) -> Tuning {
         self.tuning
     }
 
-    /// What connections may keep together.
+    /// The memory that connections share.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Asks something of a worker.
-    pub fn command(&self, worker: usize, command: Command) {
+    /// Sends a command to a worker.
+    pub fn command(&self, worker: WorkerId, command: Command) {
         // One that has ended is noticed by the server.
-        let _ = self.members[worker].commands.send(command);
+        let _ = self.members[worker.0].commands.send(command);
         self.wake(worker);
     }
 
-    /// Has a worker go through its loop.
-    pub(crate) fn wake(&self, worker: usize) {
-        self.members[worker].bell.ring();
+    /// Wakes a worker for a turn of its loop.
+    pub(crate) fn wake(&self, worker: WorkerId) {
+        self.members[worker.0].bell.ring();
     }
 
     /// The worker with the fewest connections, and how many all workers have.
-    pub(crate) fn least_busy(&self) -> (usize, usize) {
+    pub(crate) fn least_busy(&self) -> (WorkerId, usize) {
         let loads = || self.loads.iter().map(|load| load.load(Ordering::Relaxed));
         let (worker, _) = loads().enumerate().min_by_key(|(_, load)| *load).unwrap_or_default();
-        (worker, loads().sum())
+        (WorkerId(worker), loads().sum())
     }
 
     /// Counts a connection as one of this worker's, until the guard is dropped.
-    pub(crate) fn load_guard(&self, worker: usize) -> LoadGuard {
-        self.loads[worker].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn load_guard(&self, worker: WorkerId) -> LoadGuard {
+        self.loads[worker.0].fetch_add(1, Ordering::Relaxed);
         LoadGuard { loads: self.loads.clone(), worker }
     }
 
-    /// Where a datapath lives: from now on with worker `me`, if it lives nowhere yet.
-    pub(crate) fn claim_datapath(&self, dpid: u64, me: usize) -> DatapathClaim {
+    /// Claims a datapath for a connection of worker `me`, which owns the datapath from now on if no worker does.
+    pub(crate) fn claim_datapath(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
         self.registry.claim(dpid, me)
     }
 
-    /// The first epoch that a worker gives; the next is [`workers`](Self::workers) higher.
-    pub(crate) fn first_epoch(&self, worker: usize) -> u32 {
-        let number = if worker == 0 { self.workers() } else { worker };
+    /// The first epoch of a worker; the next is [`workers`](Self::workers) higher.
+    pub(crate) fn first_epoch(&self, worker: WorkerId) -> u32 {
+        let number = if worker.0 == 0 { self.workers() } else { worker.0 };
         u32::try_from(number).unwrap_or(1)
     }
 
@@ -123,23 +124,23 @@ impl WorkerPool {
     }
 
     /// The worker that has given this epoch.
-    pub(crate) fn owner(&self, epoch: u32) -> usize {
-        epoch as usize % self.workers()
+    pub(crate) fn owner(&self, epoch: u32) -> WorkerId {
+        WorkerId(epoch as usize % self.workers())
     }
 
     /// Posts a message of an app to a switch of worker `to`. `false` if too much waits there.
-    pub(crate) fn post(&self, from: usize, to: usize, head: Head, message: &[u8]) -> bool {
-        let forward_queue = &self.members[to].forward_queue[from];
+    pub(crate) fn post(&self, from: WorkerId, to: WorkerId, head: Head, message: &[u8]) -> bool {
+        let forward_queue = &self.members[to.0].forward_queue[from.0];
         forward_queue.lock().unwrap_or_else(PoisonError::into_inner).post(head, message)
     }
 
     /// Takes what worker `from` has posted for `to` in exchange for `empty`.
-    pub(crate) fn collect(&self, from: usize, to: usize, empty: &mut ForwardQueue) {
-        let forward_queue = &self.members[to].forward_queue[from];
+    pub(crate) fn collect(&self, from: WorkerId, to: WorkerId, empty: &mut ForwardQueue) {
+        let forward_queue = &self.members[to.0].forward_queue[from.0];
         std::mem::swap(&mut *forward_queue.lock().unwrap_or_else(PoisonError::into_inner), empty);
     }
 
-    /// From what all workers take an app's messages.
+    /// The quota of an app that all workers share.
     pub(crate) fn shared_quota(&self, app: AppId) -> Arc<SharedQuota> {
         let mut shared_quotas = self.shared_quotas.lock().unwrap_or_else(PoisonError::into_inner);
         shared_quotas
@@ -149,20 +150,20 @@ impl WorkerPool {
     }
 }
 
-/// A connection's place with a worker.
+/// Counts a connection with its worker until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LoadGuard {
     loads: Arc<[AtomicUsize]>,
-    worker: usize,
+    worker: WorkerId,
 }
 
 impl Drop for LoadGuard {
     fn drop(&mut self) {
-        self.loads[self.worker].fetch_sub(1, Ordering::Relaxed);
+        self.loads[self.worker.0].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A pool whose commands nobody obeys.
+/// A pool without threads.
 #[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<WorkerPool> {
     let member = |_| (std::sync::mpsc::channel().0, Ringer::new().expect("a pipe").0);
@@ -183,19 +184,19 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            guards.iter().map(|load_guard| load_guard.worker).collect::<Vec<_>>(),
+            guards.iter().map(|load_guard| load_guard.worker.0).collect::<Vec<_>>(),
             [0, 1, 2, 0]
         );
-        assert_eq!(pool.least_busy(), (1, 4));
+        assert_eq!(pool.least_busy(), (WorkerId(1), 4));
         drop(guards);
-        assert_eq!(pool.least_busy(), (0, 0));
+        assert_eq!(pool.least_busy(), (WorkerId(0), 0));
     }
 
     #[test]
     fn epoch_says_whose_it_is_and_is_never_0() {
         for workers in [1, 2, 3, 16] {
             let pool = idle(workers);
-            for worker in 0..workers {
+            for worker in (0..workers).map(WorkerId) {
                 let first = pool.first_epoch(worker);
                 let mut epoch = first;
                 for _ in 0..3 {
@@ -208,6 +209,6 @@ mod tests {
             }
         }
         let alone = idle(1);
-        assert_eq!((alone.first_epoch(0), alone.next_epoch(1)), (1, 2));
+        assert_eq!((alone.first_epoch(WorkerId(0)), alone.next_epoch(1)), (1, 2));
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use super::workers::Workers;
 use crate::app_port::part;
 use crate::control::AppId;
+use crate::ids::WorkerId;
 use crate::policy::Policy;
 use crate::worker::Command;
 
@@ -50,7 +51,7 @@ impl Attempts {
                 for (worker, part) in parts.into_iter().enumerate() {
                     let (name, policy, part) = (name.to_owned(), policy.clone(), Box::new(part));
                     let attach = Command::Attach { attempt, app, name, policy, part };
-                    workers.pool.command(worker, attach);
+                    workers.pool.command(WorkerId(worker), attach);
                 }
                 (Ok(fds), workers.count())
             }

@@ -13,6 +13,7 @@ use sys::flight::Recorder;
 use tracing::{error, warn};
 
 use crate::control::{self, Tuning};
+use crate::ids::WorkerId;
 use crate::pool::{MAX_WORKERS, WorkerPool};
 use crate::tls::TransportPolicy;
 use crate::worker::{Apps, Command, Known, ServerChannels, Worker, WorkerEvent, connect};
@@ -42,7 +43,7 @@ impl Workers {
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for channels in channels {
-            let number = channels.me;
+            let number = channels.me.0;
             // One alone has no other to keep away from: the system knows better.
             let cpu = cpus
                 .get(number)
@@ -81,7 +82,7 @@ impl Workers {
 
     /// Asks the same of each.
     pub(super) fn command(&self, command: impl Fn() -> Command) {
-        (0..self.count()).for_each(|worker| self.pool.command(worker, command()));
+        (0..self.count()).for_each(|worker| self.pool.command(WorkerId(worker), command()));
     }
 
     /// Has all of them end.

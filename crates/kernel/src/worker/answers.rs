@@ -1,7 +1,7 @@
-//! From switches to who asked: replies, errors, flows that went (design §4.7, §10).
+//! Routes replies, errors and removed flows of a switch to the app or operator that they are for.
 //!
-//! An app gets them in its own words ([`rewrite`](crate::rewrite)); an operator's question gets the
-//! parts as they are.
+//! An app receives them with its own transaction ids and cookies ([`rewrite`](crate::rewrite)). An operator's question
+//! receives the parts as the switch sent them.
 
 use std::time::Instant;
 
@@ -11,65 +11,72 @@ use sys::rate::Rate;
 use tracing::field::{DisplayValue, display};
 use tracing::{debug, warn};
 
-use super::Worker;
+use super::WorkerChannels;
+use super::log_limits::LogLimits;
+use super::switches::Switches;
 use crate::app_port::AppPort;
 use crate::check::Expects;
 use crate::connection::{Connection, Up};
-use crate::ids::ConnId;
+use crate::dispatch::Dispatch;
+use crate::flows::Part;
 use crate::rewrite;
-use crate::transactions::{By, Sender};
+use crate::transactions::{Answers, By, Sender};
 
-impl Worker {
-    /// A switch answered something.
-    pub(super) fn reply(&mut self, key: ConnId, kind: Kind, message: &[u8], now: Instant) {
-        let connection = &mut self.connections[key.0];
-        let Some(Up { switch, transactions, .. }) = connection.phase.up_mut() else { return };
+/// A connection whose switch has sent a reply, and the parts of the worker that this concerns.
+pub(super) struct Replies<'w> {
+    pub(super) connection: &'w mut Connection,
+    pub(super) dispatch: &'w mut Dispatch,
+    pub(super) channels: &'w WorkerChannels,
+    pub(super) log_limits: &'w mut LogLimits,
+    /// Room for a message that is rewritten for an app.
+    pub(super) copy: &'w mut Vec<u8>,
+    pub(super) now: Instant,
+}
+
+impl Replies<'_> {
+    /// Routes a reply to the sender of its request.
+    pub(super) fn reply(&mut self, kind: Kind, message: &[u8]) {
+        let now = self.now;
+        let Some(Up { switch, transactions, .. }) = self.connection.phase.up_mut() else { return };
         let xid = rewrite::xid(message);
         let Some(answers) = transactions.reply(xid, kind, message, now) else {
-            debug!(dpid = %switch.dpid, %kind, xid, "left out a reply that nobody asked for");
+            debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply that nobody requested");
             return;
         };
         if let Some((asked, answered)) = answers.mismatch {
-            return self.mismatch(key, answers.by, (asked, answered), now);
+            return self.mismatch(answers.by, (asked, answered));
         }
         let sender = match answers.by {
             By::App(sender) => sender,
-            By::Operator(question) => return self.part(question, &answers, message),
-            By::Kernel(app) => return self.counted(key, app, message),
+            By::Operator(question) => return flow_part(self.channels, question, &answers, message),
+            By::Kernel(app) => return self.counted(app, message),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
             return; // counted when it broke
         }
-        let mut copy = std::mem::take(&mut self.scratch);
-        copy.clear();
-        copy.extend_from_slice(message);
-        let told =
-            match rewrite::reply(&app_port.rights, switch.version, kind, &mut copy, sender.xid) {
-                Ok(()) => app_port.answer(RecordKind::Reply, switch, &copy),
-                Err(error) => {
-                    app_port.lose();
-                    if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-                        let address = connection.address;
-                        warn!(%address, %error, suppressed, "left out a malformed message");
-                    }
-                    false
+        self.copy.clear();
+        self.copy.extend_from_slice(message);
+        let rights = &app_port.rights;
+        let is_delivered = match rewrite::reply(rights, switch.version, kind, self.copy, sender.xid)
+        {
+            Ok(()) => app_port.answer(RecordKind::Reply, switch, self.copy),
+            Err(error) => {
+                app_port.lose();
+                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                    let address = self.connection.address;
+                    warn!(%address, %error, suppressed, "ignored a malformed message");
                 }
-            };
-        self.scratch = copy;
-        if !told {
+                false
+            }
+        };
+        if !is_delivered {
             transactions.breaks(xid);
         }
     }
 
-    /// A switch answered a request with a message of another type: informs the app or operator that asked.
-    fn mismatch(
-        &mut self,
-        key: ConnId,
-        by: By,
-        (asked, answered): (Expects, Expects),
-        now: Instant,
-    ) {
+    /// Handles a reply of another type than its request has: informs the app or operator that sent the request.
+    fn mismatch(&mut self, by: By, (asked, answered): (Expects, Expects)) {
         let app = match by {
             By::App(sender) => {
                 let app_port = living(&mut self.dispatch.app_ports, sender);
@@ -79,16 +86,14 @@ impl Worker {
                 })
             }
             By::Operator(question) => {
-                self.failed(
-                    question,
-                    format!("the switch answered with {answered} instead of {asked}"),
-                );
+                let why = format!("the switch answered with {answered} instead of {asked}");
+                self.channels.flows_failed(question, why);
                 None
             }
             By::Kernel(_) => None, // asked again when it matters
         };
-        if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-            let connection = &self.connections[key.0];
+        if let Some(suppressed) = self.log_limits.malformed.admit(self.now) {
+            let connection = &self.connection;
             let (dpid, address) = (shown_dpid(connection), connection.address);
             warn!(
                 dpid, %address, app, %asked, %answered, suppressed,
@@ -97,49 +102,42 @@ impl Worker {
         }
     }
 
-    /// A switch could not do something: its sender is told, and the operator.
-    pub(super) fn switch_error(
-        &mut self,
-        key: ConnId,
-        error: &ErrorMessage<'_>,
-        message: &[u8],
-        now: Instant,
-    ) {
-        let connection = &mut self.connections[key.0];
+    /// Routes an error to the sender of the message that the switch refused, and logs it.
+    pub(super) fn error(&mut self, error: &ErrorMessage<'_>, message: &[u8]) {
         let xid = rewrite::xid(message);
-        let by = connection.phase.up_mut().and_then(|up| up.transactions.error(xid));
-        let mut app = None;
+        let up = self.connection.phase.up_mut();
+        let by = up.and_then(|up| {
+            up.switch.counters.errors += 1;
+            up.transactions.error(xid)
+        });
         if by.is_none() {
-            self.lose_error(key, xid, now);
+            self.lose_error(xid);
         }
-        let connection = &mut self.connections[key.0];
+        let mut app = None;
         if let Some(By::App(sender)) = by {
             let app_port = &mut self.dispatch.app_ports[usize::from(sender.app_port)];
             app = Some(app_port.name.clone());
             if app_port.life == sender.life
-                && let Some(switch) = connection.switch_mut()
+                && let Some(switch) = self.connection.switch_mut()
             {
-                let mut copy = std::mem::take(&mut self.scratch);
-                copy.clear();
-                copy.extend_from_slice(message);
-                rewrite::error(switch.version, &mut copy, xid, sender.xid);
-                app_port.answer(RecordKind::Error, switch, &copy);
-                self.scratch = copy;
+                self.copy.clear();
+                self.copy.extend_from_slice(message);
+                rewrite::error(switch.version, self.copy, xid, sender.xid);
+                app_port.answer(RecordKind::Error, switch, self.copy);
             }
         }
-        if let Some(suppressed) = self.log_limits.errors.admit(now) {
-            let address = connection.address;
-            let dpid = shown_dpid(connection);
+        if let Some(suppressed) = self.log_limits.errors.admit(self.now) {
+            let (address, dpid) = (self.connection.address, shown_dpid(self.connection));
             warn!(dpid, %address, app, %error, xid, suppressed, "switch sent an error");
         }
         if let Some(By::Operator(question)) = by {
-            self.failed(question, format!("the switch refused to tell: {error}"));
+            self.channels.flows_failed(question, format!("the switch refused to tell: {error}"));
         }
     }
 
     /// Reports an error whose message is forgotten, to the apps that may have sent that message and to the operator.
-    fn lose_error(&mut self, key: ConnId, xid: u32, now: Instant) {
-        let connection = &self.connections[key.0];
+    fn lose_error(&mut self, xid: u32) {
+        let (connection, now) = (&*self.connection, self.now);
         let dpid = shown_dpid(connection);
         let transactions = connection.phase.up().map(|up| &up.transactions);
         for slot in transactions.into_iter().flat_map(|it| it.may_have_sent(xid)) {
@@ -161,44 +159,53 @@ impl Worker {
         }
     }
 
-    /// A flow is gone: whose it was is told.
-    pub(super) fn flow_removed(&mut self, key: ConnId, removed: &FlowRemoved, message: &[u8]) {
-        let Some(switch) = self.connections[key.0].switch_mut() else { return };
+    /// Routes the report of a removed flow to the app that owned the flow.
+    pub(super) fn flow_removed(&mut self, removed: &FlowRemoved, message: &[u8]) {
+        let Some(switch) = self.connection.switch_mut() else { return };
         let owner = rewrite::owner(removed.cookie);
         let Some(app_port) =
             self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
         else {
-            debug!(dpid = %switch.dpid, removed.cookie, "a flow of nobody here is gone");
+            debug!(dpid = %switch.dpid, removed.cookie, "a flow that belongs to no app was removed");
             return;
         };
-        let mut copy = std::mem::take(&mut self.scratch);
-        copy.clear();
-        copy.extend_from_slice(message);
-        rewrite::flow_removed(switch.version, &mut copy);
-        app_port.flow_removed(switch, removed, &copy);
-        self.scratch = copy;
+        self.copy.clear();
+        self.copy.extend_from_slice(message);
+        rewrite::flow_removed(switch.version, self.copy);
+        app_port.flow_removed(switch, removed, self.copy);
     }
+}
 
-    /// Gives up requests that a switch has not answered for too long.
-    pub(super) fn give_up(&mut self, now: Instant) {
-        let mut questions = Vec::new();
-        let connections = self.connections.iter_mut();
-        for up in connections.filter_map(|(_, connection)| connection.phase.up_mut()) {
-            let app_ports = &mut self.dispatch.app_ports;
-            up.transactions.give_up(now, |by| match by {
-                By::App(sender) => {
-                    if let Some(app_port) = living(app_ports, sender) {
-                        app_port.lose();
-                    }
+/// Ends the requests that switches have not answered for too long.
+pub(super) fn expire_requests(
+    switches: &mut Switches,
+    app_ports: &mut [AppPort],
+    channels: &WorkerChannels,
+    now: Instant,
+) {
+    for up in switches.iter_mut().filter_map(|(_, connection)| connection.phase.up_mut()) {
+        up.transactions.give_up(now, |by| match by {
+            By::App(sender) => {
+                if let Some(app_port) = living(app_ports, sender) {
+                    app_port.lose();
                 }
-                By::Operator(question) => questions.push(question),
-                By::Kernel(_) => {} // asked again when it matters
-            });
-        }
-        for question in questions {
-            self.failed(question, "the switch does not answer".to_owned());
-        }
+            }
+            By::Operator(question) => {
+                channels.flows_failed(question, "the switch does not answer".to_owned());
+            }
+            By::Kernel(_) => {} // asked again when it matters
+        });
     }
+}
+
+/// Hands a part of a switch's flows to the operator that asked.
+fn flow_part(channels: &WorkerChannels, question: u64, answers: &Answers, message: &[u8]) {
+    if answers.too_long {
+        let why = "it has more flows than can be shown; ask the switch itself, as with \
+                   `ovs-ofctl dump-flows BRIDGE`";
+        return channels.flows_failed(question, why.to_owned());
+    }
+    channels.flow_part(question, Part::Of { message: message.to_vec(), last: answers.last });
 }
 
 /// The datapath of a connection for the log; `None` before it is a switch.
@@ -206,7 +213,7 @@ fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
     connection.switch().map(|switch| display(switch.dpid))
 }
 
-/// The app port of the instance that sent something; `None` if that is gone.
+/// The app port of the instance that sent a message; `None` if that instance is gone.
 fn living(app_ports: &mut [AppPort], sender: Sender) -> Option<&mut AppPort> {
     let app_port = app_ports.get_mut(usize::from(sender.app_port))?;
     (app_port.life == sender.life && app_port.is_attached()).then_some(app_port)

@@ -64,8 +64,8 @@ impl Worker {
     }
 
     fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
-        let mut heard = std::mem::take(&mut self.heard);
-        let mut verdicts = std::mem::take(&mut self.verdicts);
+        let mut heard = std::mem::take(&mut self.calls.heard);
+        let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let (mut left, mut result) = (most, Ok(()));
         while left > 0 {
             let gathered = self.dispatch.app_ports[index].gather(&mut heard, &mut verdicts);
@@ -96,7 +96,7 @@ impl Worker {
             );
         }
         self.dispatch.verdicts(index, &mut verdicts, now);
-        (self.heard, self.verdicts) = (heard, verdicts);
+        (self.calls.heard, self.calls.verdicts) = (heard, verdicts);
         result
     }
 
@@ -109,9 +109,9 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
-        let place = self.roster.get(dpid);
-        let switch = place.and_then(|entry| self.connections.get_mut(entry.key.0));
-        if let Some(switch) = switch.and_then(|connection| connection.switch_mut()) {
+        let place = self.switches.roster.get(dpid);
+        let switch = place.and_then(|entry| self.switches.switch_mut(entry.key));
+        if let Some(switch) = switch {
             switch.counters.refused += 1;
         }
         let app_port = &mut self.dispatch.app_ports[index];
@@ -121,7 +121,7 @@ impl Worker {
         app_port.throttle.refused();
         // Apps answer packet-ins of a switch that has just gone: these refusals are counted, and not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
-        if gone && self.roster.has_just_gone(dpid, epoch, now) {
+        if gone && self.switches.roster.has_just_gone(dpid, epoch, now) {
             return;
         }
         let app = app_port.app;
@@ -143,7 +143,7 @@ impl Worker {
 
     /// The app with the most bytes in the output of a switch that does not take all at once, and how many these are.
     pub(super) fn most_queued(&self, key: ConnId) -> Option<(&str, usize)> {
-        let (slot, bytes) = self.connections.get(key.0)?.queued()?.largest()?;
+        let (slot, bytes) = self.switches.get(key)?.queued()?.largest()?;
         Some((self.dispatch.app_ports.get(slot)?.name.as_str(), bytes))
     }
 
@@ -161,7 +161,7 @@ impl Worker {
     pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
         let app_port = &self.dispatch.app_ports[index];
         warn!(app = app_port.name, %fault, "the app's zone broke the ring's contract");
-        self.notify(WorkerEvent::Fault { app: app_port.app, fault: fault.to_string() });
+        self.channels.notify(WorkerEvent::Fault { app: app_port.app, fault: fault.to_string() });
         self.cut_off(index);
     }
 
@@ -174,7 +174,7 @@ impl Worker {
         }
         let app = app_port.app;
         if let Some(record) = app_port.detach() {
-            self.notify(WorkerEvent::SetAside { app, record });
+            self.channels.notify(WorkerEvent::SetAside { app, record });
         }
     }
 
@@ -182,8 +182,7 @@ impl Worker {
     pub(super) fn move_on(&mut self, now: Instant) {
         self.dispatch.expire(now);
         while let Some(key) = self.dispatch.next_moved() {
-            let connection = self.connections.get_mut(key.0);
-            if let Some(switch) = connection.and_then(|connection| connection.switch_mut()) {
+            if let Some(switch) = self.switches.switch_mut(key) {
                 self.dispatch.advance(switch, now);
             }
         }
@@ -195,16 +194,14 @@ impl Worker {
         for index in 0..self.dispatch.app_ports.len() {
             let app_port = &mut self.dispatch.app_ports[index];
             if app_port.has_work() {
-                let roster = &self.roster;
-                let switches = self.connections.iter_mut();
-                app_port.pump(
-                    switches.filter_map(|(_, connection)| connection.switch_mut()),
-                    |dpid, epoch| roster.get(dpid).is_some_and(|entry| entry.epoch == epoch),
-                );
+                let (switches, roster) = self.switches.all();
+                app_port.pump(switches, |dpid, epoch| {
+                    roster.get(dpid).is_some_and(|entry| entry.epoch == epoch)
+                });
             }
             app_port.publish();
         }
-        self.ring_posted();
+        self.forwarder.wake(&self.channels.pool);
     }
 
     /// Uses these rings for an app.
@@ -252,7 +249,7 @@ impl Worker {
     /// How the apps fare, in the order in which they came to be known.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
         let mut unsent = vec![0; self.dispatch.app_ports.len()];
-        for queued in self.connections.iter().filter_map(|(_, connection)| connection.queued()) {
+        for queued in self.switches.iter().filter_map(|(_, connection)| connection.queued()) {
             queued.sizes().for_each(|(slot, size)| unsent[slot] += size as u64);
         }
         let counters = |((place, app_port), unsent): ((usize, &AppPort), u64)| {
@@ -296,7 +293,7 @@ impl Worker {
         if let Err(fault) = self.hear(index, ring_full, now) {
             debug!(%fault, "the dead zone's ring was broken");
         }
-        self.ring_posted();
+        self.forwarder.wake(&self.channels.pool);
         self.cut_off(index);
     }
 }

@@ -1,4 +1,4 @@
-//! What workers, each other and the server's thread say.
+//! Channels between the workers and the server thread.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use crate::app_port::part::Part;
 use crate::connection::Connection;
 use crate::control::{AppId, Tuning};
 use crate::flows;
+use crate::ids::WorkerId;
 use crate::policy::Policy;
 use crate::pool::WorkerPool;
 use crate::query::{AppCounters, SwitchStatus};
 
-/// What is asked of a worker: [`Adopt`](Self::Adopt) by another, all else by the server's thread.
+/// A command to a worker: [`Adopt`](Self::Adopt) comes from another worker, all others from the server thread.
 #[derive(Debug)]
 pub enum Command {
-    /// Use these rings for an app, instead of what it had; answered by [`WorkerEvent::Attached`].
+    /// Use these rings for an app instead of its former ones; answered by [`WorkerEvent::Attached`].
     Attach {
         /// Which attempt it is.
         attempt: u64,
@@ -25,7 +26,7 @@ pub enum Command {
         app: AppId,
         /// Its name, for messages.
         name: String,
-        /// Its rights, and its place among the apps.
+        /// Its capabilities and its stage.
         policy: Policy,
         /// The worker's part of the rings.
         part: Box<Part>,
@@ -35,31 +36,31 @@ pub enum Command {
         /// Which app.
         app: AppId,
     },
-    /// An app in this process failed on another worker: it is not to be called any more.
+    /// An app in this process failed on another worker: do not call it any more.
     Disable {
         /// Which app.
         app: AppId,
     },
-    /// Serve a connection that another worker has had.
+    /// Serve a connection that another worker hands over.
     Adopt(MovedConnection),
-    /// Tell about switches with a greater DPID, at most [`PAGE`](crate::query::PAGE), and whether
-    /// there are more.
+    /// Send the status of at most [`PAGE`](crate::query::PAGE) switches with a greater datapath id than `after`, and
+    /// whether there are more.
     Switches {
-        /// `None`: from the start.
+        /// `None` for the first page.
         after: Option<u64>,
-        /// Where to.
+        /// The receiver of the answer.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
     },
     /// Ask a switch for its flows; answered by [`WorkerEvent::Flows`].
     Flows {
         /// Which switch.
         dpid: u64,
-        /// What the answer is to name.
+        /// The number that the answer repeats.
         question: u64,
     },
-    /// Tell what became of the packet-ins for apps, and of their messages.
+    /// Send the counters of all apps.
     Apps {
-        /// Where to.
+        /// The receiver of the answer.
         reply: Sender<Vec<AppCounters>>,
     },
     /// Close everything and return.
@@ -70,14 +71,14 @@ pub enum Command {
 #[derive(Debug)]
 pub struct MovedConnection(pub(super) Box<Connection>);
 
-/// What a worker tells the server's thread.
+/// An event that a worker reports to the server thread.
 #[derive(Debug)]
 pub enum WorkerEvent {
-    /// The worker uses its part of an app's rings, or could not.
+    /// The worker uses its part of an app's rings, or could not use it.
     Attached {
         /// The attempt.
         attempt: u64,
-        /// Why it could not.
+        /// The error, in words.
         result: Result<(), String>,
     },
     /// An app runs in this process, on this worker.
@@ -87,30 +88,30 @@ pub enum WorkerEvent {
         /// The version that its object states.
         version: String,
     },
-    /// An app in this process has failed, and is not called any more on this worker.
+    /// An app in this process has failed. This worker does not call it any more.
     Demoted {
         /// Which app.
         app: AppId,
-        /// How.
+        /// The failure, in words.
         why: String,
     },
-    /// Something about the flows that were asked for.
+    /// A part of the flows that a command asked for.
     Flows {
-        /// What was transactions.
+        /// The command's number.
         question: u64,
-        /// What there is to say.
+        /// The part.
         part: flows::Part,
     },
-    /// The worker is over, one way or another.
+    /// The worker's thread has ended.
     Ended,
-    /// An app's zone lied about its ring.
+    /// An app's zone broke the contract of its ring.
     Fault {
         /// Which app.
         app: AppId,
-        /// How.
+        /// The failure, in words.
         fault: String,
     },
-    /// A record ended an app twice.
+    /// An app ended at this record twice; the record is not delivered again.
     SetAside {
         /// Which app.
         app: AppId,
@@ -122,32 +123,51 @@ pub enum WorkerEvent {
 /// A worker's ends.
 #[derive(Debug)]
 pub struct WorkerChannels {
-    /// Which of the pool it is.
-    pub me: usize,
+    /// The worker's id.
+    pub me: WorkerId,
     /// All workers.
     pub pool: Arc<WorkerPool>,
-    /// What is asked of it.
+    /// Commands to it.
     pub commands: Receiver<Command>,
-    /// Rung after a command was sent, and when there is forwarded messages.
+    /// Rung after a command was sent or a message was forwarded.
     pub commands_bell: Doorbell,
-    /// What the server is told.
+    /// Events for the server.
     pub events: Sender<WorkerEvent>,
-    /// To be rung after a notice was sent.
+    /// To be rung after an event was sent.
     pub events_bell: Ringer,
+}
+
+impl WorkerChannels {
+    /// Reports an event to the server.
+    pub(super) fn notify(&self, event: WorkerEvent) {
+        // The server lives as long as the process; without it nobody would read this.
+        let _ = self.events.send(event);
+        self.events_bell.ring();
+    }
+
+    /// Reports a part of the answer to an operator's question about flows.
+    pub(super) fn flow_part(&self, question: u64, part: flows::Part) {
+        self.notify(WorkerEvent::Flows { question, part });
+    }
+
+    /// Reports that an operator's question about flows has no answer.
+    pub(super) fn flows_failed(&self, question: u64, why: String) {
+        self.flow_part(question, flows::Part::Failed(why));
+    }
 }
 
 /// The server's ends.
 #[derive(Debug)]
 pub struct ServerChannels {
-    /// All workers, to be commanded.
+    /// All workers.
     pub pool: Arc<WorkerPool>,
-    /// What they tell.
+    /// Their events.
     pub events: Receiver<WorkerEvent>,
-    /// Rung after a notice was sent.
+    /// Rung after an event was sent.
     pub events_bell: Doorbell,
 }
 
-/// Makes the channels between so many workers and the server.
+/// Makes the channels between `workers` workers and the server.
 ///
 /// # Errors
 /// The system is out of descriptors or memory.
@@ -155,22 +175,22 @@ pub fn connect(
     workers: usize,
     tuning: Tuning,
 ) -> io::Result<(Vec<WorkerChannels>, ServerChannels)> {
-    let (to_tell, events) = channel();
+    let (to_report, events) = channel();
     let (events_bell, rings) = Doorbell::new()?;
     let (mut members, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..workers {
-        let (commands, to_obey) = channel();
+        let (commands, received) = channel();
         let (bell, hears) = Ringer::new()?;
         members.push((commands, bell));
-        ends.push((to_obey, Doorbell::from_fd(hears), rings.try_clone()?));
+        ends.push((received, Doorbell::from_fd(hears), rings.try_clone()?));
     }
     let pool = Arc::new(WorkerPool::new(members, tuning));
     let channels = |(me, (commands, commands_bell, rings))| WorkerChannels {
-        me,
+        me: WorkerId(me),
         pool: pool.clone(),
         commands,
         commands_bell,
-        events: to_tell.clone(),
+        events: to_report.clone(),
         events_bell: Ringer::from_fd(rings),
     };
     let channels = ends.into_iter().enumerate().map(channels).collect();

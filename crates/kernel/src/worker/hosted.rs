@@ -30,7 +30,7 @@ impl Worker {
     pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
         let Some(index) = self.place_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[index];
-        let noted = note(&mut self.seat, app);
+        let noted = note(&mut self.calls.seat, app);
         let hosted = app_port.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
@@ -38,7 +38,7 @@ impl Worker {
             return;
         }
         let version = app_port.version().unwrap_or_default().to_owned();
-        self.notify(WorkerEvent::Hosted { app, version });
+        self.channels.notify(WorkerEvent::Hosted { app, version });
     }
 
     /// Calls the apps for which a batch waits, in the middle of a turn.
@@ -84,17 +84,17 @@ impl Worker {
 
     /// Calls an app once; `None` if it is not here.
     fn call(&mut self, index: usize, now: Instant) -> Option<Result<usize, String>> {
-        let mut messages = std::mem::take(&mut self.messages);
-        let mut verdicts = std::mem::take(&mut self.verdicts);
+        let mut messages = std::mem::take(&mut self.calls.messages);
+        let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let app_port = &mut self.dispatch.app_ports[index];
-        let noted = note(&mut self.seat, app_port.app);
+        let noted = note(&mut self.calls.seat, app_port.app);
         let called = app_port.call(now_ns(), &mut messages, &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
             self.send_all(index, &mut messages, now);
             self.dispatch.verdicts(index, &mut verdicts, now);
         }
-        (self.messages, self.verdicts) = (messages, verdicts);
+        (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         called
     }
 
@@ -115,7 +115,7 @@ impl Worker {
         app_port.disable();
         let app = app_port.app;
         error!(app = app_port.name, why, "an app in the kernel failed; it goes on as a user app");
-        self.notify(WorkerEvent::Demoted { app, why });
+        self.channels.notify(WorkerEvent::Demoted { app, why });
     }
 
     /// Another worker's instance of an app has failed: this one's is not called any more either.

@@ -1,4 +1,4 @@
-//! How often the operator is told of what outsiders can repeat.
+//! Limits the rate of log lines that outsiders can cause, and writes the lines about apps that fall behind.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -6,11 +6,12 @@ use std::time::Instant;
 use sys::rate::Rate;
 use tracing::{info, warn};
 
-use super::Worker;
+use crate::app_port::{AppPort, News as Drops};
 use crate::control::AppId;
+use crate::dispatch::Dispatch;
 use crate::hold_queue::{News, PATIENCE};
 
-/// One for each kind of event that outsiders can repeat.
+/// A limit for each kind of event that outsiders can repeat.
 #[derive(Debug)]
 pub(super) struct LogLimits {
     pub(super) accepted: Rate,
@@ -19,20 +20,20 @@ pub(super) struct LogLimits {
     pub(super) ports: Rate,
     pub(super) closed: Rate,
     pub(super) disconnected: Rate,
-    /// For each app: none can hide another's offences behind a flood of its own.
+    /// Refused messages, by app: no app can hide another's offences behind a flood of its own.
     pub(super) refused: HashMap<AppId, Rate>,
-    /// For each app that packets were decided without.
+    /// By app: packets were decided without its answer.
     pub(super) late: HashMap<AppId, Rate>,
-    /// By app: that it is skipped, and that it is not any more.
+    /// By app: it is skipped, or no longer.
     pub(super) skipped: HashMap<AppId, Rate>,
-    /// For each app that errors of switches could not be led back to.
+    /// By app: an error of a switch may be about its message, which is forgotten.
     pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
 }
 
 impl LogLimits {
-    /// Of which nothing was told yet.
+    /// Limits under which nothing was logged yet.
     pub(super) fn new(now: Instant) -> Self {
         let rate = || Rate::new(now);
         Self {
@@ -52,16 +53,16 @@ impl LogLimits {
     }
 }
 
-impl Worker {
-    /// Tells the operator how many lines were left out of floods that have ended.
-    pub(super) fn tell_left_out(&mut self, now: Instant) {
-        let log_limits = &mut self.log_limits;
+impl LogLimits {
+    /// Logs how many lines were suppressed of floods that have ended.
+    pub(super) fn report_suppressed(&mut self, app_ports: &mut [AppPort], now: Instant) {
+        let log_limits = self;
         let warnings = [
             (&mut log_limits.accepted, "connection refused"),
             (&mut log_limits.not_accepted, "could not accept a connection"),
             (&mut log_limits.closed, "connection closed before it was a switch"),
             (&mut log_limits.errors, "switch sent an error"),
-            (&mut log_limits.malformed, "left out a message of a switch"),
+            (&mut log_limits.malformed, "ignored a message of a switch"),
         ];
         for (rate, what) in warnings {
             if let Some(suppressed) = rate.rest(now) {
@@ -78,7 +79,7 @@ impl Worker {
                 info!(what, suppressed, "there was more than was told");
             }
         }
-        for app_port in &mut self.dispatch.app_ports {
+        for app_port in app_ports {
             if let Some(suppressed) = app_port.left_out(now) {
                 warn!(app = app_port.name, suppressed, "the app logged more than was told");
             }
@@ -92,10 +93,10 @@ impl Worker {
         }
     }
 
-    /// Tells the operator which apps are skipped as they answer too late, and which no longer are.
-    pub(super) fn tell_skipped(&mut self, now: Instant) {
-        let log_limits = &mut self.log_limits.skipped;
-        self.dispatch.skipped(|app_port, news, go_on| {
+    /// Logs which apps began to be skipped because they answer too late, and which no longer are.
+    pub(super) fn report_skipped(&mut self, dispatch: &mut Dispatch, now: Instant) {
+        let log_limits = &mut self.skipped;
+        dispatch.skipped(|app_port, news, go_on| {
             let app = &app_port.name;
             let rate = log_limits.entry(app_port.app).or_insert_with(|| Rate::new(now));
             let Some(left_out) = rate.admit(now) else { return };
@@ -115,11 +116,11 @@ impl Worker {
         });
     }
 
-    /// Tells the operator which apps have not answered in time, so that packets were decided without them.
-    pub(super) fn tell_late(&mut self, now: Instant) {
-        let log_limits = &mut self.log_limits.late;
+    /// Logs which apps did not answer in time, and what became of the packets.
+    pub(super) fn report_late(&mut self, dispatch: &mut Dispatch, now: Instant) {
+        let log_limits = &mut self.late;
         let within_ms = PATIENCE.as_millis();
-        self.dispatch.late(|app_port, packets, go_on| {
+        dispatch.late(|app_port, packets, go_on| {
             let rate = log_limits.entry(app_port.app).or_insert_with(|| Rate::seldom(now));
             let is_told = rate.admit(now).is_some();
             if is_told {
@@ -140,5 +141,27 @@ impl Worker {
             }
             is_told
         });
+    }
+}
+
+/// Logs which apps have begun to lose packet-ins, and which no longer do.
+pub(super) fn report_drops(app_ports: &mut [AppPort], now: Instant) {
+    for app_port in app_ports {
+        let app = &app_port.name;
+        match app_port.counts.news(now) {
+            Some(Drops::Began) if app_port.is_attached() => {
+                warn!(app, "the app does not keep up; packet-ins for it are dropped");
+            }
+            Some(Drops::Began) => {
+                warn!(
+                    app,
+                    "the app is away and too many wait for it; packet-ins for it are dropped"
+                );
+            }
+            Some(Drops::Ended { dropped, took }) => {
+                info!(app, dropped, ?took, "packet-ins for the app are no longer dropped");
+            }
+            None => {}
+        }
     }
 }

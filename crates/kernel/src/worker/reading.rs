@@ -1,36 +1,39 @@
-//! Which connections are read, and back-pressure: switches are left unread while the apps that they
-//! feed are full (design §5).
+//! Chooses which connections are read, in which order and how much, and applies back-pressure: it leaves switches unread
+//! while the apps that they feed are full.
 //!
 //! ```text
-//!             epoll tells once              apps are full
+//!           epoll reports bytes              apps are full
 //!   drained -----------------> ready -----------------------> paused
 //!      ^                       |   ^                            |
 //!      +-----------------------+   +----------------------------+
-//!             all was read            apps have room, or time is up
+//!           all bytes are read       apps have room, or timeout
 //! ```
 //!
-//! Epoll tells of new bytes once, when they come (`EPOLLET`), so that neither a switch that waits nor
-//! one that has more to be read costs a system call. Those that are ready are read in turns, a little
-//! each: so little that a round takes their apps some milliseconds. [`BackPressure`](crate::back_pressure::BackPressure) decides how long one is
-//! paused, from how full its apps are ([`Dispatch`](crate::dispatch)).
+//! Epoll reports new bytes once, when they come (`EPOLLET`), so that neither a paused switch nor one with more bytes
+//! costs a system call. Ready connections are read in turns, each so short that a round over all of them takes
+//! their apps some milliseconds. [`BackPressure`](crate::back_pressure::BackPressure) decides how long a switch is
+//! paused, from how full its apps are ([`Dispatch::pressure`]).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
-use tracing::{info, warn};
 
-use super::Worker;
-use crate::app_port::News;
+use super::switches::Switches;
 use crate::back_pressure::Full;
-use crate::connection::{Peer, Reading, Up};
+use crate::connection::{Connection, Peer, Reading, Up};
+use crate::dispatch::Dispatch;
 use crate::ids::ConnId;
 
-/// What epoll is to tell of a connection.
+/// The events of a connection that epoll reports.
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What may still be read in a turn, so that apps are heard soon: some milliseconds' work.
+/// Reads per turn that may cost a signature (0.1 ms, or 1 ms for RSA), so that
+/// handshakes delay no connected switch.
+const HANDSHAKES: u32 = 4;
+
+/// What may still be read in a turn of the worker: some milliseconds of work, after which apps' messages are taken.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     connections: usize,
@@ -41,7 +44,7 @@ impl Left {
     /// At the beginning of a turn.
     const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
 
-    /// A connection was read, which brought so many bytes.
+    /// Notes that a connection was read, which brought `size` bytes.
     fn spend(&mut self, size: usize) {
         self.connections = self.connections.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
@@ -53,35 +56,35 @@ impl Left {
     }
 }
 
-/// How much later than else sessions are asked whether they have lost patience, while more is to be read than a turn
-/// can, and after an absence that is as long.
+/// Extra delay before session timeouts while more is to be read than one turn can, and after the worker itself was late
+/// by as much.
 const CROWDED: Duration = Duration::from_secs(1);
 
-/// What may be read of a connection at once.
+/// How much may be read of a connection at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// How many bytes.
+    /// In bytes.
     pub(super) most: usize,
-    /// How many bytes its whole turn is.
+    /// The length of its whole turn, in bytes.
     turn: usize,
 }
 
 impl Share {
-    /// Whatever there is.
+    /// No bound.
     const ALL: Self = Self { most: usize::MAX, turn: 0 };
 }
 
-/// Since when there may be more that was sent than was read.
+/// Since when there may be unread bytes of switches.
 ///
-/// A long absence of ours must not count as silence of those who are still to be read, of whom epoll may have told a
-/// few before it began; but a crowd that stays is read in turns.
+/// A worker that was late must not take its own delay for silence of the switches that it has still to read. A crowd that
+/// stays is read in turns, so its switches are heard in spite of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Crowd {
     since: Option<Instant>,
 }
 
 impl Crowd {
-    /// A turn has ended, with more to be read than it could, if `crowded`; the next tick was to be at `next`.
+    /// Notes the end of a turn. `crowded`: it left connections unread. The next tick was due at `next`.
     pub(super) fn note(&mut self, crowded: bool, next: Instant, now: Instant) {
         let was_away = now.saturating_duration_since(next) >= CROWDED;
         self.since = match self.since {
@@ -91,29 +94,29 @@ impl Crowd {
         };
     }
 
-    /// When the tick is due that was to be at `next`.
+    /// When the tick that was due at `next` is due now.
     pub(super) fn due(&self, next: Instant) -> Instant {
         self.since.map_or(next, |since| next.max(since + CROWDED))
     }
 }
 
-/// What came of reading a connection.
+/// The result of reading a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Served {
-    /// Bytes that were handled, with the beginning of a message that was kept from before.
+    /// Bytes that were handled, the partial message of earlier reads included.
     pub(super) size: usize,
-    /// Whether there may be more. If nothing was handled, its handshake waits for another turn.
+    /// Whether there may be more. If nothing was handled, its handshake waits for the next turn.
     pub(super) more: bool,
 }
 
-/// The connections that have something to be read.
+/// The connections with unread bytes.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+struct Ready {
     /// Those that may be read, in the order of their turns.
     queue: VecDeque<ConnId>,
     /// Those that are paused.
     paused: Vec<ConnId>,
-    /// When the first of these has waited long enough.
+    /// When the first of these must be read.
     until: Option<Instant>,
 }
 
@@ -123,18 +126,8 @@ impl Ready {
         self.queue.len() + self.paused.len()
     }
 
-    /// Whether there is one that may be read.
-    pub(super) fn any(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// When [`Worker::resume`] has something to do, whatever else happens.
-    pub(super) fn until(&self) -> Option<Instant> {
-        self.until
-    }
-
-    /// Forgets a connection that is read so.
-    pub(super) fn forget(&mut self, key: ConnId, reading: Reading) {
+    /// Removes a connection from the list that `reading` names.
+    fn forget(&mut self, key: ConnId, reading: Reading) {
         match reading {
             Reading::Drained => {}
             Reading::Ready => self.queue.retain(|other| *other != key),
@@ -148,17 +141,61 @@ impl Ready {
     }
 }
 
-impl Worker {
-    /// Epoll tells of a connection.
-    pub(super) fn told(&mut self, key: ConnId, flags: EventFlags) {
-        let Some(connection) = self.connections.get_mut(key.0) else { return };
-        if flags.contains(EventFlags::OUT)
-            && connection.is_blocked()
-            && !connection.output.is_listed
-        {
-            connection.output.is_listed = true;
-            self.dirty.push(key);
+/// Decides what is read; see the module's description.
+#[derive(Debug)]
+pub(super) struct Reader {
+    ready: Ready,
+    /// What is left of the worker's turn.
+    left: Left,
+    /// Connections that are still to be read once in this turn.
+    turns: usize,
+    /// Reads of handshakes that are left in this turn.
+    handshakes: u32,
+    /// Bytes read of one switch before the next one is read, at most.
+    most: usize,
+    crowd: Crowd,
+}
+
+impl Reader {
+    /// A reader that reads at most `most` bytes of a switch at once.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            ready: Ready::default(),
+            left: Left::ALL,
+            turns: 0,
+            handshakes: HANDSHAKES,
+            most,
+            crowd: Crowd::default(),
         }
+    }
+
+    /// Whether a connection may be read at once.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.queue.is_empty()
+    }
+
+    /// When [`resume`](Self::resume) is due if no app gets room before.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.ready.until
+    }
+
+    /// The end of a turn of the worker; see [`Crowd::note`].
+    pub(super) fn end_turn(&mut self, crowded: bool, next_tick: Instant, now: Instant) {
+        self.crowd.note(crowded, next_tick, now);
+    }
+
+    /// When the tick is due that was to be at `next`.
+    pub(super) fn tick_due(&self, next: Instant) -> Instant {
+        self.crowd.due(next)
+    }
+
+    /// Applies what epoll reported about a connection.
+    pub(super) fn note_event(
+        &mut self,
+        id: ConnId,
+        connection: &mut Connection,
+        flags: EventFlags,
+    ) {
         if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             connection.peer = Peer::Gone;
         } else if flags.contains(EventFlags::RDHUP) {
@@ -171,51 +208,78 @@ impl Worker {
             Reading::Paused => connection.peer != Peer::Gone,
         };
         if !listed {
-            self.ready.forget(key, connection.reading);
+            self.ready.forget(id, connection.reading);
             connection.reading = Reading::Ready;
-            self.ready.queue.push_back(key);
+            self.ready.queue.push_back(id);
         }
     }
 
-    /// Reads those that are ready, each once. `true` if there were more than a turn can read.
-    pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
-        let (mut left, mut turns) = (Left::ALL, self.ready.queue.len());
-        while turns > 0 {
-            if left.is_none() {
-                return true;
-            }
-            let Some(key) = self.ready.queue.pop_front() else { break };
-            // Not in the queue: whoever closes it need not look for it there.
-            if let Some(connection) = self.connections.get_mut(key.0) {
-                connection.reading = Reading::Drained;
-            }
-            let served = self.serve(key, buffer, now);
-            left.spend(served.size);
-            if served.more
-                && let Some(connection) = self.connections.get_mut(key.0)
-            {
-                connection.reading = Reading::Ready;
-                if connection.phase.up().is_some_and(|up| up.turn > 0) {
-                    self.ready.queue.push_front(key); // its turn goes on
-                    continue;
-                }
-                self.ready.queue.push_back(key);
-            }
-            turns -= 1;
-        }
-        false
+    /// Forgets a connection that is being closed.
+    pub(super) fn forget(&mut self, id: ConnId, connection: &Connection) {
+        self.ready.forget(id, connection.reading);
     }
 
-    /// How many bytes may be read of a connection that has sent something; `None` if it is to wait.
+    /// Begins a round: each connection that is ready now is read once, as far as the turn allows.
+    pub(super) fn begin_round(&mut self) {
+        (self.left, self.turns) = (Left::ALL, self.ready.queue.len());
+        self.handshakes = HANDSHAKES;
+    }
+
+    /// The connection to be read next; `None` at the end of the round.
+    pub(super) fn next(&mut self) -> Option<ConnId> {
+        if self.turns == 0 || self.left.is_none() {
+            return None;
+        }
+        let id = self.ready.queue.pop_front();
+        self.turns = if id.is_some() { self.turns - 1 } else { 0 };
+        id
+    }
+
+    /// Whether the round ended before each connection was read.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.turns > 0
+    }
+
+    /// Lists a connection again that was read, if it may have more.
+    pub(super) fn put_back(
+        &mut self,
+        id: ConnId,
+        connection: Option<&mut Connection>,
+        served: Served,
+    ) {
+        self.left.spend(served.size);
+        let Some(connection) = connection.filter(|_| served.more) else { return };
+        connection.reading = Reading::Ready;
+        if connection.phase.up().is_some_and(|up| up.turn > 0) {
+            self.ready.queue.push_front(id); // its turn goes on
+            self.turns += 1;
+        } else {
+            self.ready.queue.push_back(id);
+        }
+    }
+
+    /// Takes one of the turn's reads of handshakes; `false` if none is left.
+    pub(super) fn take_handshake(&mut self) -> bool {
+        let left = self.handshakes.checked_sub(1);
+        self.handshakes = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// How much may be read of a connection that has sent something; `None` if it is paused.
     ///
-    /// One whose other side is gone is read to its end.
-    pub(super) fn may_read(&mut self, key: ConnId, now: Instant) -> Option<Share> {
-        let connection = &mut self.connections[key.0];
+    /// A connection whose other side is gone is read to its end.
+    pub(super) fn may_read(
+        &mut self,
+        id: ConnId,
+        connection: &mut Connection,
+        dispatch: &mut Dispatch,
+        now: Instant,
+    ) -> Option<Share> {
         let Some(Up { switch, back_pressure, turn, .. }) = connection.phase.up_mut() else {
             return Some(Share::ALL);
         };
         let active = self.ready.len() + 1;
-        let pressure = self.dispatch.pressure(switch, active, self.read, now);
+        let pressure = dispatch.pressure(switch, active, self.most, now);
         if connection.peer != Peer::Gone
             && let Some(until) = back_pressure.wait(pressure.full, now)
         {
@@ -223,8 +287,8 @@ impl Worker {
             connection.session.heard(now);
             connection.reading = Reading::Paused;
             switch.counters.pauses += 1;
-            self.dispatch.hold_back(switch.dpid.0);
-            self.ready.pause(key, until);
+            dispatch.hold_back(switch.dpid.0);
+            self.ready.pause(id, until);
             return None;
         }
         back_pressure.read();
@@ -239,62 +303,52 @@ impl Worker {
         Some(Share { most: pressure.room.min(most), turn: pressure.turn })
     }
 
-    /// Notes that `size` bytes were read of a connection, and whether there are more. A turn that the apps' lack of
-    /// room has cut short goes on as soon as they have some, so that all get as much.
-    pub(super) fn note_turn(&mut self, key: ConnId, size: usize, share: Share, more: bool) {
-        let Some(connection) = self.connections.get_mut(key.0) else { return };
-        let Some(Up { switch, turn, .. }) = connection.phase.up_mut() else { return };
-        let most = if more { share.most } else { usize::MAX };
-        *turn = after(*turn, (size, most), share.turn);
-        if more {
-            self.dispatch.hold_back(switch.dpid.0);
-        }
-    }
-
-    /// Lets those be read that have waited long enough, or whose apps have room.
-    pub(super) fn resume(&mut self, now: Instant) {
-        let room_came = self.dispatch.room_came(now);
+    /// Moves paused connections to the ready ones if their timeout has passed or their apps have room.
+    pub(super) fn resume(
+        &mut self,
+        switches: &mut Switches,
+        dispatch: &mut Dispatch,
+        now: Instant,
+    ) {
+        let room_came = dispatch.room_came(now);
         let Some(until) = self.ready.until else { return };
         if !room_came && now < until {
             return;
         }
         self.ready.until = None;
         let active = self.ready.len();
-        for key in std::mem::take(&mut self.ready.paused) {
-            let Some(connection) = self.connections.get_mut(key.0) else { continue };
+        for id in std::mem::take(&mut self.ready.paused) {
+            let Some(connection) = switches.get_mut(id) else { continue };
             let Some(Up { switch, back_pressure, .. }) = connection.phase.up_mut() else {
                 continue;
             };
-            let full = self.dispatch.pressure(switch, active, self.read, now).full;
+            let full = dispatch.pressure(switch, active, self.most, now).full;
             if let Some(until) = back_pressure.wait(full, now) {
-                self.ready.pause(key, until);
+                self.ready.pause(id, until);
             } else {
                 // Those that have waited longest come first.
                 connection.reading = Reading::Ready;
-                self.ready.queue.push_back(key);
+                self.ready.queue.push_back(id);
             }
         }
     }
+}
 
-    /// Tells the operator which apps have begun to lose packet-ins, and which no longer do.
-    pub(super) fn tell_drops(&mut self, now: Instant) {
-        for app_port in &mut self.dispatch.app_ports {
-            let app = &app_port.name;
-            match app_port.counts.news(now) {
-                Some(News::Began) if app_port.is_attached() => {
-                    warn!(app, "the app does not keep up; packet-ins for it are dropped");
-                }
-                Some(News::Began) => {
-                    warn!(
-                        app,
-                        "the app is away and too many wait for it; packet-ins for it are dropped"
-                    );
-                }
-                Some(News::Ended { dropped, took }) => {
-                    info!(app, dropped, ?took, "packet-ins for the app are no longer dropped");
-                }
-                None => {}
-            }
+impl Share {
+    /// Notes that `size` bytes were read of `connection`, and whether there are more. A turn that the apps' lack of
+    /// room has cut short goes on as soon as they have some, so that all switches get as much.
+    pub(super) fn note(
+        self,
+        connection: &mut Connection,
+        dispatch: &mut Dispatch,
+        size: usize,
+        more: bool,
+    ) {
+        let Some(Up { switch, turn, .. }) = connection.phase.up_mut() else { return };
+        let most = if more { self.most } else { usize::MAX };
+        *turn = after(*turn, (size, most), self.turn);
+        if more {
+            dispatch.hold_back(switch.dpid.0);
         }
     }
 }

@@ -12,14 +12,15 @@ use sdk::abi::series::Series;
 
 use super::Worker;
 use super::gate::Gate;
+use super::inbound::table_miss;
 use super::roster::Entry;
-use super::switches::table_miss;
 use super::table_usage::count_flows;
 use crate::app_port::{AppPort, Messages, Sent};
 use crate::buffer_table::Buffers;
 use crate::check::Allowed;
 use crate::connection::{Connection, Up};
 use crate::occupancy;
+use crate::pool::Head;
 use crate::rewrite;
 use crate::transactions::Sender;
 
@@ -55,11 +56,15 @@ impl Worker {
     /// The same of messages for one connection of one switch, which lie one behind the other.
     pub(super) fn send_run(&mut self, index: usize, run: &[Sent], bytes: &mut [u8], now: Instant) {
         let [Sent { dpid, epoch, start, .. }, ..] = *run else { return };
-        let Some(Entry { key, epoch: current }) = self.roster.find(dpid) else {
+        let Some(Entry { key, epoch: current }) = self.switches.roster.find(dpid) else {
             for sent in run {
                 sent.each_message(bytes, |message, can_be_said| {
                     let forwarded = if can_be_said {
-                        self.forward(index, dpid, epoch, message)
+                        {
+                            let head =
+                                Head { app: self.dispatch.app_ports[index].app, dpid, epoch };
+                            self.forwarder.forward(&self.channels, head, message)
+                        }
                     } else {
                         Err(Refusal::Shape)
                     };
@@ -78,13 +83,13 @@ impl Worker {
             }
             return;
         }
-        let mut refused = std::mem::take(&mut self.refused);
-        let connection = &mut self.connections[key.0];
+        let mut refused = std::mem::take(&mut self.calls.refused);
+        let connection = &mut self.switches[key];
         let app_port = &mut self.dispatch.app_ports[index];
         app_port.spent.refresh(now);
         let app_run = connection.begin_run(index);
         if !app_run.is_queued() {
-            self.spare.lend(&mut connection.out);
+            self.output.spare.lend(&mut connection.out);
         }
         let limit = app_run.limit;
         let mut sending =
@@ -119,11 +124,10 @@ impl Worker {
         let [.., Sent { end, .. }] = *run else { return };
         sending.connection.out.extend_from_slice(&bytes[from..end]);
         let connection = sending.settle();
-        if connection.end_run(&app_run) && !connection.output.is_listed {
-            connection.output.is_listed = true;
-            self.dirty.push(key);
+        if connection.end_run(&app_run) {
+            self.output.note(key, connection);
         }
-        self.spare.take_back(&mut connection.out); // if nothing passed
+        self.output.spare.take_back(&mut connection.out); // if nothing passed
         for of_one in refused.chunk_by(|a, b| a.sent == b.sent) {
             let [Refused { sent: Sent { start, end, series, .. }, .. }, ..] = *of_one else {
                 continue;
@@ -139,7 +143,7 @@ impl Worker {
             }
         }
         refused.clear();
-        self.refused = refused;
+        self.calls.refused = refused;
     }
 }
 

@@ -1,4 +1,4 @@
-//! How full the switches' tables are: asked, and told to the operator ([`occupancy`](crate::occupancy)).
+//! Asks switches how full their flow tables are, and logs which are nearly full ([`occupancy`](crate::occupancy)).
 
 use std::time::Instant;
 
@@ -6,19 +6,19 @@ use dal::drivers::openflow::Table;
 use openflow::MultipartReply;
 use tracing::{info, warn};
 
-use super::Worker;
+use super::answers::Replies;
 use crate::check::Expects;
 use crate::connection::Connection;
 use crate::control::AppId;
-use crate::ids::ConnId;
+use crate::dispatch::Dispatch;
 use crate::occupancy::{Change, count};
 use crate::query::Fullest;
 use crate::switch::Switch;
 
-impl Worker {
-    /// A switch has told of its tables.
-    pub(super) fn tables_told(&mut self, key: ConnId, tables: Vec<Table>) {
-        let Some(switch) = self.connections[key.0].switch_mut() else { return };
+impl Replies<'_> {
+    /// Takes in what a switch reported about its tables.
+    pub(super) fn tables(&mut self, tables: Vec<Table>) {
+        let Some(switch) = self.connection.switch_mut() else { return };
         for (table, change) in switch.tables(tables) {
             let known = switch.tables.get(&table);
             let flows = known.and_then(|it| it.active_count);
@@ -40,27 +40,28 @@ impl Worker {
         }
     }
 
-    /// A part of the answer to how many flows an app has in a switch.
-    pub(super) fn counted(&mut self, key: ConnId, app: AppId, message: &[u8]) {
+    /// Takes in a part of the answer to how many flows an app has in the switch.
+    pub(super) fn counted(&mut self, app: AppId, message: &[u8]) {
         let slot = self.dispatch.app_ports.iter().position(|app_port| app_port.app == app);
-        if let (Some(switch), Some(slot)) = (self.connections[key.0].switch_mut(), slot)
+        if let (Some(switch), Some(slot)) = (self.connection.switch_mut(), slot)
             && let Ok(part) = MultipartReply::decode(message)
         {
             switch.occupancy.counted(slot, app, &part);
         }
     }
-
-    /// The table of a switch that is fullest, with who adds most to it if it is nearly full.
-    pub(super) fn fullest(&self, switch: &Switch) -> Option<Fullest> {
-        let (table, flows, size) = switch.fullest()?;
-        let full = switch.occupancy.nearly_full().find(|(it, _)| *it == table);
-        let most = full.and_then(|(_, slot)| self.dispatch.app_ports.get(slot?));
-        let app = most.map(|app_port| app_port.name.clone());
-        Some(Fullest { table, flows, size, nearly_full: full.is_some(), app })
-    }
 }
 
-/// An app with a quota adds so many flows, or is kept from it: asks the switch for its number if that is due.
+/// The fullest table of a switch, with the app that adds most to it if it is nearly full.
+pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
+    let (table, flows, size) = switch.fullest()?;
+    let full = switch.occupancy.nearly_full().find(|(it, _)| *it == table);
+    let most = full.and_then(|(_, slot)| dispatch.app_ports.get(slot?));
+    let app = most.map(|app_port| app_port.name.clone());
+    Some(Fullest { table, flows, size, nearly_full: full.is_some(), app })
+}
+
+/// Asks the switch how many flows an app with a quota has, if that is due. The app adds `adds` flows now, or was refused
+/// them.
 pub(super) fn count_flows(
     connection: &mut Connection,
     (slot, app): (usize, AppId),
@@ -80,7 +81,7 @@ pub(super) fn count_flows(
     }
 }
 
-/// Asks a switch for its tables, if that is due.
+/// Asks a switch how full its tables are, if that is due.
 pub(super) fn ask_tables(connection: &mut Connection, now: Instant) {
     let Some(switch) = connection.switch_mut() else { return };
     if switch.occupancy.is_due(now) {

@@ -17,6 +17,7 @@ use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use super::*;
 use crate::app_port::part;
 use crate::control::{AppId, Host, Plain, Tuning};
+use crate::ids::WorkerId;
 use crate::policy::Policy;
 use crate::query::{AppCounters, SwitchStatus};
 
@@ -91,7 +92,8 @@ impl Bench {
     }
 
     fn each(&self, command: impl Fn() -> Command) {
-        (0..self.office.pool.workers()).for_each(|it| self.office.pool.command(it, command()));
+        let workers = (0..self.office.pool.workers()).map(WorkerId);
+        workers.for_each(|worker| self.office.pool.command(worker, command()));
     }
 
     /// Attaches a new zone.
@@ -113,7 +115,7 @@ impl Bench {
             let (name, policy) = (format!("app-{}", app.0), policy.clone());
             let (attempt, part) = (self.attempts, Box::new(part));
             let attach = Command::Attach { attempt, app, name, policy, part };
-            self.office.pool.command(worker, attach);
+            self.office.pool.command(WorkerId(worker), attach);
         }
         let mut silent = workers;
         while silent > 0 {
@@ -159,7 +161,7 @@ impl Bench {
     /// The same of all apps.
     fn all_counters(&self) -> Vec<AppCounters> {
         let (reply, answers) = std::sync::mpsc::channel();
-        self.office.pool.command(0, Command::Apps { reply });
+        self.office.pool.command(WorkerId(0), Command::Apps { reply });
         answers.recv().unwrap()
     }
 

@@ -1,0 +1,146 @@
+//! Accepts connections and chooses the worker that serves each. Only worker 0 has listeners.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use tracing::{debug, warn};
+
+use super::LISTENER;
+use super::log_limits::LogLimits;
+use crate::connection::Connection;
+use crate::ids::WorkerId;
+use crate::pool::WorkerPool;
+use crate::tls::TransportPolicy;
+
+/// Connections accepted per turn and listener, so that many new connections delay no switch.
+const ACCEPTS: usize = 64;
+
+/// Most connections of all workers, those in handshakes included.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+
+/// Descriptors that connections leave to the rest of the kernel: listeners, operators, and the
+/// doorbells of each worker.
+const OTHER_DESCRIPTORS: u64 = 256;
+const DOORBELLS: u64 = 256;
+
+/// The listeners and the rules for new connections.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    listeners: Vec<TcpListener>,
+    transport: TransportPolicy,
+    /// Whether the listeners are ignored until the next tick, because accepting failed.
+    is_paused: bool,
+    /// Most connections of all workers.
+    most: usize,
+}
+
+/// A new connection and the worker that is to serve it.
+pub(super) type Accepted = (WorkerId, Connection);
+
+impl Acceptor {
+    /// Accepts on `listeners`, which `epoll` watches from now on.
+    ///
+    /// # Errors
+    /// The system refused.
+    pub(super) fn new(
+        listeners: Vec<TcpListener>,
+        transport: TransportPolicy,
+        workers: usize,
+        epoll: &OwnedFd,
+    ) -> io::Result<Self> {
+        for (number, listener) in listeners.iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            let data = EventData::new_u64(LISTENER | number as u64);
+            epoll::add(epoll, listener, data, EventFlags::IN)?;
+        }
+        Ok(Self { listeners, transport, is_paused: false, most: most_connections(workers) })
+    }
+
+    /// Accepts connections that wait at listener `number`.
+    pub(super) fn accept(
+        &mut self,
+        number: usize,
+        (pool, epoll): (&WorkerPool, &OwnedFd),
+        log_limits: &mut LogLimits,
+        now: Instant,
+    ) -> Vec<Accepted> {
+        let mut accepted = Vec::new();
+        for _ in 0..ACCEPTS {
+            let (socket, address) = match self.listeners[number].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    // Most likely out of descriptors: epoll would report the listener again and again.
+                    if let Some(suppressed) = log_limits.not_accepted.admit(now) {
+                        warn!(%error, suppressed, "could not accept a connection; trying again shortly");
+                    }
+                    self.pause(true, epoll);
+                    break;
+                }
+            };
+            match self.admit((socket, address), pool, now) {
+                Ok(new) => accepted.push(new),
+                Err(why) => refused(address, why, log_limits, now),
+            }
+        }
+        accepted
+    }
+
+    /// Ends the pause that a failure has begun.
+    pub(super) fn tick(&mut self, epoll: &OwnedFd) {
+        if self.is_paused {
+            self.pause(false, epoll);
+        }
+    }
+
+    fn pause(&mut self, pause: bool, epoll: &OwnedFd) {
+        self.is_paused = pause;
+        let flags = if pause { EventFlags::empty() } else { EventFlags::IN };
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER | number as u64);
+            let _ = epoll::modify(epoll, listener, data, flags);
+        }
+    }
+
+    fn admit(
+        &self,
+        (socket, address): (TcpStream, SocketAddr),
+        pool: &WorkerPool,
+        now: Instant,
+    ) -> Result<Accepted, &'static str> {
+        let (to, connections) = pool.least_busy();
+        if !self.transport.plain.allows(address.ip()) && self.transport.tls.is_none() {
+            return Err(
+                "plain TCP is not allowed from there, and for TLS there are no keys: run `rosemary pki init`",
+            );
+        }
+        if connections >= self.most {
+            return Err("there are too many connections");
+        }
+        let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+        prepared.map_err(|_| "the system refused to configure its socket")?;
+        debug!(%address, worker = %to, "connection accepted");
+        let guard = pool.load_guard(to);
+        Ok((to, Connection::new((socket, address), &self.transport, pool, guard, now)))
+    }
+}
+
+/// Logs that a connection was refused.
+pub(super) fn refused(address: SocketAddr, why: &str, log_limits: &mut LogLimits, now: Instant) {
+    if let Some(suppressed) = log_limits.accepted.admit(now) {
+        warn!(%address, why, suppressed, "connection refused");
+    }
+}
+
+/// The number of connections of all workers that the descriptors allow: what is left of them, half of them at least.
+/// All workers together, because connections that claim datapaths of one worker all come to that one.
+fn most_connections(workers: usize) -> usize {
+    let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
+    let others = OTHER_DESCRIPTORS + DOORBELLS * workers as u64;
+    let for_connections = limit.saturating_sub(others).max(limit / 2);
+    usize::try_from(for_connections).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
+}

@@ -1,0 +1,234 @@
+//! The life of a connection with its worker: taken in, read, written to, handed over, closed.
+//!
+//! ```text
+//!  accept ----------------> the worker with the fewest connections
+//!  handshake complete ----> the worker that owns the datapath, with the bytes that are not handled yet
+//! ```
+//!
+//! A connection moves at most twice, and never once it is a switch.
+
+use std::io;
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use tracing::{info, warn};
+
+use super::acceptor;
+use super::channels::MovedConnection;
+use super::output::{Written, is_much};
+use super::reading::{INTEREST, Served};
+use super::{CONNECTION, Command, Worker};
+use crate::connection::{Connection, Input, Peer, Reading, Up};
+use crate::ids::{ConnId, WorkerId};
+
+/// Why a connection was closed for another one in its handshake.
+const TOO_MANY: &str = "too many connections that were no switches yet; it gave way";
+
+/// Why a connection was closed to make room for the buffers of another one.
+const WAITED_LONGEST: &str = "too many connections wait with unfinished messages or unsent output, and this one has waited longest";
+
+impl Worker {
+    /// Accepts new connections at a listener, each for the worker with the fewest.
+    pub(super) fn accept(&mut self, listener: usize, now: Instant) {
+        let system = (&*self.channels.pool, &self.epoll);
+        for (to, connection) in self.acceptor.accept(listener, system, &mut self.log_limits, now) {
+            if to != self.channels.me {
+                self.move_to(to, connection);
+                continue;
+            }
+            let address = connection.address;
+            if self.take_in(connection, now).is_err() {
+                let why = "the system refused to watch it";
+                acceptor::refused(address, why, &mut self.log_limits, now);
+            }
+        }
+    }
+
+    fn move_to(&self, to: WorkerId, connection: Connection) {
+        let moved = MovedConnection(Box::new(connection));
+        self.channels.pool.command(to, Command::Adopt(moved));
+    }
+
+    /// Serves a connection from now on.
+    fn take_in(&mut self, connection: Connection, now: Instant) -> io::Result<ConnId> {
+        if let Some(other) = self.switches.admission.who_gives_way(connection.address.ip()) {
+            self.close(other, TOO_MANY, now);
+        }
+        let data = EventData::new_u64(CONNECTION | self.switches.next_id().0 as u64);
+        epoll::add(&self.epoll, &connection.socket, data, INTEREST)?;
+        Ok(self.switches.insert(connection))
+    }
+
+    /// Serves a connection that another worker had: goes on where that worker stopped.
+    pub(super) fn adopt(&mut self, MovedConnection(mut connection): MovedConnection, now: Instant) {
+        let mut unhandled = connection.arrive();
+        let address = connection.address;
+        let id = match self.take_in(*connection, now) {
+            Ok(id) => id,
+            Err(error) => {
+                if let Some(suppressed) = self.log_limits.accepted.admit(now) {
+                    warn!(%address, %error, suppressed, "connection lost: the system refused to watch it");
+                }
+                return;
+            }
+        };
+        self.settle_claim(id, now);
+        match self.messages(id, &mut unhandled, now) {
+            Ok(()) => self.output.note(id, &mut self.switches[id]),
+            Err(why) => self.close(id, &why.to_string(), now),
+        }
+    }
+
+    /// The worker that owns the datapath of a connection, if it is another one.
+    pub(super) fn leads_away(&self, id: ConnId) -> Option<WorkerId> {
+        let home = self.switches.get(id)?.phase.claim()?.home.worker();
+        (home != self.channels.me).then_some(home)
+    }
+
+    /// Hands a connection over to the worker that owns its datapath.
+    fn hand_over(&mut self, id: ConnId, to: WorkerId) {
+        let mut connection = self.switches.remove(id);
+        // Fails only for a socket that is not in the set; this one is.
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        connection.load_guard = self.channels.pool.load_guard(to);
+        self.move_to(to, connection);
+    }
+
+    /// Applies what epoll reported about a connection.
+    pub(super) fn note_event(&mut self, id: ConnId, flags: EventFlags) {
+        let Some(connection) = self.switches.get_mut(id) else { return };
+        if flags.contains(EventFlags::OUT) && connection.is_blocked() {
+            self.output.note(id, connection);
+        }
+        self.reader.note_event(id, connection, flags);
+    }
+
+    /// Reads each connection that is ready, once. `true` if there were more than a turn can read.
+    pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
+        self.reader.begin_round();
+        while let Some(id) = self.reader.next() {
+            // It is in no list: whoever closes it need not look for it there.
+            if let Some(connection) = self.switches.get_mut(id) {
+                connection.reading = Reading::Drained;
+            }
+            let served = self.serve(id, buffer, now);
+            self.reader.put_back(id, self.switches.get_mut(id), served);
+        }
+        self.reader.is_cut_short()
+    }
+
+    /// Reads a connection once and handles the messages.
+    fn serve(&mut self, id: ConnId, buffer: &mut [u8], now: Instant) -> Served {
+        let Some(connection) = self.switches.get_mut(id) else { return Served::default() };
+        if connection.phase.is_laborious() && !self.reader.take_handshake() {
+            return Served { size: 0, more: true };
+        }
+        let Some(share) = self.reader.may_read(id, connection, &mut self.dispatch, now) else {
+            return Served::default();
+        };
+        let input = connection.read(buffer, share.most);
+        self.output.note_if_any(id, connection);
+        let progress = connection.phase.up().is_none().then(|| connection.phase.progress());
+        if let Some(progress) = progress {
+            self.switches.admission.advance(id, progress);
+        }
+        let connection = &mut self.switches[id];
+        match input {
+            Ok(Input::Bytes { size, all }) => {
+                self.timers.pace.read(size);
+                connection.session.heard(now);
+                let mut more = !all || connection.peer != Peer::Talks;
+                if let Err(why) = self.messages(id, &mut buffer[..size], now) {
+                    self.close(id, &why.to_string(), now);
+                    more = false;
+                } else if let Some(home) = self.leads_away(id) {
+                    self.hand_over(id, home);
+                    more = false;
+                } else {
+                    self.write_much(id, now);
+                    self.hold_buffers(id, now);
+                    if let Some(connection) = self.switches.get_mut(id) {
+                        share.note(connection, &mut self.dispatch, size, more);
+                    }
+                }
+                return Served { size, more };
+            }
+            Ok(Input::Nothing) => share.note(connection, &mut self.dispatch, 0, false),
+            Ok(Input::End) => self.close(id, "the switch closed the connection", now),
+            Err(error) => self.close(id, &error.to_string(), now),
+        }
+        Served::default()
+    }
+
+    /// Writes to a switch before the next is read, if that is much.
+    fn write_much(&mut self, id: ConnId, now: Instant) {
+        if self.switches.get(id).is_some_and(is_much) {
+            self.call_apps(now); // their answers to the rest of what was read
+            self.write(id, now);
+        }
+    }
+
+    /// Writes what was gathered, once per switch.
+    pub(super) fn flush(&mut self, now: Instant) {
+        let mut listed = self.output.take_listed();
+        listed.drain(..).for_each(|id| self.write(id, now));
+        self.output.give_back(listed);
+    }
+
+    fn write(&mut self, id: ConnId, now: Instant) {
+        let Some(connection) = self.switches.get_mut(id) else { return };
+        match self.output.write(connection, now) {
+            Written::Fine => self.hold_buffers(id, now),
+            Written::Hopeless => {
+                let why = self.does_not_read(id);
+                self.close(id, &why, now);
+            }
+            Written::Broken(error) => self.close(id, &error.to_string(), now),
+        }
+    }
+
+    /// Counts the buffers of a connection ([`memory`](crate::memory)). Where there is no room for them, closes the
+    /// connections whose buffers have waited longest, which may be this one.
+    #[inline]
+    fn hold_buffers(&mut self, id: ConnId, now: Instant) {
+        if let Some(connection) = self.switches.get_mut(id)
+            && !connection.hold_buffers()
+        {
+            self.make_room(id, now);
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, id: ConnId, now: Instant) {
+        while let Some(connection) = self.switches.get_mut(id)
+            && !connection.hold_buffers()
+        {
+            // If none here waits, connections of other workers took all.
+            let longest = self.switches.longest_waiting().unwrap_or(id);
+            self.close(longest, WAITED_LONGEST, now);
+        }
+    }
+
+    /// Closes a connection; apps are informed if it was a switch.
+    pub(super) fn close(&mut self, id: ConnId, why: &str, now: Instant) {
+        let connection = self.switches.remove(id);
+        self.reader.forget(id, &connection);
+        let address = connection.address;
+        let Some(Up { mut switch, transactions, .. }) = connection.close() else {
+            if let Some(suppressed) = self.log_limits.closed.admit(now) {
+                warn!(%address, why, suppressed, "connection closed before it was a switch");
+            }
+            return;
+        };
+        for question in transactions.questions() {
+            let why = format!("the switch was disconnected: {why}");
+            self.channels.flows_failed(question, why);
+        }
+        let dpid = switch.dpid;
+        self.switches.roster.remove(dpid.0, now);
+        self.dispatch.switch_down(&mut switch);
+        if let Some(suppressed) = self.log_limits.disconnected.admit(now) {
+            info!(%dpid, %address, why, suppressed, "switch disconnected");
+        }
+    }
+}

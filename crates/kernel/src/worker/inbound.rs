@@ -1,0 +1,263 @@
+//! Handles the messages of a switch, and decides which connection gets a datapath.
+
+use std::time::{Duration, Instant};
+
+use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
+use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortReason, PortStatus, Version};
+use tracing::{debug, info, warn};
+
+use super::Worker;
+use super::answers::Replies;
+use super::roster::Entry;
+use crate::check::APP_SHIFT;
+use crate::connection::Claim;
+use crate::frame;
+use crate::ids::ConnId;
+use crate::rewrite::{self, KERNEL};
+
+/// How long the known connection of a datapath has to show that it lives, when another claims
+/// the same datapath.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Most changes of ports that are kept of a connection until then.
+const MOST_MEANWHILE: usize = 4096;
+
+impl Worker {
+    /// Handles all whole messages of `bytes` and keeps the rest.
+    pub(super) fn messages(
+        &mut self,
+        id: ConnId,
+        mut bytes: &mut [u8],
+        now: Instant,
+    ) -> Result<(), Closed> {
+        if self.switches[id].session.is_new() {
+            recognise(bytes)?;
+        }
+        let size = bytes.len();
+        loop {
+            let done = self.packet_ins(id, bytes, now);
+            bytes = &mut bytes[done..];
+            let cut = framing::cut(bytes).inspect_err(|_| {
+                let connection = &mut self.switches[id];
+                connection.session.bad_length(bytes, &mut connection.out);
+            });
+            let Some((message, _)) = cut? else { break };
+            let (message, rest) = bytes.split_at_mut(message.len());
+            bytes = rest;
+            self.message(id, message, now)?;
+            self.call_full(now);
+            if self.leads_away(id).is_some() {
+                break; // the rest is handled there
+            }
+        }
+        self.switches[id].keep(bytes, bytes.len() < size, now);
+        Ok(())
+    }
+
+    /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
+    /// sends; returns how many bytes they are.
+    fn packet_ins(&mut self, id: ConnId, bytes: &mut [u8], now: Instant) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(switch) = self.switches[id].switch_mut() else { return at };
+            loop {
+                let run = self.dispatch.packet_ins(switch, &mut bytes[at..]);
+                at += run;
+                if run > 0 && self.dispatch.batch_waits() {
+                    break;
+                }
+                // One at least, each time: an app may be called with a batch and leave it all.
+                // Any other message, and one that is wrong, is for `message`.
+                let Some(message) = frame::whole_packet_in(switch.version, &mut bytes[at..]) else {
+                    return at;
+                };
+                let cookie = rewrite::take_cookie(switch.version, message);
+                let Ok(mut view) = PacketIn::decode(message) else { return at };
+                view.cookie = cookie.unwrap_or(view.cookie);
+                self.dispatch.packet_in(id, switch, &view, message, now);
+                at += message.len();
+                if self.dispatch.batch_waits() {
+                    break;
+                }
+            }
+            self.call_full(now);
+        }
+    }
+
+    /// Handles one message.
+    fn message(&mut self, id: ConnId, message: &mut [u8], now: Instant) -> Result<(), Closed> {
+        let connection = &mut self.switches[id];
+        let cookie =
+            connection.switch().and_then(|switch| rewrite::take_cookie(switch.version, message));
+        let message = &*message;
+        let event = connection.session.receive(message, &mut connection.out);
+        if connection.switch().is_none() {
+            connection.hold_ports(0)?;
+        }
+        if !connection.out.is_empty() {
+            self.output.note(id, connection);
+        }
+        let Some(event) = event? else { return Ok(()) };
+        match event {
+            Event::Up(info) => return self.handshake_complete(id, info, now),
+            Event::PortStatus(status) => return self.port_status(id, status, now),
+            Event::Error(error) => self.replies(id, now).error(&error, message),
+            Event::Malformed(error) => {
+                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                    let address = connection.address;
+                    warn!(%address, %error, suppressed, "ignored a malformed message");
+                }
+            }
+            Event::UnknownType(kind) => {
+                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                    let address = connection.address;
+                    warn!(%address, kind, suppressed, "ignored a message of an unknown type");
+                }
+            }
+            Event::PacketIn(mut view) => {
+                let Some(switch) = connection.switch_mut() else { return Ok(()) };
+                view.cookie = cookie.unwrap_or(view.cookie);
+                self.dispatch.packet_in(id, switch, &view, message, now);
+            }
+            Event::Told(Told::Tables(tables)) => self.replies(id, now).tables(tables),
+            Event::Told(told) => {
+                if let Some(switch) = connection.switch() {
+                    debug!(dpid = %switch.dpid, ?told, "switch described itself");
+                }
+            }
+            Event::FlowRemoved(removed) => self.replies(id, now).flow_removed(&removed, message),
+            Event::Reply(kind) | Event::Unasked(kind) => {
+                self.replies(id, now).reply(kind, message);
+            }
+        }
+        Ok(())
+    }
+
+    /// The routing of what a switch says about earlier messages.
+    fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
+        Replies {
+            connection: &mut self.switches[id],
+            dispatch: &mut self.dispatch,
+            channels: &self.channels,
+            log_limits: &mut self.log_limits,
+            copy: &mut self.scratch,
+            now,
+        }
+    }
+
+    /// Applies a port change, or keeps it while the connection claims its datapath.
+    fn port_status(&mut self, id: ConnId, status: PortStatus, now: Instant) -> Result<(), Closed> {
+        let connection = &mut self.switches[id];
+        if let Some(claim) = connection.phase.claim() {
+            if claim.ports.len() >= MOST_MEANWHILE {
+                return Err(Closed::TooManyChanges);
+            }
+            connection.hold_ports(1)?;
+            connection.phase.claim_mut().into_iter().for_each(|claim| claim.ports.push(status));
+            return Ok(());
+        }
+        let Some(switch) = connection.switch() else { return Ok(()) };
+        let is_known = switch.ports.contains_key(&status.desc.port_no.0);
+        let more = usize::from(status.reason != PortReason::Delete && !is_known);
+        connection.hold_ports(more)?;
+        let Some(switch) = connection.switch_mut() else { return Ok(()) };
+        if let Some(suppressed) = self.log_limits.ports.admit(now) {
+            let PortStatus { reason, desc } = status;
+            let (dpid, port, up) = (switch.dpid, desc.port_no, desc.is_up());
+            info!(%dpid, %port, up, %reason, suppressed, "port changed");
+        }
+        self.dispatch.port_status(id, switch, status, now);
+        Ok(())
+    }
+
+    /// Claims the datapath for a connection that has completed the handshake.
+    fn handshake_complete(
+        &mut self,
+        id: ConnId,
+        info: SwitchInfo,
+        now: Instant,
+    ) -> Result<(), Closed> {
+        let connection = &mut self.switches[id];
+        connection.check_claim(info.dpid)?;
+        connection.hold_ports(info.ports.len())?;
+        let home = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
+        connection.phase.begin_claim(Claim { info, since: now, home, ports: Vec::new() });
+        self.settle_claim(id, now);
+        Ok(())
+    }
+
+    /// Decides about a new claim: the switch is up, unless another worker owns its datapath or another connection has
+    /// it. That one is then probed: either two switches have one datapath id, or it is dead and nobody has noticed.
+    pub(super) fn settle_claim(&mut self, id: ConnId, now: Instant) {
+        let Some(claim) = self.switches[id].phase.claim() else { return };
+        if claim.home.worker() != self.channels.me {
+            return; // the caller hands the connection over
+        }
+        if let Some(Entry { key: other, .. }) = self.switches.roster.get(claim.info.dpid.0) {
+            self.switches[id].phase.claim_mut().into_iter().for_each(|claim| claim.since = now);
+            let known = &mut self.switches[other];
+            known.session.probe(&mut known.out);
+            self.output.note(other, known);
+            return;
+        }
+        self.switch_up(id, now);
+    }
+
+    /// Makes a switch of the connection that has won its datapath.
+    fn switch_up(&mut self, id: ConnId, now: Instant) {
+        let epoch = self.switches.next_epoch;
+        let connection = &mut self.switches[id];
+        let Some(changes) = connection.phase.win_claim(epoch) else { return };
+        let (address, transport) = (connection.address, connection.transport());
+        let Some(switch) = connection.phase.switch_mut() else { return };
+        let (dpid, version) = (switch.dpid, switch.version);
+        table_miss(version, connection.session.xid(), &mut connection.out);
+        self.dispatch.switch_up(switch);
+        if let Some(suppressed) = self.log_limits.connected.admit(now) {
+            let ports = switch.ports_that_lead_out();
+            info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+        }
+        for status in changes {
+            self.dispatch.port_status(id, switch, status, now);
+        }
+        self.switches.next_epoch = self.channels.pool.next_epoch(epoch);
+        self.switches.admission.leave(id);
+        self.switches.roster.insert(dpid.0, id, epoch);
+    }
+
+    /// Decides between two connections of one datapath: the known one stays if it has sent anything since it was
+    /// probed, and is closed after [`PROBE`] otherwise.
+    pub(super) fn settle_claims(&mut self, now: Instant) {
+        for id in self.switches.claims() {
+            let Some(claim) = self.switches.get(id).and_then(|it| it.phase.claim()) else {
+                continue;
+            };
+            let (dpid, since) = (claim.info.dpid, claim.since);
+            if let Some(Entry { key: other, .. }) = self.switches.roster.get(dpid.0) {
+                let known = &self.switches[other];
+                if known.session.last_heard() > since {
+                    let address = known.address.to_string();
+                    let why = Closed::Duplicate { dpid, address }.to_string();
+                    self.close(id, &why, now);
+                    continue;
+                }
+                if now.saturating_duration_since(since) < PROBE {
+                    continue;
+                }
+                self.close(other, "it was silent, and the datapath has connected anew", now);
+            }
+            self.switch_up(id, now);
+            self.output.note(id, &mut self.switches[id]);
+        }
+    }
+}
+
+/// Appends the kernel's table-miss entry: a switch sends us packets that no flow matches, whole
+/// (OpenFlow 1.3.5 §5.4). In 1.0 a switch does that by itself (OpenFlow 1.0.2 §3.4). But Open vSwitch may
+/// drop packets that it dropped while it had no controller until its flows change.
+pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
+    let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
+    let cookie = u64::from(KERNEL.0) << APP_SHIFT;
+    let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
+    openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");
+}
