@@ -1,5 +1,4 @@
-//! Many emulated switches that ask as fast as they are answered: all answers go out, and no switch waits long beside
-//! another.
+//! Many emulated switches at full load: every packet-in is answered, and service is fair.
 
 use std::fs;
 use std::time::Duration;
@@ -8,25 +7,27 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use control::query::AppCounters;
 use monitor::supervise::State;
+use ofbench::checker::AnsweredBy;
 use ofbench::hosts::Addresses;
-use ofbench::ledger::AnsweredBy;
 use ofbench::load::{Measured, Pace, Plan, run};
-use ofbench::question::MOST_IDS;
+use ofbench::packet_ins::MAX_IDS;
 use openflow::Version;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
-/// Beside the port whose traffic is captured: these are millions of messages.
+/// Not the captured port, because the load is millions of messages.
 const ADDRESS: &str = "127.0.0.1:6654";
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
-/// Of the answers in a span, the least of a switch by the most of another (`ofbench throughput --fairness`).
+/// Minimum fairness: fewest by most answers of a switch in a span (`ofbench throughput
+/// --fairness`).
 const FAIR: f64 = 0.5;
 
-/// Runs of which one has to be [`FAIR`] and complete. A busy machine can stop the app for longer than a span lasts, or for
-/// longer than switches may be left unread (50 ms); then packet-ins are dropped.
+/// Number of runs, one of which must reach [`FAIR`] and lose nothing. A busy machine can suspend the
+/// app for longer than a span, or for longer than back-pressure may last (50 ms); packet-ins are then
+/// dropped.
 const RUNS: usize = 3;
 
 #[test]
@@ -40,29 +41,29 @@ fn kernel_app_may_use_more_buffers_than_switches_claim() {
 }
 
 #[test]
-fn switches_of_a_fast_user_app_are_served_alike() {
+fn fast_user_app_serves_switches_fairly() {
     in_a_lab(|lab| served_alike(lab, "user", 0));
 }
 
 #[test]
-fn switches_of_a_fast_kernel_app_are_served_alike() {
+fn fast_kernel_app_serves_switches_fairly() {
     in_a_lab(|lab| served_alike(lab, "kernel", 0));
 }
 
 #[test]
-fn switches_of_a_slow_user_app_are_served_alike() {
+fn slow_user_app_serves_switches_fairly() {
     in_a_lab(|lab| served_alike(lab, "user", SLOW_US));
 }
 
 #[test]
-fn switches_of_a_slow_kernel_app_are_served_alike() {
+fn slow_kernel_app_serves_switches_fairly() {
     in_a_lab(|lab| served_alike(lab, "kernel", SLOW_US));
 }
 
-/// Processor time of a slow app for each packet, in microseconds.
+/// CPU time of a slow app per packet, in microseconds.
 const SLOW_US: u32 = 100;
 
-/// Switches with 1,000 hosts each that keep their packets.
+/// Plan with switches that have 1,000 hosts each and buffer their packets.
 fn plan(version: Version, switches: usize) -> anyhow::Result<Plan> {
     Ok(Plan {
         controller: ADDRESS.parse()?,
@@ -75,7 +76,7 @@ fn plan(version: Version, switches: usize) -> anyhow::Result<Plan> {
         addresses: Addresses::Random,
         seed: 1,
         buffered: true,
-        buffer_ids: MOST_IDS,
+        buffer_ids: MAX_IDS,
         claimed_buffers: None,
         frame: 64,
         answered_by: AnsweredBy::PacketOut,
@@ -94,7 +95,7 @@ fn plan(version: Version, switches: usize) -> anyhow::Result<Plan> {
     })
 }
 
-/// Puts the load on. Nothing may be lost.
+/// Runs the load; every packet-in must be answered.
 fn load(plan: &Plan) -> anyhow::Result<Measured> {
     let measured = run(plan, |_| {})?;
     println!(

@@ -1,4 +1,4 @@
-//! The command line, and what it means.
+//! Parses the command line and turns it into a [`Plan`].
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -8,219 +8,217 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use openflow::Version;
 
+use crate::checker::AnsweredBy;
 use crate::hosts::{self, Addresses};
-use crate::ledger::AnsweredBy;
 use crate::load::{Pace, Plan};
-use crate::question::{LEAST_FRAME, MOST_IDS, MOST_OPEN, Open, Template};
+use crate::packet_ins::{MAX_IDS, MAX_PENDING, MIN_FRAME, PacketInTemplate, PendingPacketIns};
 use crate::tls::{Files, Tls};
 
-/// Puts load on an OpenFlow controller, and checks its answers.
+/// Generates load on an OpenFlow controller and checks its answers.
 ///
-/// Emulates switches that send packet-ins and take flow-mods and packet-outs, as a learning switch
-/// in the controller would answer them.
+/// Emulates switches that send packet-ins and expect the flow-mods and packet-outs of a learning
+/// switch in the controller.
 #[derive(Debug, Parser)]
 #[command(name = "ofbench", version, after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// What to do.
+    /// The mode
     #[command(subcommand)]
     pub command: Command,
 }
 
 const AFTER_HELP: &str = "\
 First steps:
-  ofbench null &                       something to try it on: answers without thinking
-  ofbench throughput 127.0.0.1:6653    how many packet-ins a second are answered
+  ofbench null &                       a controller to try it on: it answers without learning
+  ofbench throughput 127.0.0.1:6653    how many packet-ins a second the controller answers
   ofbench latency 127.0.0.1:6653       how long each answer takes
   ofbench throughput A:6653 --vs B:6653 --repeat 5
-                                       two controllers, in turn, pair by pair
+                                       compares two controllers, pair by pair
 
-Exit codes: 0 done, 1 failed or answered wrongly, 2 wrong usage.";
+Exit codes: 0 success, 1 failure or wrong answer, 2 wrong usage.";
 
-/// What to do.
+/// A mode of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Ask as fast as the controller answers
+    /// Send packet-ins as fast as the controller answers
     Throughput(LoadArgs),
-    /// Ask one question at a time, on each switch
+    /// Send one packet-in at a time on each switch
     Latency(LoadArgs),
-    /// Ask by the clock, and measure from when each question was due
+    /// Send packet-ins at a fixed rate; latency counts from the scheduled time
     Rate {
         /// Packet-ins a second, over all switches
         #[arg(long, value_name = "N", value_parser = parse_rate)]
         rate: f64,
-        /// What all loads have in common
+        /// Options common to all loads
         #[command(flatten)]
         load: LoadArgs,
     },
-    /// Carry out the flow-mods: their rate, and the time until a barrier behind them
+    /// Keep the flows in tables: flow-mod rate, and time to the barrier that follows
     FlowMod(LoadArgs),
-    /// Connect, complete the handshake, hang up, call again
+    /// Connect, complete the handshake, disconnect, repeat
     Connect(LoadArgs),
-    /// Connect and say nothing: what idle switches cost the processes of --pids
+    /// Connect and stay idle: the cost of idle switches in the processes of --pids
     Idle(LoadArgs),
-    /// Flood with one switch: how long others wait for echo, ARP, port events and handshakes
+    /// Flood from one switch: how long others wait for echo, ARP, port events and handshakes
     Flood(LoadArgs),
-    /// Be the switches of a network, for controllers that discover it
+    /// Emulate the switches of a network, for controllers that discover topology
     Switches(SwitchesArgs),
-    /// Be a controller that answers without thinking: what sockets allow at most
+    /// Run a controller that answers without learning: the upper bound of this machine's sockets
     Null(NullArgs),
 }
 
-/// What all loads have in common.
+/// Options common to all loads.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct LoadArgs {
-    /// The controller
+    /// The controller's address
     #[arg(value_name = "HOST:PORT")]
     pub controller: String,
-    /// How many switches
+    /// Number of switches
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub switches: usize,
-    /// How many hosts talk on each switch
+    /// Number of hosts behind each switch
     #[arg(long, value_name = "N", default_value_t = 1000,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=hosts::MOST as u64))]
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=hosts::MAX_HOSTS as u64))]
     pub macs: usize,
-    /// Over how many ports of each switch they are spread
+    /// Number of ports of each switch; the hosts are spread over them
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub ports: u16,
-    /// The version of OpenFlow
+    /// OpenFlow version
     #[arg(long, value_name = "VERSION", default_value = "1.3")]
     pub of: Of,
-    /// Send packets whole, instead of keeping them in the switch
+    /// Send whole packets instead of buffering them in the switch
     #[arg(long)]
     pub no_buffer: bool,
-    /// Buffer ids that each switch uses, from 0 on and again [default: 2147483648]
+    /// Number of buffer ids that each switch cycles through [default: 2147483648]
     #[arg(long, value_name = "N", conflicts_with = "no_buffer",
-          value_parser = clap::value_parser!(u32).range(1024..=i64::from(MOST_IDS)))]
+          value_parser = clap::value_parser!(u32).range(1024..=i64::from(MAX_IDS)))]
     pub buffer_ids: Option<u32>,
-    /// Buffers that each switch says it has [default: as many as it needs]
+    /// Number of buffers that each switch announces [default: as many as it needs]
     #[arg(long, value_name = "N")]
     pub claim_buffers: Option<u32>,
-    /// Bytes of a packet
+    /// Size of a packet in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(LEAST_FRAME as u64..=9000))]
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(MIN_FRAME as u64..=9000))]
     pub frame: usize,
-    /// With --no-buffer: what answers a packet-in
+    /// With --no-buffer: which message answers a packet-in
     #[arg(long, value_name = "MESSAGE", default_value = "packet-out")]
     pub answer: Answer,
-    /// Packet-ins of a switch that wait for an answer at a time [default: 192 KiB of them; 1 for
-    /// latency]
+    /// Pending packet-ins of a switch at a time [default: 192 KiB of them; 1 for latency]
     #[arg(long, value_name = "N",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MOST_OPEN as u64))]
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_PENDING as u64))]
     pub window: Option<usize>,
-    /// How the hosts' addresses are chosen
+    /// How host addresses are chosen
     #[arg(long, value_name = "HOW", default_value = "random")]
     pub addresses: Addresses,
-    /// What the hosts' addresses follow from
+    /// Seed of the host addresses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The datapath-id of the first switch; the others' follow
+    /// Datapath id of the first switch; the others follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub dpid: u64,
-    /// How long an interval is measured, in seconds
+    /// Duration of an interval, in seconds
     #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
     pub seconds: Duration,
-    /// How many intervals; with --vs, how many pairs
+    /// Number of intervals; with --vs, number of pairs
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub repeat: usize,
-    /// How many threads drive the switches
+    /// Number of threads that drive the switches
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub threads: usize,
-    /// Tell how equally switches were served: the least by the most answers of a switch, in the worst span of at
-    /// least 100 ms
+    /// Report fairness: fewest by most answers of a switch, in the worst span of at least 100 ms
     #[arg(long)]
     pub fairness: bool,
-    /// Keep each thread on a core of its own, among those that taskset leaves
+    /// Pin each thread to its own core, among those that taskset allows
     #[arg(long)]
     pub pin: bool,
-    /// How to connect by TLS
+    /// TLS options
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// How long all switches may take to connect, in seconds
+    /// Time limit for all switches to connect, in seconds
     #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
     pub patience: Duration,
-    /// How long an answer may take before its packet-in is given up, in seconds
+    /// Time after which a packet-in counts as unanswered, in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
     pub give_up: Duration,
-    /// Processes whose processor time is the controller's
+    /// Processes of the controller whose CPU time is measured
     #[arg(long, value_name = "PID,...", value_delimiter = ',')]
     pub pids: Vec<u32>,
-    /// Another controller to compare with: measured in turn with the first
+    /// A second controller to compare with; the two are measured in alternation
     #[arg(long, value_name = "HOST:PORT")]
     pub vs: Option<String>,
-    /// Processes whose processor time is the other controller's
+    /// Processes of the second controller whose CPU time is measured
     #[arg(long, value_name = "PID,...", value_delimiter = ',', requires = "vs")]
     pub vs_pids: Vec<u32>,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// How to connect by TLS.
+/// TLS options.
 #[derive(Debug, Clone, Args)]
 pub struct TlsArgs {
-    /// Connect by TLS, with ca-cert.pem, cert.pem and key.pem of a directory, as `rosemary pki
-    /// switch` makes it
+    /// Connect with TLS, using ca-cert.pem, cert.pem and key.pem of a directory, as `rosemary pki
+    /// switch` writes them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
     pub tls_dir: Option<PathBuf>,
-    /// Connect by TLS: the authority that issued the controller's certificate
+    /// Connect with TLS: the CA that issued the controller's certificate
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
     pub tls_ca: Option<PathBuf>,
-    /// The switches' certificate
+    /// Certificate of the switches
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
     pub tls_cert: Option<PathBuf>,
-    /// Its key
+    /// Private key of that certificate
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
     pub tls_key: Option<PathBuf>,
 }
 
-/// `ofbench switches`.
+/// Options of `ofbench switches`.
 #[derive(Debug, Clone, Args)]
 pub struct SwitchesArgs {
-    /// The controller
+    /// The controller's address
     #[arg(value_name = "HOST:PORT")]
     pub controller: String,
-    /// Which switches are linked: line:N, ring:N, mesh:N, tree:DEPTH,FANOUT, fat-tree:K, or a file
+    /// Topology: line:N, ring:N, mesh:N, tree:DEPTH,FANOUT, fat-tree:K, or a file
     #[arg(long, value_name = "TOPOLOGY", default_value = "line:2")]
     pub topology: String,
-    /// Ports of each switch that have no link
+    /// Number of ports without a link on each switch
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub more_ports: u16,
-    /// The version of OpenFlow
+    /// OpenFlow version
     #[arg(long, value_name = "VERSION", default_value = "1.3")]
     pub of: Of,
-    /// The datapath-id of the first switch; the others' follow
+    /// Datapath id of the first switch; the others follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub dpid: u64,
-    /// Leave after so many seconds [default: at Ctrl-C]
+    /// Exit after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<Duration>,
-    /// How to connect by TLS
+    /// TLS options
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// Print JSON at the end, for programs
+    /// Print JSON at the end
     #[arg(long)]
     pub json: bool,
 }
 
-/// `ofbench null`.
+/// Options of `ofbench null`.
 #[derive(Debug, Clone, Args)]
 pub struct NullArgs {
-    /// Where to listen
+    /// Listen address
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
     pub listen: SocketAddr,
-    /// The version of OpenFlow [default: what the switch speaks]
+    /// OpenFlow version [default: the switch's version]
     #[arg(long, value_name = "VERSION")]
     pub of: Option<Of>,
-    /// Stay on one core, the first of those that taskset leaves
+    /// Pin to one core, the first that taskset allows
     #[arg(long)]
     pub pin: bool,
 }
 
-/// A version of OpenFlow.
+/// An OpenFlow version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Of {
     /// OpenFlow 1.0.
@@ -240,36 +238,36 @@ impl From<Of> for Version {
     }
 }
 
-/// What answers a packet-in that is not buffered.
+/// Which message answers a packet-in that is not buffered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Answer {
-    /// The packet-out with its frame.
+    /// The packet-out that carries its frame.
     PacketOut,
-    /// The flow-mod with its addresses.
+    /// The flow-mod that matches its addresses.
     FlowMod,
 }
 
-/// What is measured.
+/// What a run measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
-    /// As fast as the controller answers.
+    /// Answers a second, as fast as the controller answers.
     Throughput,
-    /// One question at a time.
+    /// Latency of one packet-in at a time.
     Latency,
-    /// By the clock.
+    /// Latency at a fixed rate, in packet-ins a second.
     Rate(f64),
-    /// As fast as it answers, with tables that keep the flows.
+    /// Like throughput, with tables that keep the flows.
     FlowMod,
-    /// Handshakes.
+    /// ConnectRun.
     Connect,
-    /// Nothing.
+    /// The cost of idle switches.
     Idle,
-    /// A flood of one switch, and others beside it.
+    /// Service of other switches while one switch floods.
     Flood,
 }
 
 impl Mode {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -283,26 +281,26 @@ impl Mode {
     }
 }
 
-/// Bytes of questions that wait, where it is not said how many.
+/// Default for the bytes of pending packet-ins of a switch.
 const WAITING: usize = 192 * 1024;
 
-/// The pause before the first question.
+/// The pause before the first packet-in.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The same where it is measured what the controller does unasked.
+/// The pause of the idle mode, which measures what the controller does unasked.
 const IDLE_SETTLE: Duration = Duration::from_secs(2);
 
-/// The most flows that a switch's table holds.
+/// Maximum number of flows in a switch's table.
 const MAX_FLOWS: usize = 1_000_000;
 
 impl LoadArgs {
-    /// What is to be done to the controller.
+    /// Builds the plan of a run from the options.
     ///
     /// # Errors
-    /// There is no such host, or the TLS files are not what they should be.
+    /// The host name does not resolve, or the TLS files are invalid.
     pub fn plan(&self, mode: Mode) -> anyhow::Result<Plan> {
         let version = self.of.into();
-        let template = Template::new(version, !self.no_buffer, self.frame)?;
+        let template = PacketInTemplate::new(version, !self.no_buffer, self.frame)?;
         let window = self.window.unwrap_or(WAITING / template.size());
         let pace = match mode {
             Mode::Latency => Pace::Window(self.window.unwrap_or(1)),
@@ -320,7 +318,7 @@ impl LoadArgs {
             addresses: self.addresses,
             seed: self.seed,
             buffered: !self.no_buffer,
-            buffer_ids: self.buffer_ids.unwrap_or(MOST_IDS),
+            buffer_ids: self.buffer_ids.unwrap_or(MAX_IDS),
             claimed_buffers: self.claim_buffers,
             frame: self.frame,
             answered_by: match self.answer {
@@ -343,11 +341,11 @@ impl LoadArgs {
         if plan.fairness && plan.threads > 1 {
             bail!("--fairness compares the switches of one thread: leave --threads out");
         }
-        let (ids, places) = (plan.buffer_ids, Open::places_for(plan.window()));
-        if places > ids as usize {
+        let (ids, slots) = (plan.buffer_ids, PendingPacketIns::slots_for(plan.window()));
+        if slots > ids as usize {
             bail!(
-                "with this --window a switch needs {places} buffer ids, and there are {ids}: use --buffer-ids \
-                 {places} or more, or a smaller --window"
+                "with this --window a switch needs {slots} buffer ids, but only {ids} are configured: use --buffer-ids \
+                 {slots} or more, or a smaller --window"
             );
         }
         Ok(plan)
@@ -355,10 +353,10 @@ impl LoadArgs {
 }
 
 impl TlsArgs {
-    /// What is needed to connect by TLS, if it was asked for.
+    /// Loads the TLS files if TLS was requested.
     ///
     /// # Errors
-    /// The files are not what they should be.
+    /// A file is missing or invalid.
     pub fn load(&self) -> anyhow::Result<Option<Tls>> {
         let files = match (&self.tls_dir, &self.tls_ca, &self.tls_cert, &self.tls_key) {
             (Some(dir), ..) => Files::in_dir(dir),
@@ -371,27 +369,25 @@ impl TlsArgs {
     }
 }
 
-/// The address that a name and a port are.
+/// Resolves `HOST:PORT` to a socket address.
 ///
 /// # Errors
-/// There is no such host.
+/// The text has another form, or the host name does not resolve.
 pub fn resolve(controller: &str) -> anyhow::Result<SocketAddr> {
     let found = controller
         .to_socket_addrs()
-        .with_context(|| {
-            format!("{controller} is no address of a controller, as 127.0.0.1:6653 is")
-        })?
+        .with_context(|| format!("{controller} is not a HOST:PORT address such as 127.0.0.1:6653"))?
         .next();
     match found {
         Some(address) => Ok(address),
-        None => bail!("{controller} has no address"),
+        None => bail!("{controller} resolves to no address"),
     }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("expected from 0.001 to 86400 seconds".into());
+        return Err("expected 0.001 to 86400 seconds".into());
     }
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
@@ -399,7 +395,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
     if !(0.001..=1e8).contains(&rate) {
-        return Err("expected from 0.001 to 100000000 a second".into());
+        return Err("expected 0.001 to 100000000 a second".into());
     }
     Ok(rate)
 }
@@ -420,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_options_are_rejected() {
         for words in [
             "ofbench",
             "ofbench throughput",
@@ -440,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_says_what_the_options_say() {
+    fn plan_reflects_the_options() {
         let words =
             "ofbench rate 127.0.0.1:1 --rate 500 --of 1.0 --no-buffer --seconds 0.5 --dpid 7";
         let Command::Rate { rate, load } = parse(words).unwrap().command else { panic!("rate") };
@@ -462,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn address_that_is_none_is_named() {
+    fn invalid_address_is_named_in_the_error() {
         let error = resolve("nowhere").unwrap_err().to_string();
         assert!(error.contains("nowhere") && error.contains("127.0.0.1:6653"), "{error}");
     }

@@ -1,7 +1,7 @@
-//! What the command does.
+//! Runs the chosen mode and prints its result.
 
-mod outcome;
-mod watch;
+mod load_kind;
+mod run_monitor;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,21 +15,21 @@ use crate::args::{Command, LoadArgs, Mode, NullArgs, SwitchesArgs};
 use crate::emulate::Target;
 use crate::fabric::Fabric;
 use crate::hosts::Addresses;
-use crate::load::flood::Flooded;
+use crate::load::flood::FloodResult;
 use crate::load::{Failure, Pace, Plan};
-use crate::null::Null;
-use crate::report::{self, Handshakes, Ratios, Run, Sitting};
-use crate::say::{self, Line};
+use crate::null::NullController;
+use crate::report::{self, ConnectRun, IdleRun, LoadRun, Ratios};
+use crate::terminal::{self, StatusLine};
 use crate::topology::{Topology, TopologyError};
 use crate::{emulate, pin};
 
-use self::outcome::Outcome;
-use self::watch::Watch;
+use self::load_kind::LoadKind;
+use self::run_monitor::RunMonitor;
 
-/// Does it.
+/// Runs a command.
 ///
 /// # Errors
-/// What kept it from being done, or what was wrong with an answer.
+/// The reason why the run failed, or the wrong answer that ended it.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Throughput(args) => measure(Mode::Throughput, args),
@@ -44,7 +44,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// What is printed as JSON; see `docs/ofbench.md`.
+/// The JSON document that is printed; see `docs/ofbench.md`.
 #[derive(Debug, Serialize)]
 struct Document<'a, T> {
     version: u32,
@@ -120,58 +120,60 @@ impl<'a> Setup<'a> {
 
 fn measure(mode: Mode, args: &LoadArgs) -> anyhow::Result<()> {
     let plan = args.plan(mode)?;
-    // What else is open: epoll, standard streams, files that are read.
+    // 64 more for epoll, standard streams and files that are opened during the run.
     pin::allow_files(plan.switches + 64).context("cannot open a socket for each switch")?;
     match mode {
-        Mode::Connect => compare::<Handshakes>(mode, args, &plan),
-        Mode::Idle => compare::<Sitting>(mode, args, &plan),
-        Mode::Flood => compare::<Flooded>(mode, args, &plan),
-        _ => compare::<Run>(mode, args, &plan),
+        Mode::Connect => compare::<ConnectRun>(mode, args, &plan),
+        Mode::Idle => compare::<IdleRun>(mode, args, &plan),
+        Mode::Flood => compare::<FloodResult>(mode, args, &plan),
+        _ => compare::<LoadRun>(mode, args, &plan),
     }
 }
 
-/// Measures one controller, or two in turn, and tells of it.
-fn compare<T: Outcome>(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
-    let once = |plan: &Plan, pids: &[u32], what: &str| T::once(plan, Watch::new(plan, pids, what));
-    let (first, second) = in_turn(args, plan, once)?;
+/// Measures one controller, or two in alternation, and prints the result.
+fn compare<T: LoadKind>(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
+    let run_once = |plan: &Plan, pids: &[u32], what: &str| {
+        T::run_once(plan, RunMonitor::new(plan, pids, what))
+    };
+    let (first, second) = run_alternating(args, plan, run_once)?;
     let figures =
         |runs: &[T]| -> Vec<f64> { runs.iter().flat_map(|run| run.figures(plan)).collect() };
     let ratios = second
         .as_ref()
-        .map(|second| Ratios::new(T::compared(plan), &figures(&first), &figures(second)));
+        .map(|second| Ratios::new(T::compared_figure(plan), &figures(&first), &figures(second)));
     let second = second.map(|runs| T::report(&runs, plan));
-    tell(mode, args, plan, (T::report(&first, plan), second, ratios), T::in_words)
+    print_report(mode, args, plan, (T::report(&first, plan), second, ratios), T::to_text)
 }
 
-/// What came of the first controller, and of the second if there is one.
-type Turns<T> = (Vec<T>, Option<Vec<T>>);
+/// Runs of the first controller, and of the second one if there is one.
+type RunsOfBoth<T> = (Vec<T>, Option<Vec<T>>);
 
-/// Measures one controller, or two in turn: A B A B.
-fn in_turn<T>(
+/// Measures one controller, or two in alternation: A B A B.
+fn run_alternating<T>(
     args: &LoadArgs,
     plan: &Plan,
-    once: impl Fn(&Plan, &[u32], &str) -> anyhow::Result<T>,
-) -> anyhow::Result<Turns<T>> {
-    let Some(vs) = &args.vs else { return Ok((vec![once(plan, &args.pids, "")?], None)) };
+    run_once: impl Fn(&Plan, &[u32], &str) -> anyhow::Result<T>,
+) -> anyhow::Result<RunsOfBoth<T>> {
+    let Some(vs) = &args.vs else { return Ok((vec![run_once(plan, &args.pids, "")?], None)) };
     let other = crate::args::resolve(vs)?;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for pair in 1..=args.repeat {
         let plan = Plan { intervals: 1, ..plan.clone() };
         let what = format!("pair {pair} of {}, A: ", args.repeat);
-        first.push(once(&plan, &args.pids, &what).context("controller A")?);
+        first.push(run_once(&plan, &args.pids, &what).context("controller A")?);
         let what = format!("pair {pair} of {}, B: ", args.repeat);
         let plan = Plan { controller: other, ..plan };
-        second.push(once(&plan, &args.vs_pids, &what).context("controller B")?);
+        second.push(run_once(&plan, &args.vs_pids, &what).context("controller B")?);
     }
     Ok((first, Some(second)))
 }
 
-fn tell<T: Serialize>(
+fn print_report<T: Serialize>(
     mode: Mode,
     args: &LoadArgs,
     plan: &Plan,
     (result, second, ratios): (T, Option<T>, Option<Ratios>),
-    in_words: impl Fn(&T) -> String,
+    to_text: impl Fn(&T) -> String,
 ) -> anyhow::Result<()> {
     let vs = match (&args.vs, second, ratios) {
         (Some(controller), Some(result), Some(ratios)) => {
@@ -188,22 +190,22 @@ fn tell<T: Serialize>(
             result,
             vs,
         };
-        return say::data(format_args!("{}\n", serde_json::to_string_pretty(&document)?));
+        return terminal::print(format_args!("{}\n", serde_json::to_string_pretty(&document)?));
     }
-    let Some(vs) = vs else { return say::data(in_words(&result)) };
-    say::data(format_args!(
+    let Some(vs) = vs else { return terminal::print(to_text(&result)) };
+    terminal::print(format_args!(
         "A: {}\n{}\nB: {}\n{}\n{}",
         args.controller,
-        in_words(&result),
+        to_text(&result),
         vs.controller,
-        in_words(&vs.result),
-        report::of_pairs(&vs.ratios)
+        to_text(&vs.result),
+        report::format_ratios(&vs.ratios)
     ))
 }
 
-/// What `switches` prints as JSON; see `docs/ofbench.md`.
+/// The JSON document that `switches` prints; see `docs/ofbench.md`.
 #[derive(Debug, Serialize)]
-struct Emulated {
+struct SwitchesReport {
     version: u32,
     switches: usize,
     links: usize,
@@ -226,45 +228,45 @@ fn switches(args: &SwitchesArgs) -> anyhow::Result<()> {
     let until = args.seconds.map(|seconds| Instant::now() + seconds);
     let (switches, links) = (topology.switches(), topology.links().len());
     let settled = |fabric: &Fabric| fabric.switches().iter().filter(|s| s.is_settled()).count();
-    let mut line = Line::new();
+    let mut line = StatusLine::new();
     let target = Target { controller: to, tls: tls.as_ref(), until };
     emulate::run(&mut fabric, target, &stop, |fabric| {
-        let (settled, moved) = (settled(fabric), fabric.moved());
+        let (settled, counters) = (settled(fabric), fabric.counters());
         line.show(format_args!(
             "{settled} of {switches} switches, {} packet-outs, {} packet-ins",
-            moved.packet_outs, moved.packet_ins
+            counters.packet_outs, counters.packet_ins
         ));
     })?;
     line.clear();
-    let moved = fabric.moved();
-    let told = Emulated {
+    let counters = fabric.counters();
+    let report = SwitchesReport {
         version: report::VERSION,
         switches,
         links,
         settled: settled(&fabric),
-        packet_ins: moved.packet_ins,
-        packet_outs: moved.packet_outs,
-        crossings: moved.crossings,
-        flow_mods: moved.flow_mods,
+        packet_ins: counters.packet_ins,
+        packet_outs: counters.packet_outs,
+        crossings: counters.crossings,
+        flow_mods: counters.flow_mods,
         flows: fabric.switches().iter().map(|switch| switch.tables().len()).sum(),
-        errors: moved.errors,
+        errors: counters.errors,
     };
     if args.json {
-        return say::data(format_args!("{}\n", serde_json::to_string_pretty(&told)?));
+        return terminal::print(format_args!("{}\n", serde_json::to_string_pretty(&report)?));
     }
-    say::data(report::of_switches(&[
-        ("settled", told.settled as u64),
+    terminal::print(report::format_switches(&[
+        ("settled", report.settled as u64),
         ("links", links as u64),
-        ("packet-outs", told.packet_outs),
-        ("over links", told.crossings),
-        ("packet-ins", told.packet_ins),
-        ("flow-mods", told.flow_mods),
-        ("flows kept", told.flows as u64),
-        ("errors", told.errors),
+        ("packet-outs", report.packet_outs),
+        ("over links", report.crossings),
+        ("packet-ins", report.packet_ins),
+        ("flow-mods", report.flow_mods),
+        ("flows kept", report.flows as u64),
+        ("errors", report.errors),
     ]))
 }
 
-/// What is set when the program is to end.
+/// Returns a flag that SIGINT and SIGTERM set.
 fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -275,20 +277,23 @@ fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn null(args: &NullArgs) -> anyhow::Result<()> {
     if args.pin {
-        pin::pin(0).context("cannot stay on one core")?;
+        pin::pin(0).context("cannot pin the process to a core")?;
     }
     let versions = match args.of {
         Some(of) => vec![of.into()],
         None => openflow::Version::ALL.to_vec(),
     };
-    let null = Null::bind(args.listen, &versions)
-        .with_context(|| format!("cannot listen at {}", args.listen))?;
+    let null = NullController::bind(args.listen, &versions)
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
     let stop = stop_at_signals()?;
-    say::note(format_args!("answers without thinking at {}; Ctrl-C ends it", null.address()?));
+    terminal::note(format_args!(
+        "null controller listening on {}; Ctrl-C stops it",
+        null.address()?
+    ));
     Ok(null.run(&stop)?)
 }
 
-/// Whether an error is about how the command was used.
+/// Whether an error was caused by wrong usage.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Failure>().is_some_and(Failure::is_usage)
         || error.is::<TopologyError>()

@@ -1,7 +1,7 @@
-//! A connection to a controller: TCP or TLS, never waited for.
+//! A non-blocking connection to a controller, over TCP or TLS.
 //!
-//! Reading goes into a buffer that all connections of a thread share; only a message cut short is
-//! kept here. Writing takes what the socket takes, and keeps the rest.
+//! [`read`](Connection::read) fills a buffer that all connections of a thread share; the connection
+//! stores only an incomplete message. Output that the socket does not accept is queued here.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -13,25 +13,25 @@ use rustls::ClientConnection;
 
 use crate::tls::Tls;
 
-/// Bytes of the buffer that connections share: several of the longest messages.
+/// Size of the shared read buffer: several messages of maximum size.
 pub const BUFFER: usize = 256 * 1024;
 
-/// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
+/// Plaintext that ciphertext from earlier reads can add at most: one TLS record (RFC 8446 §5.1).
 const RECORD: usize = 18 * 1024;
 
-/// What may wait to be written, in bytes, before the other side is taken for one that does not read.
-const MOST_WAITING: usize = 16 << 20;
+/// Limit of queued output, in bytes. A peer that exceeds it has stopped reading.
+const MAX_QUEUED_OUTPUT: usize = 16 << 20;
 
-/// Ciphertext that may wait in a TLS session, in bytes.
-const MOST_UNSENT: usize = 256 * 1024;
+/// Limit of queued ciphertext in a TLS session, in bytes.
+const MAX_TLS_OUTPUT: usize = 256 * 1024;
 
-/// See the module's description.
+/// A connection; see the module's documentation.
 pub struct Connection {
     socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
-    /// The beginning of a message whose end has not come yet.
+    /// The incomplete message at the end of the last read.
     partial: Vec<u8>,
-    /// What is to be sent, from `sent` on.
+    /// Queued output; the first `sent` bytes are already sent.
     out: Vec<u8>,
     sent: usize,
 }
@@ -42,22 +42,22 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// What reading brought.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// So many bytes in the buffer, a message cut short before included.
+pub enum ReadResult {
+    /// Number of bytes in the buffer, including the incomplete message of the previous read.
     Bytes(usize),
-    /// Nothing now.
-    Nothing,
-    /// The other side closed the connection.
-    End,
+    /// Nothing to read at present.
+    WouldBlock,
+    /// The peer closed the connection.
+    Closed,
 }
 
 impl Connection {
-    /// Begins to connect; the socket is writable when that has succeeded or failed.
+    /// Starts to connect. The socket becomes writable when that has succeeded or failed.
     ///
     /// # Errors
-    /// The system has no socket, or knows at once that nobody is there.
+    /// The system has no socket left, or refuses the connection immediately.
     pub fn open(to: SocketAddr, tls: Option<&Tls>) -> io::Result<Self> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -70,10 +70,10 @@ impl Connection {
         Ok(Self::over(socket.into(), tls))
     }
 
-    /// A connection that another side opened.
+    /// Wraps a socket that a listener accepted.
     ///
     /// # Errors
-    /// The socket cannot be used without waiting.
+    /// The socket cannot be made non-blocking.
     pub fn accepted(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
@@ -82,21 +82,21 @@ impl Connection {
 
     fn over(socket: TcpStream, tls: Option<ClientConnection>) -> Self {
         let tls = tls.map(|mut tls| {
-            tls.set_buffer_limit(Some(MOST_UNSENT));
+            tls.set_buffer_limit(Some(MAX_TLS_OUTPUT));
             Box::new(tls)
         });
         Self { socket, tls, partial: Vec::new(), out: Vec::new(), sent: 0 }
     }
 
-    /// The socket, to be watched.
+    /// Returns the socket, for epoll.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// What came of connecting, once the socket is writable.
+    /// Returns the result of connecting, once the socket is writable.
     ///
     /// # Errors
-    /// Nobody is there, or does not answer.
+    /// The peer refused the connection or did not respond.
     pub fn connected(&self) -> io::Result<()> {
         match self.socket.take_error()? {
             Some(error) => Err(error),
@@ -104,22 +104,22 @@ impl Connection {
         }
     }
 
-    /// Whether what is said now goes to the other side: TLS, if there is any, is set up.
+    /// Whether data can be exchanged: a TLS handshake, if any, is complete.
     pub fn is_open(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// Closes without the farewell that would keep the port busy for a minute.
-    pub fn abandon(self) {
+    /// Closes with a reset, which avoids a minute of `TIME_WAIT` on the local port.
+    pub fn reset(self) {
         let _ = sockopt::set_socket_linger(&self.socket, Some(std::time::Duration::ZERO));
     }
 
-    /// Reads once, as much as fits behind what is left from before.
+    /// Reads once into `buffer`, behind the stored incomplete message.
     ///
     /// # Errors
-    /// The connection broke, or TLS was broken.
+    /// The connection or the TLS session failed.
     #[inline]
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Input> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let start = self.partial.len();
         let read = match &mut self.tls {
             None => self.socket.read(&mut buffer[start..]),
@@ -129,48 +129,48 @@ impl Connection {
             }
         };
         match read {
-            Ok(0) => Ok(Input::End),
+            Ok(0) => Ok(ReadResult::Closed),
             Ok(read) => {
                 buffer[..start].copy_from_slice(&self.partial);
                 self.partial.clear();
-                Ok(Input::Bytes(start + read))
+                Ok(ReadResult::Bytes(start + read))
             }
-            Err(error) if is_for_later(&error) => Ok(Input::Nothing),
+            Err(error) if is_retryable(&error) => Ok(ReadResult::WouldBlock),
             Err(error) => Err(error),
         }
     }
 
-    /// Keeps what is left of the input: the beginning of a message.
+    /// Stores the rest of the input: an incomplete message.
     #[inline]
     pub fn keep(&mut self, rest: &[u8]) {
         self.partial.extend_from_slice(rest);
     }
 
-    /// What was kept: the beginning of a message whose end has not come yet.
+    /// Returns the stored incomplete message.
     pub fn kept(&self) -> &[u8] {
         &self.partial
     }
 
-    /// Whether so much waits to be written that the other side cannot be reading.
-    pub fn is_stuck(&self) -> bool {
-        self.out.len() - self.sent > MOST_WAITING
+    /// Whether so much output is queued that the peer cannot be reading.
+    pub fn is_output_full(&self) -> bool {
+        self.out.len() - self.sent > MAX_QUEUED_OUTPUT
     }
 
-    /// Whether nothing waits to be written.
+    /// Whether no output is queued.
     #[inline]
-    pub fn is_drained(&self) -> bool {
+    pub fn is_output_empty(&self) -> bool {
         self.sent == self.out.len() && self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
     }
 
-    /// What is to be written next may be appended here; [`flush`](Self::flush) writes it.
+    /// Returns the output queue; append to it and call [`flush`](Self::flush).
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Writes `bytes` behind what waits; what the socket does not take waits too.
+    /// Writes `bytes` behind the queued output, and queues what the socket does not accept.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection failed.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_some() || self.sent < self.out.len() {
@@ -179,17 +179,17 @@ impl Connection {
         }
         let taken = match self.socket.write(bytes) {
             Ok(taken) => taken,
-            Err(error) if is_for_later(&error) => 0,
+            Err(error) if is_retryable(&error) => 0,
             Err(error) => return Err(error),
         };
         self.out.extend_from_slice(&bytes[taken..]);
         Ok(())
     }
 
-    /// Writes what waits, as far as the socket takes it.
+    /// Writes queued output until the socket accepts no more.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection failed.
     pub fn flush(&mut self) -> io::Result<()> {
         let result = match &mut self.tls {
             None => send(&mut self.socket, &self.out, &mut self.sent),
@@ -203,8 +203,8 @@ impl Connection {
     }
 }
 
-/// Whether an error says no more than "not now".
-fn is_for_later(error: &io::Error) -> bool {
+/// Whether an error means "try again later".
+fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -212,14 +212,14 @@ fn send(socket: &mut TcpStream, out: &[u8], sent: &mut usize) -> io::Result<()> 
     while *sent < out.len() {
         match socket.write(&out[*sent..]) {
             Ok(taken) => *sent += taken,
-            Err(error) if is_for_later(&error) => return Ok(()),
+            Err(error) if is_retryable(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-/// Reads ciphertext once, and puts what it meant into `plain`.
+/// Reads ciphertext once and writes the plaintext to `plain`.
 fn decrypt(
     tls: &mut ClientConnection,
     socket: &mut TcpStream,
@@ -239,7 +239,8 @@ fn decrypt(
         let state = match tls.process_new_packets() {
             Ok(state) => state,
             Err(error) => {
-                // The other side is told what was wrong, as far as it listens.
+                // Send the TLS alert if the peer still reads; the error below is the result either
+                // way.
                 let _ = tls.write_tls(socket);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -248,7 +249,7 @@ fn decrypt(
             match tls.reader().read(&mut plain[size..]) {
                 Ok(0) => break,
                 Ok(more) => size += more,
-                Err(error) if is_for_later(&error) => break,
+                Err(error) if is_retryable(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -262,7 +263,7 @@ fn decrypt(
     Ok(size)
 }
 
-/// Sends `out`, encrypted, from `sent` on. Nothing is sent before the handshake is complete.
+/// Encrypts and sends `out` from `sent` on. Application data waits for the end of the handshake.
 fn encrypt(
     tls: &mut ClientConnection,
     socket: &mut TcpStream,
@@ -279,25 +280,25 @@ fn encrypt(
         match tls.write_tls(socket) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(_) => {}
-            Err(error) if is_for_later(&error) => return Ok(()),
+            Err(error) if is_retryable(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Hands the whole messages at the start of `input` to `each`, and returns what is left.
+/// Passes each complete message at the start of `input` to `each` and returns the rest.
 ///
 /// # Errors
-/// What `each` says; or a length that no message has, of which the first bytes are given.
+/// The error of `each`, or [`InvalidHeader`] for a length that is below the header's.
 #[inline]
-pub fn cut<E: From<NoMessage>>(
+pub fn cut<E: From<InvalidHeader>>(
     mut input: &[u8],
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<&[u8], E> {
     while let Some(head) = input.first_chunk::<{ Header::SIZE }>() {
         let size = usize::from(u16::from_be_bytes([head[2], head[3]]));
         if size < Header::SIZE {
-            return Err(NoMessage(*head).into());
+            return Err(InvalidHeader(*head).into());
         }
         let Some((message, rest)) = input.split_at_checked(size) else { break };
         each(message)?;
@@ -306,20 +307,20 @@ pub fn cut<E: From<NoMessage>>(
     Ok(input)
 }
 
-/// Bytes in the place of a header that say that the message is shorter than its header.
+/// An OpenFlow header whose length is below the header's own size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what came is no OpenFlow: {0:02x?} is no header of a message")]
-pub struct NoMessage(pub [u8; Header::SIZE]);
+#[error("the peer does not send OpenFlow: {0:02x?} is not a valid header")]
+pub struct InvalidHeader(pub [u8; Header::SIZE]);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn stream_is_cut_into_messages_and_the_rest_is_left() {
+    fn stream_splits_into_messages_and_a_rest() {
         let stream = [1, 2, 0, 8, 0, 0, 0, 1, 1, 2, 0, 10, 0, 0, 0, 2, 7, 7, 1, 2, 0];
         let mut sizes = Vec::new();
-        let rest = cut::<NoMessage>(&stream, |message| {
+        let rest = cut::<InvalidHeader>(&stream, |message| {
             sizes.push(message.len());
             Ok(())
         });
@@ -327,11 +328,11 @@ mod tests {
     }
 
     #[test]
-    fn length_below_the_header_is_no_message() {
+    fn length_below_header_size_is_an_error() {
         let stream = *b"HTTP/1.1";
         let mut broken = stream;
         broken[3] = 7;
         broken[2] = 0;
-        assert_eq!(cut::<NoMessage>(&broken, |_| Ok(())), Err(NoMessage(broken)));
+        assert_eq!(cut::<InvalidHeader>(&broken, |_| Ok(())), Err(InvalidHeader(broken)));
     }
 }

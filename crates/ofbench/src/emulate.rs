@@ -1,5 +1,4 @@
-//! Switches of a topology that connect to a controller and stay: for discovery, and for looking at
-//! what a controller does with a network.
+//! Connects the switches of a [`Fabric`] to a controller and keeps them connected.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,50 +9,50 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::connection::{BUFFER, Connection, Input, cut};
-use crate::fabric::{Fabric, Output};
-use crate::load::{Failure, Trouble};
+use crate::connection::{BUFFER, Connection, ReadResult, cut};
+use crate::fabric::{Fabric, SwitchOutput};
+use crate::load::{Failure, FailureKind};
 use crate::tls::Tls;
 
-/// Events taken from epoll at once.
+/// Maximum number of events per epoll call.
 const EVENTS: usize = 256;
 
-/// How often it looks whether it is to stop.
+/// Interval at which the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long it waits before a switch connects again.
+/// Delay before a switch reconnects.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A switch's connection.
+/// The connection of one switch.
 #[derive(Debug)]
 struct Line {
     connection: Option<Connection>,
     greeted: bool,
     watched: EventFlags,
-    /// When to connect again, if there is no connection.
+    /// When to reconnect, if there is no connection.
     again: Instant,
 }
 
-/// Where the switches connect, and for how long.
+/// Where the switches connect, and until when.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// The controller.
     pub controller: SocketAddr,
-    /// How to connect by TLS, if so.
+    /// TLS settings; `None` for plain TCP.
     pub tls: Option<&'a Tls>,
-    /// When it is over, at the latest.
+    /// When the run ends; `None` for never.
     pub until: Option<Instant>,
 }
 
-/// Runs the switches of `fabric` until `stop` is set or the time has come; `progress` is called some
-/// times a second.
+/// Runs the switches of `fabric` until `stop` is set or the deadline passes; calls `progress`
+/// several times a second.
 ///
 /// # Errors
-/// [`Failure`]: no controller is there at first, or one that cannot be spoken with. A controller that
-/// goes away later is waited for.
+/// [`Failure`] if no controller accepts the first connections, or if it violates the protocol.
+/// Switches reconnect to a controller that disappears later.
 ///
 /// # Panics
-/// Never; what epoll returns was given to it.
+/// Never: every event's user data is an index that this function registered.
 pub fn run(
     fabric: &mut Fabric,
     target: Target<'_>,
@@ -62,7 +61,7 @@ pub fn run(
 ) -> Result<(), Failure> {
     let Target { controller: to, tls, until } = target;
     let system = |what| {
-        move |why: rustix::io::Errno| Failure::new(Trouble::System { what, why: why.into() })
+        move |why: rustix::io::Errno| Failure::new(FailureKind::System { what, why: why.into() })
     };
     let epoll =
         epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("cannot watch sockets"))?;
@@ -80,12 +79,12 @@ pub fn run(
             if line.connection.is_none() && line.again <= now {
                 let opened = Connection::open(to, tls);
                 let connection =
-                    opened.map_err(|why| Failure::new(Trouble::NotThere { to, why }))?;
+                    opened.map_err(|why| Failure::new(FailureKind::Unreachable { to, why }))?;
                 line.watched = EventFlags::IN | EventFlags::OUT;
                 let data = EventData::new_u64(which as u64);
                 epoll::add(&epoll, connection.socket(), data, line.watched)
                     .map_err(system("cannot watch a socket"))?;
-                fabric.hang_up(which);
+                fabric.reset_switch(which);
                 (line.connection, line.greeted) = (Some(connection), false);
             }
         }
@@ -94,16 +93,16 @@ pub fn run(
             Err(why) => return Err(system("cannot wait for sockets")(why)),
             Ok((ready, _)) => ready,
         };
-        let mut output = Output::new();
+        let mut output = SwitchOutput::new();
         for event in ready {
             let which = usize::try_from(event.data.u64()).expect("it is an index of ours");
             let line = &mut lines[which];
             match line.serve(which, fabric, &mut buffer, &mut output) {
                 Ok(()) => ever |= line.greeted,
-                Err(Trouble::Broken { why, .. }) if !ever => {
-                    return Err(Failure::new(Trouble::NotThere { to, why }));
+                Err(FailureKind::Broken { why, .. }) if !ever => {
+                    return Err(Failure::new(FailureKind::Unreachable { to, why }));
                 }
-                Err(trouble @ (Trouble::Fault(_) | Trouble::NoOpenFlow(_))) => {
+                Err(trouble @ (FailureKind::Fault(_) | FailureKind::NotOpenFlow(_))) => {
                     return Err(Failure::of(fabric.switches()[which].identity().dpid, trouble));
                 }
                 Err(_) => {
@@ -118,8 +117,8 @@ pub fn run(
             }
         }
         for (which, line) in lines.iter_mut().enumerate() {
-            // A controller that does not read is called again.
-            let stuck = line.connection.as_ref().is_some_and(Connection::is_stuck);
+            // Disconnect from a controller that does not read; the switch reconnects later.
+            let stuck = line.connection.as_ref().is_some_and(Connection::is_output_full);
             if stuck || line.flush(which, &epoll).is_err() {
                 line.connection = None;
                 line.again = Instant::now() + AGAIN;
@@ -136,24 +135,24 @@ impl Line {
         which: usize,
         fabric: &mut Fabric,
         buffer: &mut [u8],
-        output: &mut Output,
-    ) -> Result<(), Trouble> {
+        output: &mut SwitchOutput,
+    ) -> Result<(), FailureKind> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        let broken = |why| Trouble::Broken { when: "", why };
+        let broken = |why| FailureKind::Broken { when: "", why };
         if !self.greeted {
             connection.connected().map_err(broken)?;
             self.greeted = true;
-            fabric.greet(which, connection.out());
+            fabric.send_hello(which, connection.out());
         }
         match connection.read(buffer).map_err(broken)? {
-            Input::Bytes(size) => {
-                let rest = cut(&buffer[..size], |message| -> Result<(), Trouble> {
-                    fabric.receive(which, message, output).map_err(Trouble::from)
+            ReadResult::Bytes(size) => {
+                let rest = cut(&buffer[..size], |message| -> Result<(), FailureKind> {
+                    fabric.receive(which, message, output).map_err(FailureKind::from)
                 })?;
                 connection.keep(rest);
             }
-            Input::Nothing => {}
-            Input::End => return Err(Trouble::Closed { said: String::new() }),
+            ReadResult::WouldBlock => {}
+            ReadResult::Closed => return Err(FailureKind::Closed { last_message: String::new() }),
         }
         Ok(())
     }
@@ -165,7 +164,7 @@ impl Line {
         }
         connection.flush()?;
         let mut wanted = EventFlags::IN;
-        wanted.set(EventFlags::OUT, !connection.is_drained());
+        wanted.set(EventFlags::OUT, !connection.is_output_empty());
         if wanted != self.watched {
             epoll::modify(epoll, connection.socket(), EventData::new_u64(which as u64), wanted)?;
             self.watched = wanted;

@@ -1,49 +1,50 @@
-//! A network of emulated switches: what one sends out of a port comes in at the other end of the
-//! link, goes through that switch's tables, and on.
+//! A network of emulated switches connected by links, without sockets.
 //!
-//! No sockets: messages of the controller go in, messages of switches come out. With it discovery
-//! works: an LLDP frame in a packet-out becomes a packet-in of the neighbour. Frames are moved as
-//! they are; of actions that change them, later tables see the change, the next switch does not. A
-//! frame comes into a port once: one that goes round in a ring ends where it was.
+//! A frame that leaves a port arrives at the other end of the link and passes that switch's flow
+//! tables. Controller messages go in, switch messages come out. Topology discovery works: an LLDP
+//! frame in a packet-out becomes a packet-in of the neighbour.
+//!
+//! Frames are forwarded unchanged: the effect of a set-field action is visible to later tables of
+//! the same switch only. A frame enters each port at most once, which ends loops.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use openflow::{Dpid, PacketIn, PacketInReason, PacketOut, PortNo, Version, append};
 
-use crate::switch::table::{Fate, Packet};
+use crate::switch::table::{LookupResult, Packet};
 use crate::switch::{Event, Fault, Identity, Switch};
-use crate::topology::{End, Topology};
+use crate::topology::{LinkEnd, Topology};
 
-/// What was moved.
+/// Counters of a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moved {
-    /// Packet-ins of switches.
+pub struct FabricCounters {
+    /// Packet-ins sent by switches.
     pub packet_ins: u64,
-    /// Packet-outs of the controller.
+    /// Packet-outs received from the controller.
     pub packet_outs: u64,
     /// Frames that crossed a link.
     pub crossings: u64,
-    /// Flow-mods of the controller.
+    /// Flow-mods received from the controller.
     pub flow_mods: u64,
-    /// Error messages of the controller.
+    /// Error messages received from the controller.
     pub errors: u64,
 }
 
-/// See the module's description.
+/// A network of switches; see the module's documentation.
 #[derive(Debug)]
 pub struct Fabric {
     switches: Vec<Switch>,
     /// The other end of each link.
-    peers: HashMap<End, End>,
-    moved: Moved,
+    peers: HashMap<LinkEnd, LinkEnd>,
+    counters: FabricCounters,
 }
 
-/// Messages of switches to the controller: of which switch, and the bytes.
-pub type Output = Vec<(usize, Vec<u8>)>;
+/// Messages from switches to the controller: index of the switch, and the bytes.
+pub type SwitchOutput = Vec<(usize, Vec<u8>)>;
 
 impl Fabric {
-    /// The switches of a topology, with datapath-ids from `first_dpid` on; each has `more_ports`
-    /// ports without a link.
+    /// Creates the switches of a topology. Datapath ids start at `first_dpid`; each switch has
+    /// `more_ports` ports without a link.
     pub fn new(topology: &Topology, version: Version, first_dpid: u64, more_ports: u16) -> Self {
         let mut ports = vec![0; topology.switches()];
         let mut peers = HashMap::new();
@@ -63,7 +64,7 @@ impl Fabric {
             })
         };
         let switches = ports.iter().enumerate().map(switch).collect();
-        Self { switches, peers, moved: Moved::default() }
+        Self { switches, peers, counters: FabricCounters::default() }
     }
 
     /// The switches.
@@ -71,74 +72,79 @@ impl Fabric {
         &self.switches
     }
 
-    /// What was moved so far.
-    pub fn moved(&self) -> Moved {
-        self.moved
+    /// Returns the counters.
+    pub fn counters(&self) -> FabricCounters {
+        self.counters
     }
 
-    /// A switch loses its connection, and with it its flows, as if it had been switched off.
-    pub fn hang_up(&mut self, which: usize) {
+    /// Resets a switch that lost its connection: it also loses its flows, as after a power cycle.
+    pub fn reset_switch(&mut self, which: usize) {
         let identity = *self.switches[which].identity();
         self.switches[which] = Switch::new(identity);
     }
 
     /// Appends a switch's hello.
-    pub fn greet(&mut self, which: usize, out: &mut Vec<u8>) {
-        self.switches[which].greet(out);
+    pub fn send_hello(&mut self, which: usize, out: &mut Vec<u8>) {
+        self.switches[which].send_hello(out);
     }
 
-    /// Takes in a whole message of the controller to a switch; `output` gets what that switch and
-    /// others say.
+    /// Handles one complete message from the controller to a switch. Messages of this and other
+    /// switches are appended to `output`.
     ///
     /// # Errors
-    /// [`Fault`]: that connection is to be closed, after what is in `output` has been sent.
+    /// [`Fault`] if the connection must be closed, after the bytes in `output` have been sent.
     pub fn receive(
         &mut self,
         which: usize,
         message: &[u8],
-        output: &mut Output,
+        output: &mut SwitchOutput,
     ) -> Result<(), Fault> {
-        let mut said = Vec::new();
-        let event = self.switches[which].receive(message, &mut said);
-        if !said.is_empty() {
-            output.push((which, said));
+        let mut replies = Vec::new();
+        let event = self.switches[which].receive(message, &mut replies);
+        if !replies.is_empty() {
+            output.push((which, replies));
         }
         match event? {
             Event::PacketOut(packet_out) => {
-                self.moved.packet_outs += 1;
+                self.counters.packet_outs += 1;
                 self.send(which, &packet_out, output);
             }
-            Event::FlowMod { .. } => self.moved.flow_mods += 1,
-            Event::Error(_) => self.moved.errors += 1,
+            Event::FlowMod { .. } => self.counters.flow_mods += 1,
+            Event::Error(_) => self.counters.errors += 1,
             Event::Barrier | Event::Nothing => {}
         }
         Ok(())
     }
 
-    /// A frame from outside comes into a port, as if a host had sent it.
-    pub fn inject(&mut self, at: End, frame: &[u8], output: &mut Output) {
-        self.travel(VecDeque::from([at]), frame, output);
+    /// Injects a frame into a port, as a host would.
+    pub fn inject(&mut self, at: LinkEnd, frame: &[u8], output: &mut SwitchOutput) {
+        self.forward(VecDeque::from([at]), frame, output);
     }
 
-    fn send(&mut self, which: usize, packet_out: &PacketOut<'_>, output: &mut Output) {
+    fn send(&mut self, which: usize, packet_out: &PacketOut<'_>, output: &mut SwitchOutput) {
         if packet_out.buffer_id.is_some() {
-            return; // there are no buffers
+            return; // these switches announce no buffers, so no id is valid
         }
         let (mut packet, mut fate) =
-            (Packet::new(packet_out.in_port, packet_out.data), Fate::default());
+            (Packet::new(packet_out.in_port, packet_out.data), LookupResult::default());
         let actions: Vec<_> = packet_out.actions.iter().collect();
-        packet.suffer(&actions, &mut fate);
+        packet.apply_actions(&actions, &mut fate);
         if fate.ports.contains(&PortNo::TABLE) {
             let looked_up = self.switches[which].tables().lookup(&packet);
             fate.to_controller |= looked_up.to_controller;
             fate.ports.extend(looked_up.ports);
         }
-        let arrivals = self.leave(which, packet_out.in_port, packet_out.data, &fate, output);
-        self.travel(arrivals.into(), packet_out.data, output);
+        let arrivals = self.output_frame(which, packet_out.in_port, packet_out.data, &fate, output);
+        self.forward(arrivals.into(), packet_out.data, output);
     }
 
-    /// Moves a frame on from where it comes in, until it is nowhere new.
-    fn travel(&mut self, mut arrivals: VecDeque<End>, frame: &[u8], output: &mut Output) {
+    /// Forwards a frame from its arrivals until it reaches no new port.
+    fn forward(
+        &mut self,
+        mut arrivals: VecDeque<LinkEnd>,
+        frame: &[u8],
+        output: &mut SwitchOutput,
+    ) {
         let mut been = HashSet::new();
         while let Some(at) = arrivals.pop_front() {
             if !been.insert(at) {
@@ -146,21 +152,21 @@ impl Fabric {
             }
             let in_port = PortNo(at.port.into());
             let fate = self.switches[at.switch].tables().lookup(&Packet::new(in_port, frame));
-            arrivals.extend(self.leave(at.switch, in_port, frame, &fate, output));
+            arrivals.extend(self.output_frame(at.switch, in_port, frame, &fate, output));
         }
     }
 
-    /// A frame leaves a switch; returns where it comes in next.
-    fn leave(
+    /// Sends a frame out of a switch; returns the link ends where it arrives.
+    fn output_frame(
         &mut self,
         which: usize,
         in_port: PortNo,
         frame: &[u8],
-        fate: &Fate,
-        output: &mut Output,
-    ) -> Vec<End> {
+        fate: &LookupResult,
+        output: &mut SwitchOutput,
+    ) -> Vec<LinkEnd> {
         if fate.to_controller {
-            self.tell(which, in_port, frame, fate.missed, output);
+            self.send_packet_in(which, in_port, frame, fate.missed, output);
         }
         let ports = self.switches[which].identity().ports;
         let mut leaves = HashSet::new();
@@ -175,25 +181,25 @@ impl Fabric {
             }
         }
         let crossed =
-            leaves.into_iter().filter_map(|port| self.peers.get(&End { switch: which, port }));
-        let mut arrivals: Vec<End> = crossed.copied().collect();
+            leaves.into_iter().filter_map(|port| self.peers.get(&LinkEnd { switch: which, port }));
+        let mut arrivals: Vec<LinkEnd> = crossed.copied().collect();
         arrivals.sort_unstable();
-        self.moved.crossings += arrivals.len() as u64;
+        self.counters.crossings += arrivals.len() as u64;
         arrivals
     }
 
-    /// A packet-in.
-    fn tell(
+    /// Sends a packet-in.
+    fn send_packet_in(
         &mut self,
         which: usize,
         in_port: PortNo,
         frame: &[u8],
         missed: bool,
-        output: &mut Output,
+        output: &mut SwitchOutput,
     ) {
         let switch = &self.switches[which];
-        if !switch.is_described() {
-            return; // nobody listens yet
+        if !switch.has_sent_features() {
+            return; // the controller has not completed its handshake
         }
         let version = switch.identity().version;
         let packet_in = PacketIn {
@@ -202,10 +208,10 @@ impl Fabric {
             ..PacketIn::new(in_port, frame)
         };
         let mut message = Vec::new();
-        // A frame that fitted a packet-out may be too long for a packet-in: then it is dropped, and
-        // so is one whose in-port OpenFlow 1.0 cannot say.
+        // A frame that fits a packet-out may be too long for a packet-in, and OpenFlow 1.0 cannot
+        // express every in-port. Such a frame is dropped.
         if append(&mut message, |room| packet_in.encode(version, 0, room)).is_ok() {
-            self.moved.packet_ins += 1;
+            self.counters.packet_ins += 1;
             output.push((which, message));
         }
     }
@@ -226,7 +232,8 @@ mod tests {
     }
 
     impl Controller {
-        /// One that has asked all switches, and made a table-miss entry where it takes one.
+        /// Completes the handshake of all switches and installs a table-miss entry, where
+        /// supported.
         fn new(topology: &Topology, version: Version) -> Self {
             let mut controller = Self { fabric: Fabric::new(topology, version, 100, 2), version };
             for which in 0..topology.switches() {
@@ -239,7 +246,7 @@ mod tests {
             controller
         }
 
-        /// Packet-ins that a message brings: of which switch, from which port.
+        /// Sends a message; returns the resulting packet-ins as (switch, in-port).
         fn say(
             &mut self,
             which: usize,
@@ -274,7 +281,7 @@ mod tests {
                         assert_eq!(heard, [(to.switch, u32::from(to.port))]);
                     }
                 }
-                // Behind the other ports is nobody.
+                // Ports without a link lead nowhere.
                 let free = controller.fabric.switches()[0].identity().ports;
                 assert_eq!(controller.send(0, PortNo(free.into())), []);
             }
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_lead_a_frame_on_and_a_ring_ends_it() {
+    fn flooded_frame_in_a_ring_stops() {
         for version in VERSIONS {
             let mut controller = Controller::new(&Topology::ring(4), version);
             let flood = [Action::output(PortNo::FLOOD)];
@@ -302,17 +309,17 @@ mod tests {
                 controller.say(which, |room| flow_mod.encode(version, 1, room));
             }
             assert_eq!(controller.send(0, PortNo::FLOOD), []);
-            // Both ways round, and each port once.
-            assert_eq!(controller.fabric.moved().crossings, 10);
+            // Both directions, and each port once.
+            assert_eq!(controller.fabric.counters().crossings, 10);
         }
     }
 
     #[test]
-    fn frame_of_a_host_goes_where_the_tables_say() {
+    fn injected_frame_follows_the_flow_tables() {
         for version in VERSIONS {
             let mut controller = Controller::new(&Topology::line(2), version);
             let mut output = Vec::new();
-            controller.fabric.inject(End { switch: 0, port: 3 }, &LLDP, &mut output);
+            controller.fabric.inject(LinkEnd { switch: 0, port: 3 }, &LLDP, &mut output);
             let [(0, message)] = output.as_slice() else { panic!("{output:?}") };
             let packet_in = PacketIn::decode(message).unwrap();
             assert_eq!((packet_in.in_port, packet_in.data), (PortNo(3), &LLDP[..]));

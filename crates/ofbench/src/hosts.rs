@@ -1,33 +1,35 @@
-//! The hosts behind the emulated switches, and who talks to whom.
+//! Generates the hosts behind the emulated switches and their traffic pattern.
 //!
-//! A host is a number below `--macs`. Its address is that number, scrambled by a permutation of 40
-//! bits that the seed chooses: as random as a table look-up in the controller needs it, different
-//! for every host, and turned back into the number without a table. Or it is the number's digits, a
-//! byte each, in the smallest base that does: addresses as much alike as so many can be, as an attacker
-//! might choose them who wants them to collide in a table. Its port follows from the number. Each switch has hosts of its own: their addresses are those of the table, xored with a
-//! key of the switch's, so that a thousand switches share one table that stays in the cache.
+//! A host is a number below `--macs`. Its address is that number under a 40-bit permutation chosen
+//! by the seed. Such addresses look random to a hash table in the controller, are distinct, and map
+//! back to the number without a table. `--addresses alike` uses the digits of the number instead,
+//! one per byte in the smallest sufficient base: similar addresses, as an attacker would choose to
+//! cause hash collisions.
 //!
-//! Hosts talk in the order of their numbers, so that the generator reads its table from front to
-//! back, while the addresses that the controller sees are random.
+//! The port follows from the number. Each switch XORs the addresses with its own key, so a thousand
+//! switches share one table that stays in the cache.
+//!
+//! Hosts send in the order of their numbers: the generator reads its table sequentially while the
+//! addresses are random to the controller.
 
 use std::sync::Arc;
 
 use openflow::MacAddr;
 
-/// Bits of an address that are chosen: five bytes. The first byte says "unicast, local" (IEEE
-/// 802-2014 §8.2.2).
+/// Chosen bits of an address: five bytes. The first byte marks it as unicast and locally
+/// administered (IEEE 802-2014 §8.2.2).
 const BITS: u32 = 40;
 const MASK: u64 = (1 << BITS) - 1;
-/// An address' first byte.
+/// First byte of every address.
 const LOCAL: u64 = 0x02;
-/// An address, as a number whose least significant byte is the first on the wire.
+/// Mask of an address; its least significant byte is the first on the wire.
 const ADDRESS: u64 = (1 << 48) - 1;
 
-/// Laps after which the pairs come again: what controllers remember of them stays bounded.
+/// Number of laps after which the pairs repeat, so that controllers' state stays bounded.
 const LAPS: u64 = 8;
 
-/// The most hosts a switch can have.
-pub const MOST: usize = 16_000_000;
+/// Maximum number of hosts per switch.
+pub const MAX_HOSTS: usize = 16_000_000;
 
 /// A permutation of the 40-bit numbers.
 #[derive(Debug, Clone, Copy)]
@@ -49,25 +51,25 @@ impl Scramble {
         })
     }
 
-    /// What [`Scramble::apply`] made this of.
+    /// Inverts [`Scramble::apply`].
     #[inline]
     fn undo(self, scrambled: u64) -> u64 {
         let [first, second] = self.divide;
         [second, first].iter().fold(scrambled & MASK, |number, factor| {
-            // The upper half is as it was, so the shift undoes itself.
+            // The upper half is unchanged, so applying the shift again inverts it.
             let number = number ^ number >> (BITS / 2);
             number.wrapping_mul(*factor) & MASK
         })
     }
 }
 
-/// The number that multiplies an odd one to 1, modulo a power of two (Newton's iteration: each round
-/// doubles the bits that are right, of which there are three at first).
+/// Returns the inverse of an odd number modulo 2^64, by Newton's iteration. Each round doubles the
+/// number of correct bits, which starts at three.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |found, _| found.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(found))))
 }
 
-/// A number in which every bit depends on every bit of `seed` (splitmix64).
+/// Hashes a number so that every bit depends on every bit of `seed` (splitmix64).
 pub(crate) fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -75,26 +77,26 @@ pub(crate) fn mix(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// How hosts' addresses are chosen.
+/// How host addresses are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Addresses {
-    /// At random.
+    /// Random addresses
     #[default]
     Random,
-    /// As much alike as they can be: each byte has as few values as will do
+    /// Similar addresses: each byte takes as few values as possible
     Alike,
 }
 
-/// What makes an address of a number, and the number of an address.
+/// Maps host numbers to addresses and back.
 #[derive(Debug, Clone, Copy)]
-enum Numbering {
+enum AddressScheme {
     Random(Scramble),
-    /// The base of the digits.
+    /// Base of the digits.
     Alike(u64),
 }
 
-impl Numbering {
+impl AddressScheme {
     fn new(addresses: Addresses, seed: u64, hosts: usize) -> Self {
         match addresses {
             Addresses::Random => Self::Random(Scramble::new(mix(seed))),
@@ -114,7 +116,7 @@ impl Numbering {
         }
     }
 
-    /// What [`Numbering::apply`] made this of; `None` if it made this of nothing.
+    /// Inverts [`AddressScheme::apply`]; `None` if no number maps to this address.
     #[inline]
     fn undo(self, address: u64) -> Option<u64> {
         match self {
@@ -127,44 +129,43 @@ impl Numbering {
     }
 }
 
-/// The hosts of a run, from which each switch gets its own.
+/// The host table of a run, shared by all switches.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Address in the lower 48 bits, port above.
+    /// Address in the lower 48 bits, port in the upper 16.
     table: Arc<[u64]>,
-    numbering: Numbering,
+    scheme: AddressScheme,
     ports: u16,
     seed: u64,
 }
 
 impl Hosts {
-    /// `hosts` hosts for each switch, spread over `ports` ports, at random addresses.
+    /// Creates `hosts` hosts per switch with random addresses, spread over `ports` ports.
     ///
     /// # Panics
-    /// As [`Hosts::with`].
+    /// Like [`Hosts::with`].
     pub fn new(seed: u64, hosts: usize, ports: u16) -> Self {
         Self::with(Addresses::Random, seed, hosts, ports)
     }
 
-    /// `hosts` hosts for each switch, spread over `ports` ports.
+    /// Creates `hosts` hosts per switch, spread over `ports` ports.
     ///
     /// # Panics
-    /// With fewer than two hosts or ports, nobody could talk to anybody; there are at most [`MOST`]
-    /// hosts.
+    /// If there are fewer than two hosts or ports, or more than [`MAX_HOSTS`] hosts.
     pub fn with(addresses: Addresses, seed: u64, hosts: usize, ports: u16) -> Self {
-        assert!((2..=MOST).contains(&hosts), "a number of hosts that can talk to each other");
-        assert!((2..0xff00).contains(&ports), "a number of ports that OpenFlow 1.0 has");
-        let numbering = Numbering::new(addresses, seed, hosts);
+        assert!((2..=MAX_HOSTS).contains(&hosts), "at least two hosts");
+        assert!((2..0xff00).contains(&ports), "a number of ports that OpenFlow 1.0 can express");
+        let scheme = AddressScheme::new(addresses, seed, hosts);
         let table = (0..hosts as u64)
             .map(|number| {
-                let address = LOCAL | numbering.apply(number) << 8;
+                let address = LOCAL | scheme.apply(number) << 8;
                 address | (1 + number % u64::from(ports)) << 48
             })
             .collect();
-        Self { table, numbering, ports, seed }
+        Self { table, scheme, ports, seed }
     }
 
-    /// Those of switch number `switch`.
+    /// Returns the hosts of switch number `switch`.
     pub fn of_switch(&self, switch: u64) -> SwitchHosts {
         let key = mix(self.seed ^ mix(switch)) & MASK;
         SwitchHosts { hosts: self.clone(), key: key << 8, lap: Lap::new(0, self.table.len()) }
@@ -173,29 +174,29 @@ impl Hosts {
 
 /// The hosts of one switch.
 ///
-/// They talk in laps: in each, every host is a source once, in order, and each lap has another
-/// distance from source to destination, until after eight of them all begins anew. So a talk's number says who talks to whom, and nothing has
-/// to be kept of it.
+/// Traffic goes in laps. In each lap every host sends once, in order, and each lap uses another
+/// distance from source to destination; after [`LAPS`] laps the pattern repeats. The sequence
+/// number of a packet therefore determines its pair, and no pair is stored.
 #[derive(Debug, Clone)]
 pub struct SwitchHosts {
     hosts: Hosts,
-    /// What tells this switch's addresses from others'.
+    /// XORed with addresses so that those of two switches differ.
     key: u64,
-    /// The lap of the talk that was looked at last.
+    /// The lap of the last lookup.
     lap: Lap,
 }
 
 /// A lap.
 #[derive(Debug, Clone, Copy)]
 struct Lap {
-    /// The number of its first talk.
+    /// Sequence number of its first packet.
     start: u64,
-    /// How far the destination is from the source.
+    /// Distance from source to destination.
     stride: usize,
 }
 
 impl Lap {
-    /// The lap of a talk.
+    /// Returns the lap of a sequence number.
     #[cold]
     fn of(talk: u64, hosts: usize) -> Self {
         Self::new(talk / hosts as u64, hosts)
@@ -208,11 +209,10 @@ impl Lap {
     }
 }
 
-/// A packet that a switch asks about: who sends it to whom, where it comes in, and where it has to
-/// go once the destination is known.
+/// Source, destination, in-port and expected out-port of a packet-in's frame.
 ///
-/// In two numbers whose bytes, the least significant first, are: destination and source, six each,
-/// as they stand in the frame; in-port, out-port, two each.
+/// Two integers hold the fields in frame order, least significant byte first: destination and
+/// source with six bytes each, then in-port and out-port with two bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair([u64; 2]);
 
@@ -222,7 +222,7 @@ impl Pair {
         Self([dst | src << 48, src >> 16 | in_port << 32 | out_port << 48])
     }
 
-    /// The frame's destination and source, as they stand in it.
+    /// Returns the destination and source as they appear in the frame.
     #[inline]
     pub fn addresses(self) -> [u8; 12] {
         let mut addresses = [0; 12];
@@ -231,33 +231,33 @@ impl Pair {
         addresses
     }
 
-    /// The destination, the first byte on the wire in the least significant.
+    /// Returns the destination; its least significant byte is the first on the wire.
     #[inline]
     pub(crate) fn eth_dst(self) -> u64 {
         self.0[0] & ADDRESS
     }
 
-    /// The source, the first byte on the wire in the least significant.
+    /// Returns the source; its least significant byte is the first on the wire.
     #[inline]
     pub(crate) fn eth_src(self) -> u64 {
         self.0[0] >> 48 | (self.0[1] & 0xffff_ffff) << 16
     }
 
-    /// Where the packet comes in.
+    /// Returns the port on which the packet arrives.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "16 bits are meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "only 16 bits are kept")]
     pub fn in_port(self) -> u16 {
         (self.0[1] >> 32) as u16
     }
 
-    /// Where its destination is.
+    /// Returns the port of its destination.
     #[inline]
     pub fn out_port(self) -> u16 {
         (self.0[1] >> 48) as u16
     }
 }
 
-/// An address from the number that [`Pair::eth_dst`] gives.
+/// Converts the number of [`Pair::eth_dst`] to an address.
 pub(crate) fn address(number: u64) -> MacAddr {
     let mut address = [0; 6];
     address.copy_from_slice(&number.to_le_bytes()[..6]);
@@ -265,20 +265,20 @@ pub(crate) fn address(number: u64) -> MacAddr {
 }
 
 impl SwitchHosts {
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn count(&self) -> usize {
         self.hosts.table.len()
     }
 
-    /// Over how many ports they are spread, from 1 on.
+    /// Returns the number of ports over which the hosts are spread.
     pub fn ports(&self) -> u16 {
         self.hosts.ports
     }
 
-    /// The pair of the talk with this number; source and destination are behind different ports.
+    /// Returns the pair of a sequence number. Source and destination are behind different ports.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "each question and each answer needs it")]
-    pub fn talk(&mut self, number: u64) -> Pair {
+    #[expect(clippy::inline_always, reason = "every packet-in and every answer calls it")]
+    pub fn pair(&mut self, number: u64) -> Pair {
         let table = &*self.hosts.table;
         let place = number.wrapping_sub(self.lap.start);
         #[expect(clippy::cast_possible_truncation, reason = "a host's number is far below 2^32")]
@@ -302,14 +302,14 @@ impl SwitchHosts {
         Pair::new(to, from, src >> 48, dst >> 48)
     }
 
-    /// The port of the host with an address, if it is one of ours.
+    /// Returns the port of the host with this address; `None` if no host of this switch has it.
     #[inline]
     pub(crate) fn port_of(&self, address: u64) -> Option<u16> {
         let scrambled = address ^ self.key;
         if scrambled & 0xff != LOCAL || scrambled > ADDRESS {
             return None;
         }
-        let number = self.hosts.numbering.undo(scrambled >> 8)?;
+        let number = self.hosts.scheme.undo(scrambled >> 8)?;
         let entry = *self.hosts.table.get(usize::try_from(number).ok()?)?;
         u16::try_from(entry >> 48).ok()
     }
@@ -322,14 +322,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_host_is_a_source_once_a_lap_and_talks_to_another_port() {
+    fn every_host_sends_once_a_lap_to_another_port() {
         for (hosts, ports) in [(2, 2), (3, 2), (7, 3), (100, 8), (1000, 4), (9, 8)] {
             let mut switch = Hosts::new(7, hosts, ports).of_switch(3);
             for lap in 0..20 {
                 let first = lap * hosts as u64;
                 let sources: HashSet<u64> = (first..first + hosts as u64)
                     .map(|number| {
-                        let pair = switch.talk(number);
+                        let pair = switch.pair(number);
                         assert_ne!(pair.in_port(), pair.out_port());
                         assert_eq!(switch.port_of(pair.eth_src()), Some(pair.in_port()));
                         assert_eq!(switch.port_of(pair.eth_dst()), Some(pair.out_port()));
@@ -343,17 +343,17 @@ mod tests {
     }
 
     #[test]
-    fn addresses_depend_on_the_seed_and_the_switch_alone() {
-        let first = |seed, switch| Hosts::new(seed, 10, 2).of_switch(switch).talk(0);
+    fn addresses_depend_on_seed_and_switch() {
+        let first = |seed, switch| Hosts::new(seed, 10, 2).of_switch(switch).pair(0);
         assert_eq!(first(1, 1), first(1, 1));
         assert_ne!(first(1, 1), first(2, 1));
         assert_ne!(first(1, 1), first(1, 2));
     }
 
     #[test]
-    fn address_of_nobody_has_no_port() {
+    fn unknown_address_has_no_port() {
         let switch = Hosts::new(1, 10, 2).of_switch(1);
-        let other = Hosts::new(1, 10, 2).of_switch(2).talk(0);
+        let other = Hosts::new(1, 10, 2).of_switch(2).pair(0);
         assert_eq!(switch.port_of(other.eth_src()), None);
         assert_eq!(switch.port_of(ADDRESS), None);
         assert_eq!(switch.port_of(u64::MAX), None);
@@ -361,18 +361,18 @@ mod tests {
     }
 
     #[test]
-    fn talk_is_the_same_whenever_it_is_looked_at() {
+    fn pair_of_a_sequence_number_is_stable() {
         let mut switch = Hosts::new(1, 10, 3).of_switch(1);
-        let talks: Vec<Pair> = (0..100).map(|number| switch.talk(number)).collect();
+        let pairs: Vec<Pair> = (0..100).map(|number| switch.pair(number)).collect();
         for number in [99, 5, 50, 49, 51, 0] {
-            assert_eq!(switch.talk(number), talks[usize::try_from(number).unwrap()]);
+            assert_eq!(switch.pair(number), pairs[usize::try_from(number).unwrap()]);
         }
-        assert_ne!(talks[..10], talks[10..20]);
-        assert_eq!(talks[..10], talks[80..90]);
+        assert_ne!(pairs[..10], pairs[10..20]);
+        assert_eq!(pairs[..10], pairs[80..90]);
     }
 
     #[test]
-    fn scrambling_is_undone() {
+    fn scramble_is_inverted() {
         for seed in 0..200 {
             let scramble = Scramble::new(mix(seed));
             for number in [0, 1, 2, 99_999, 1 << 20, MASK, mix(seed) & MASK] {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_addresses_are_different_and_of_few_values_a_byte() {
+    fn alike_addresses_are_distinct_with_few_byte_values() {
         for (hosts, values) in [(2, 2), (32, 2), (33, 3), (100_000, 10)] {
             let switch = Hosts::with(Addresses::Alike, 1, hosts, 2).of_switch(1);
             let own = |entry: &u64| (*entry ^ switch.key) & ADDRESS;
@@ -403,8 +403,8 @@ mod tests {
     }
 
     #[test]
-    fn pair_is_the_frames_first_bytes() {
-        let pair = Hosts::new(5, 10, 2).of_switch(1).talk(0);
+    fn pair_equals_the_first_bytes_of_the_frame() {
+        let pair = Hosts::new(5, 10, 2).of_switch(1).pair(0);
         let addresses = pair.addresses();
         assert_eq!(addresses[..6], address(pair.eth_dst()).0);
         assert_eq!(addresses[6..], address(pair.eth_src()).0);

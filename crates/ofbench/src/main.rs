@@ -1,4 +1,4 @@
-//! `ofbench`, the load generator. See the library.
+//! The `ofbench` command; see the library.
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use ofbench::args::Arguments;
-use ofbench::{command, say};
+use ofbench::{command, terminal};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(text) => {
-            // Help and version too; clap knows which of them goes where.
+            // Help and version arrive here as well; clap selects the stream.
             let _ = text.print();
             return u8::try_from(text.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match command::run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::note(format_args!("{error:#}"));
+            terminal::note(format_args!("{error:#}"));
             if command::is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -1,12 +1,13 @@
-//! The null controller: what this machine's sockets allow at most.
+//! A controller that answers packet-ins without learning: an upper bound for this machine's
+//! sockets.
 //!
-//! The same accept, epoll, read, write loop as in Rosemary's kernel, and no thought: each packet-in is
-//! answered with messages made ahead, into which buffer, in-port and addresses are copied. They
-//! flood, as nothing was learned; in all else they fit, so that a generator which checks answers
-//! works as hard against this as against a controller.
+//! It runs the same accept, epoll, read, write loop as Rosemary's kernel. Each packet-in is
+//! answered with prebuilt messages into which buffer id, in-port and addresses are copied. The
+//! answers flood, since nothing is learned; they are otherwise right, so a generator that checks
+//! answers does the same work as against a real controller.
 //!
-//! A buffered packet-in is answered by one flow-mod that uses the buffer, another by a flow-mod and a
-//! packet-out with the frame, as a learning switch would.
+//! A buffered packet-in gets one flow-mod that uses the buffer. An unbuffered one gets a flow-mod
+//! and a packet-out with the frame, as from a learning switch.
 
 mod replies;
 
@@ -25,23 +26,23 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use slab::Slab;
 
 use self::replies::Replies;
-use crate::connection::{BUFFER, Connection, Input, NoMessage, cut};
+use crate::connection::{BUFFER, Connection, InvalidHeader, ReadResult, cut};
 
-/// Events taken from epoll at once.
+/// Maximum number of events per epoll call.
 const EVENTS: usize = 256;
 
-/// Epoll's user data of the listener.
+/// Epoll user data of the listener.
 const LISTENER: u64 = u64::MAX;
 
-/// How often it looks whether it is to stop.
+/// Interval at which the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Output that may wait in a connection before its switch is no longer read, in bytes.
+/// Queued output of a connection above which its switch is no longer read, in bytes.
 const FULL: usize = 1 << 20;
 
-/// See the module's description.
+/// A null controller; see the module's documentation.
 #[derive(Debug)]
-pub struct Null {
+pub struct NullController {
     listener: TcpListener,
     epoll: OwnedFd,
     versions: Vec<Version>,
@@ -49,30 +50,30 @@ pub struct Null {
     replies: [Replies; 2],
 }
 
-/// A switch that connected.
+/// A connected switch.
 #[derive(Debug)]
 struct Peer {
     connection: Connection,
     version: Option<Version>,
-    /// What epoll was asked to tell.
+    /// Events registered with epoll.
     watched: EventFlags,
 }
 
-/// Why a switch is dropped.
+/// The connection must be closed.
 #[derive(Debug)]
-struct Hopeless;
+struct Disconnect;
 
-impl From<NoMessage> for Hopeless {
-    fn from(_: NoMessage) -> Self {
+impl From<InvalidHeader> for Disconnect {
+    fn from(_: InvalidHeader) -> Self {
         Self
     }
 }
 
-impl Null {
-    /// A null controller that listens at an address and speaks these versions.
+impl NullController {
+    /// Creates a null controller that listens on `listen` and speaks these versions.
     ///
     /// # Errors
-    /// Something else listens there, or it is no address of this machine.
+    /// The address is in use or not local.
     pub fn bind(listen: SocketAddr, versions: &[Version]) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
@@ -87,21 +88,21 @@ impl Null {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system call failed.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Works until told to stop.
+    /// Serves switches until `stop` is set.
     ///
     /// # Errors
     /// Epoll failed.
     ///
     /// # Panics
-    /// Never; what epoll returns was given to it.
+    /// Never: every event's user data is a key that this function registered.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER].into_boxed_slice();
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
@@ -141,42 +142,44 @@ impl Null {
         }
     }
 
-    fn serve(&mut self, key: usize, buffer: &mut [u8]) -> Result<(), Hopeless> {
+    fn serve(&mut self, key: usize, buffer: &mut [u8]) -> Result<(), Disconnect> {
         let Some(peer) = self.peers.get_mut(key) else { return Ok(()) };
         let connection = &mut peer.connection;
-        connection.flush().map_err(|_| Hopeless)?;
+        connection.flush().map_err(|_| Disconnect)?;
         if connection.out().len() < FULL {
             match connection.read(buffer) {
-                Ok(Input::Bytes(size)) => {
+                Ok(ReadResult::Bytes(size)) => {
                     let Self { versions, replies, .. } = self;
                     let rest = cut(&buffer[..size], |message| {
                         hear(message, &mut peer.version, versions, replies, connection)
                     })?;
                     connection.keep(rest);
                     for replies in replies {
-                        connection.write(replies.gathered()).map_err(|_| Hopeless)?;
+                        connection.write(replies.gathered()).map_err(|_| Disconnect)?;
                         replies.clear();
                     }
-                    connection.flush().map_err(|_| Hopeless)?;
+                    connection.flush().map_err(|_| Disconnect)?;
                 }
-                Ok(Input::Nothing) => {}
-                Ok(Input::End) | Err(_) => return Err(Hopeless),
+                Ok(ReadResult::WouldBlock) => {}
+                Ok(ReadResult::Closed) | Err(_) => return Err(Disconnect),
             }
         }
-        // A switch that does not read is not read either.
+        // Back-pressure: a switch that does not read is not read either.
         let mut wanted = EventFlags::empty();
         wanted.set(EventFlags::IN, connection.out().len() < FULL);
-        wanted.set(EventFlags::OUT, !connection.is_drained());
+        wanted.set(EventFlags::OUT, !connection.is_output_empty());
         if wanted != peer.watched {
             let data = EventData::new_u64(key as u64);
-            epoll::modify(&self.epoll, connection.socket(), data, wanted).map_err(|_| Hopeless)?;
+            epoll::modify(&self.epoll, connection.socket(), data, wanted)
+                .map_err(|_| Disconnect)?;
             peer.watched = wanted;
         }
         Ok(())
     }
 }
 
-/// Takes in a message. Answers to packet-ins are gathered in `replies`, others in the connection.
+/// Handles a message. Answers to packet-ins are collected in `replies`, all others in the
+/// connection.
 #[inline]
 fn hear(
     message: &[u8],
@@ -184,7 +187,7 @@ fn hear(
     versions: &[Version],
     replies: &mut [Replies; 2],
     connection: &mut Connection,
-) -> Result<(), Hopeless> {
+) -> Result<(), Disconnect> {
     if let Some(spoken) = *version
         && message[..2] == [spoken.wire(), PACKET_IN]
     {
@@ -194,7 +197,7 @@ fn hear(
     converse(message, version, versions, connection.out())
 }
 
-/// The type of packet-ins, in every version.
+/// Message type of packet-ins in every version.
 const PACKET_IN: u8 = 10;
 
 #[cold]
@@ -203,12 +206,12 @@ fn converse(
     version: &mut Option<Version>,
     versions: &[Version],
     out: &mut Vec<u8>,
-) -> Result<(), Hopeless> {
-    let header = Header::decode(message).map_err(|_| Hopeless)?;
+) -> Result<(), Disconnect> {
+    let header = Header::decode(message).map_err(|_| Disconnect)?;
     match (header.kind, *version) {
         (0, None) => {
-            let hello = Hello::decode(message).map_err(|_| Hopeless)?;
-            let spoken = hello.negotiate(versions).map_err(|_| Hopeless)?;
+            let hello = Hello::decode(message).map_err(|_| Disconnect)?;
+            let spoken = hello.negotiate(versions).map_err(|_| Disconnect)?;
             *version = Some(spoken);
             say(out, |room| Kind::FeaturesRequest.encode_empty(spoken, 1, room));
             let config = SwitchConfig { flags: 0, miss_send_len: 128 };
@@ -220,7 +223,7 @@ fn converse(
             }
             Ok(())
         }
-        (_, None) => Err(Hopeless),
+        (_, None) => Err(Disconnect),
         (2, Some(_)) => {
             say(out, |room| echo_reply(message, room));
             Ok(())
@@ -229,7 +232,7 @@ fn converse(
     }
 }
 
-/// Appends a message that can be said.
+/// Appends a message that its version can express.
 fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) {
-    append(out, encode).expect("what a controller asks can be said in its version");
+    append(out, encode).expect("the version can express the message");
 }

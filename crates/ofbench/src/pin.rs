@@ -1,14 +1,14 @@
-//! Threads and descriptors: where a thread runs, how many files may be open.
+//! Pins threads to cores and raises the limit of open files.
 
 use std::io;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Pins the calling thread to the `which`-th of the cores that the process may use, counted round.
+/// Pins the calling thread to the `which`-th core that the process may use, modulo their number.
 ///
 /// # Errors
-/// The system does not say which cores there are, or refuses.
+/// The system call failed.
 pub fn pin(which: usize) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
@@ -20,10 +20,10 @@ pub fn pin(which: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Allows as many open files as the system lets us.
+/// Raises the soft limit of open files to the hard limit if `needed` exceeds it.
 ///
 /// # Errors
-/// There may not be `needed` of them.
+/// The hard limit is below `needed`.
 pub fn allow_files(needed: usize) -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     let needed = needed as u64;
@@ -32,7 +32,7 @@ pub fn allow_files(needed: usize) -> io::Result<()> {
         if limit.maximum.is_some_and(|most| most < needed) {
             let most = limit.maximum.unwrap_or(0);
             return Err(io::Error::other(format!(
-                "{needed} open files are needed, {most} are allowed; raise the limit (ulimit -Hn)"
+                "the run needs {needed} open files, but the limit is {most}; raise it (ulimit -Hn)"
             )));
         }
         setrlimit(Resource::Nofile, limit)?;

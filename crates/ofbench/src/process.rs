@@ -1,15 +1,15 @@
-//! What processes have used: processor time, and memory.
+//! Reads the CPU time and the memory of processes.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// The processor time of a process so far: its threads', and those of its threads that ended.
+/// Returns the CPU time of a process so far, including that of its ended threads.
 ///
-/// From `/proc/PID/stat`, whose fields 14 and 15 count ticks in user and in kernel mode (proc(5)).
+/// `/proc/PID/stat` holds it in fields 14 and 15, in ticks of user and kernel mode (proc(5)).
 ///
 /// # Errors
-/// There is no such process.
+/// No process has this id.
 pub fn cpu_time_of(pid: u32) -> io::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = ticks_in(&stat).ok_or(io::ErrorKind::InvalidData)?;
@@ -17,26 +17,30 @@ pub fn cpu_time_of(pid: u32) -> io::Result<Duration> {
     Ok(Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second.max(1)))
 }
 
-/// The processor time of several processes together.
+/// Returns the sum of the CPU times of several processes.
 ///
 /// # Errors
-/// One of them is not there; the error names it.
+/// One of them does not exist; the error names it.
 pub fn cpu_time_of_all(pids: &[u32]) -> io::Result<Duration> {
     pids.iter()
         .map(|pid| {
             cpu_time_of(*pid).map_err(|why| {
-                io::Error::new(why.kind(), format!("the processor time of process {pid}: {why}"))
+                io::Error::new(
+                    why.kind(),
+                    format!("cannot read the CPU time of process {pid}: {why}"),
+                )
             })
         })
         .sum()
 }
 
-/// The memory of several processes together that is in RAM, in bytes; what they share counts for each.
+/// Returns the sum of the resident memory of several processes, in bytes. A shared page counts once
+/// for each process.
 ///
-/// From `/proc/PID/statm`, whose second field counts pages (proc(5)).
+/// The second field of `/proc/PID/statm` holds it in pages (proc(5)).
 ///
 /// # Errors
-/// One of them is not there; the error names it.
+/// One of them does not exist; the error names it.
 pub fn resident_of_all(pids: &[u32]) -> io::Result<u64> {
     let of = |pid: u32| -> io::Result<u64> {
         let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
@@ -47,13 +51,17 @@ pub fn resident_of_all(pids: &[u32]) -> io::Result<u64> {
     pids.iter()
         .map(|pid| {
             of(*pid).map_err(|why| {
-                io::Error::new(why.kind(), format!("the memory of process {pid}: {why}"))
+                io::Error::new(
+                    why.kind(),
+                    format!("cannot read the memory of process {pid}: {why}"),
+                )
             })
         })
         .sum()
 }
 
-/// The name, in parentheses, may hold anything; the fields are counted behind it.
+/// Parses the ticks. The process name may contain any character, so fields are counted from its
+/// last closing parenthesis.
 fn ticks_in(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -67,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_found_behind_whatever_name() {
+    fn ticks_are_found_after_any_process_name() {
         let stat = "7 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 100 23 5 6 20 0 1";
         assert_eq!(ticks_in(stat), Some(123));
         assert_eq!(ticks_in("7 (a) S 1 2"), None);
     }
 
     #[test]
-    fn own_time_can_be_asked_for_and_that_of_nobody_names_the_process() {
+    fn missing_process_is_named_in_the_error() {
         assert!(cpu_time_of(std::process::id()).is_ok());
         let error = cpu_time_of_all(&[u32::MAX]).unwrap_err().to_string();
         assert!(error.contains("4294967295"), "{error}");

@@ -1,9 +1,10 @@
-//! What is told of a measurement: for people, and as JSON for programs.
+//! Summarises measurements as text and as JSON.
 //!
-//! The JSON is a promise: `docs/ofbench.md` describes it, and [`VERSION`] changes when a field goes
-//! or changes its meaning. Fields may be added.
+//! The JSON is a stable interface: `docs/ofbench.md` describes it, and [`VERSION`] changes when a
+//! field is removed or changes its meaning. Fields may be added.
 
-mod staying;
+mod flood;
+mod idle;
 mod text;
 
 use std::time::Duration;
@@ -11,29 +12,32 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-pub use staying::{Fairness, Reactions, Sitting, Staying};
-pub use text::{of_connect, of_flood, of_idle, of_load, of_pairs, of_switches};
+pub use flood::{FloodReport, ReactionTimes};
+pub use idle::{IdleReport, IdleRun};
+pub use text::{
+    format_connect, format_flood, format_idle, format_load, format_ratios, format_switches,
+};
 
-use crate::ledger::Counts;
-use crate::load::connect::Connected;
-use crate::load::{Fairness as Evenness, Interval, Measured};
+use crate::checker::Counts;
+use crate::load::connect::ConnectResult;
+use crate::load::{Fairness, Interval, LoadResult};
 
-/// The version of the JSON.
+/// The version of the JSON format.
 pub const VERSION: u32 = 1;
 
-/// A figure of several intervals.
+/// Median and range of a figure over several intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The middle one, or what is between the middle two.
+    /// The median.
     pub median: f64,
-    /// The smallest.
+    /// The minimum.
     pub least: f64,
-    /// The largest.
+    /// The maximum.
     pub most: f64,
 }
 
 impl Spread {
-    /// Of some figures; zeros if there are none.
+    /// Computes the spread of the figures; zeros if there are none.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -50,27 +54,27 @@ impl Spread {
     }
 }
 
-/// Times, in microseconds.
+/// Percentiles of durations, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Times {
-    /// How many were measured.
+pub struct Percentiles {
+    /// Number of measured durations.
     pub count: u64,
-    /// Half of them were at most this.
+    /// The median.
     pub p50: f64,
-    /// 90 % of them.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 % of them.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9 % of them.
+    /// The 99.9th percentile.
     pub p99_9: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
-impl Times {
-    /// Of a histogram of nanoseconds; `None` if nothing was measured.
+impl Percentiles {
+    /// Computes the percentiles of a histogram of nanoseconds; `None` if it is empty.
     pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
-        #[expect(clippy::cast_precision_loss, reason = "at most a minute, in nanoseconds")]
+        #[expect(clippy::cast_precision_loss, reason = "a minute of nanoseconds is below 2^52")]
         let us = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
         (!histogram.is_empty()).then(|| Self {
             count: histogram.len(),
@@ -83,23 +87,23 @@ impl Times {
     }
 }
 
-/// Of the switches, the one that got least and the one that got most, in answers a second.
+/// Answers per second of the least-served and the most-served switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PerSwitch {
-    /// The one that got least.
+    /// The least-served switch.
     pub least: f64,
-    /// The one that got most.
+    /// The most-served switch.
     pub most: f64,
 }
 
-/// What a controller did under load.
+/// Report of a load on a controller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Load {
-    /// Packet-ins answered a second, of each interval.
+pub struct LoadReport {
+    /// Answered packet-ins per second, over the intervals.
     pub answered_per_second: Spread,
-    /// Flow-mods for the switches' hosts a second, of each interval.
+    /// Flow-mods for the switches' hosts per second, over the intervals.
     pub flow_mods_per_second: Spread,
-    /// Packet-ins asked in all intervals.
+    /// Packet-ins sent in all intervals.
     pub asked: u64,
     /// Packet-ins answered in all intervals.
     pub answered: u64,
@@ -107,62 +111,62 @@ pub struct Load {
     pub flow_mods: u64,
     /// Packet-outs of the switches' packets.
     pub packet_outs: u64,
-    /// Answers that flood a packet whose destination had talked before.
+    /// Answers that flood a packet whose destination had sent before.
     pub floods: u64,
-    /// Messages that concern nothing that was asked.
+    /// Messages unrelated to any packet-in.
     pub others: u64,
-    /// Packet-ins that were given up as not answered, from the warm-up to the end.
+    /// Packet-ins given up without an answer, including the warm-up.
     pub unanswered: u64,
-    /// Packet-ins that were due at the end and had not been sent, as too many waited.
+    /// Packet-ins that were due at the end but not sent, because too many were pending.
     pub unasked: u64,
-    /// Answers to what had been given up, from the warm-up to the end.
+    /// Answers to packet-ins that had been given up, including the warm-up.
     pub late: u64,
-    /// In the interval in the middle.
+    /// Service per switch in the interval of median speed.
     pub per_switch: PerSwitch,
-    /// From question to answer, over all intervals.
+    /// Time from packet-in to answer, over all intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_us: Option<Times>,
-    /// From a flow-mod to the barrier request behind it, over all intervals.
+    pub latency_us: Option<Percentiles>,
+    /// Time from a flow-mod to the barrier request that follows, over all intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub barrier_us: Option<Times>,
-    /// Flows in the switches' tables at the end.
+    pub barrier_us: Option<Percentiles>,
+    /// Number of flows in the switches' tables at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<u64>,
-    /// Processor time of the controller for a million answers, in seconds.
+    /// CPU time of the controller per million answers, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_million: Option<f64>,
-    /// The span in which switches were served least equally.
+    /// The least equal span.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fairness: Option<Evenness>,
-    /// Until every switch was settled, in seconds.
+    pub fairness: Option<Fairness>,
+    /// Time until every switch was settled, in seconds.
     pub setup_seconds: f64,
-    /// Error messages of the controller.
+    /// Number of error messages from the controller.
     pub errors: u64,
     /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
 }
 
-/// One run, and the processor time that the controller used in its intervals.
+/// Result of one load run, and the controller's CPU time in its intervals.
 #[derive(Debug, Clone)]
-pub struct Run {
-    /// What was measured.
-    pub measured: Measured,
-    /// The processor time, if it was asked for.
+pub struct LoadRun {
+    /// The measured result.
+    pub measured: LoadResult,
+    /// CPU time, if it was measured.
     pub cpu: Option<Duration>,
 }
 
-impl Load {
-    /// What several runs with the same controller came to.
-    pub fn of(runs: &[Run], keeps_flows: bool) -> Self {
+impl LoadReport {
+    /// Summarises several runs with the same controller.
+    pub fn of(runs: &[LoadRun], keeps_flows: bool) -> Self {
         let intervals: Vec<&Interval> =
             runs.iter().flat_map(|run| &run.measured.intervals).collect();
         let mut total = Counts::default();
-        let mut latency = crate::load::times();
-        let mut barrier = crate::load::times();
+        let mut latency = crate::load::histogram();
+        let mut barrier = crate::load::histogram();
         for interval in &intervals {
             total.add(&interval.counts);
-            // Both have the same bounds, so nothing can be out of them.
+            // All histograms have the same bounds, so adding cannot fail.
             latency += &interval.latency;
             barrier += &interval.barrier;
         }
@@ -186,8 +190,8 @@ impl Load {
             unasked: runs.iter().map(|run| run.measured.unasked).sum(),
             late: runs.iter().map(|run| run.measured.total.late).sum(),
             per_switch: PerSwitch { least, most },
-            latency_us: Times::of(&latency),
-            barrier_us: Times::of(&barrier),
+            latency_us: Percentiles::of(&latency),
+            barrier_us: Percentiles::of(&barrier),
             flows: keeps_flows.then(|| runs.last().map_or(0, |run| run.measured.flows)),
             cpu_seconds_per_million: cpu
                 .filter(|_| total.answered > 0)
@@ -206,38 +210,38 @@ impl Load {
     }
 }
 
-/// One run of connections, and the processor time that the controller used in its intervals.
+/// Result of one connect run, and the controller's CPU time in its intervals.
 #[derive(Debug, Clone)]
-pub struct Handshakes {
-    /// What was measured.
-    pub connected: Connected,
-    /// The processor time, if it was asked for.
+pub struct ConnectRun {
+    /// The measured result.
+    pub connected: ConnectResult,
+    /// CPU time, if it was measured.
     pub cpu: Option<Duration>,
 }
 
-/// What a controller did with connections.
+/// Report of a controller's handshakes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Connections {
-    /// From the first connection until all switches were settled, in seconds.
+pub struct ConnectReport {
+    /// Time from the first connection until all switches were settled, in seconds.
     pub all_settled_seconds: f64,
-    /// Handshakes completed a second afterwards, of each interval.
+    /// ConnectRun per second afterwards, over the intervals.
     pub handshakes_per_second: Spread,
-    /// Handshakes completed in all intervals.
+    /// ConnectRun in all intervals.
     pub handshakes: u64,
-    /// From the begin of a connection to the switch that is settled.
+    /// Time from the start of a connection until the switch is settled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub handshake_us: Option<Times>,
-    /// Processor time of the controller for a thousand handshakes, in seconds.
+    pub handshake_us: Option<Percentiles>,
+    /// CPU time of the controller per thousand handshakes, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_thousand: Option<f64>,
 }
 
-impl Connections {
-    /// What several runs with the same controller came to.
-    pub fn of(runs: &[Handshakes]) -> Self {
-        let mut times = crate::load::times();
+impl ConnectReport {
+    /// Summarises several runs with the same controller.
+    pub fn of(runs: &[ConnectRun]) -> Self {
+        let mut times = crate::load::histogram();
         let mut figures = Vec::new();
-        for Handshakes { connected, .. } in runs {
+        for ConnectRun { connected, .. } in runs {
             times += &connected.times;
             figures.extend(connected.per_second.iter().copied());
         }
@@ -250,7 +254,7 @@ impl Connections {
                 .fold(0.0, f64::max),
             handshakes_per_second: Spread::of(figures),
             handshakes,
-            handshake_us: Times::of(&times),
+            handshake_us: Percentiles::of(&times),
             cpu_seconds_per_thousand: cpu
                 .filter(|_| handshakes > 0)
                 .map(|cpu| cpu.as_secs_f64() * 1e3 / crate::load::rate(handshakes, 1.0)),
@@ -258,19 +262,19 @@ impl Connections {
     }
 }
 
-/// How two controllers compare: pair by pair, as the machine changes from minute to minute.
+/// Ratios of two controllers, pair by pair, because a machine's speed drifts over minutes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ratios {
-    /// What is compared.
+    /// Name of the compared figure.
     pub of: &'static str,
-    /// The first by the second, of each pair in the order they were measured.
+    /// First controller by second, for each pair in the order of measurement.
     pub pairs: Vec<f64>,
-    /// Of these.
+    /// Median and range of the pairs.
     pub ratio: Spread,
 }
 
 impl Ratios {
-    /// Of figures of the first and of the second, in the order they were measured.
+    /// Computes the ratios of figures that are in the order of measurement.
     pub fn new(of: &'static str, first: &[f64], second: &[f64]) -> Self {
         let pairs: Vec<f64> =
             first.iter().zip(second).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect();
@@ -283,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spread_is_median_and_ends() {
+    fn spread_has_median_and_range() {
         let spread = |figures: &[f64]| {
             let spread = Spread::of(figures.iter().copied());
             (spread.median, spread.least, spread.most)
@@ -301,13 +305,13 @@ mod tests {
     }
 
     #[test]
-    fn times_are_microseconds_and_nothing_measured_is_none() {
-        let mut histogram = crate::load::times();
-        assert_eq!(Times::of(&histogram), None);
+    fn percentiles_are_in_microseconds() {
+        let mut histogram = crate::load::histogram();
+        assert_eq!(Percentiles::of(&histogram), None);
         for us in 1..=1000 {
             histogram.record(us * 1000).unwrap();
         }
-        let times = Times::of(&histogram).unwrap();
+        let times = Percentiles::of(&histogram).unwrap();
         assert_eq!(times.count, 1000);
         for (found, right) in [(times.p50, 500.0), (times.p99, 990.0), (times.max, 1000.0)] {
             assert!((found - right).abs() < right / 500.0, "{found} {right}");

@@ -1,4 +1,4 @@
-//! TLS towards the controller: whom to believe, and what to show.
+//! TLS towards the controller: trusted CAs, and the switches' own certificate.
 
 use std::fmt;
 use std::io;
@@ -16,25 +16,25 @@ use rustls::{
     SignatureScheme,
 };
 
-/// The files that a switch needs, as `rosemary pki switch` lays them out.
+/// The files of a switch, in the layout of `rosemary pki switch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// The authorities that may have issued the controller's certificate.
+    /// CA certificates that may have issued the controller's certificate.
     pub ca: PathBuf,
-    /// The switches' certificate.
+    /// Certificate of the switches.
     pub cert: PathBuf,
-    /// Its key.
+    /// Private key of that certificate.
     pub key: PathBuf,
 }
 
 impl Files {
-    /// `ca-cert.pem`, `cert.pem` and `key.pem` in a directory.
+    /// Returns the paths of `ca-cert.pem`, `cert.pem` and `key.pem` in a directory.
     pub fn in_dir(dir: &Path) -> Self {
         Self { ca: dir.join("ca-cert.pem"), cert: dir.join("cert.pem"), key: dir.join("key.pem") }
     }
 }
 
-/// What is needed to connect by TLS. Cheap to clone.
+/// TLS client settings. Cheap to clone.
 #[derive(Clone)]
 pub struct Tls(Arc<ClientConfig>);
 
@@ -48,17 +48,17 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them cannot be read, or does not hold what it should.
+    /// A file cannot be read or has invalid content.
     pub fn load(files: &Files) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         for authority in certificates(&files.ca)? {
-            roots.add(authority).with_context(|| not_that(&files.ca, "an authority"))?;
+            roots.add(authority).with_context(|| not_that(&files.ca, "a CA certificate"))?;
         }
         let own = certificates(&files.cert)?;
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .with_context(|| not_that(&files.key, "a private key"))?;
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = AnyName {
+        let verifier = AnyNameVerifier {
             algorithms: provider.signature_verification_algorithms,
             by_name: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .build()?,
@@ -68,15 +68,15 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_client_auth_cert(own, key)
-            .with_context(|| not_that(&files.cert, "the certificate of that key"))?;
-        // Every connection is to cost what a switch's first one does.
+            .with_context(|| not_that(&files.cert, "the certificate of the private key"))?;
+        // Without resumption every connection costs a full handshake, as a switch's first one does.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self(Arc::new(config)))
     }
 
-    /// A session of one connection.
+    /// Creates the session of one connection.
     pub(crate) fn session(&self) -> io::Result<ClientConnection> {
-        // Switches know the controller's address and its authority, not its name.
+        // Switches know the controller's address and CA, not its name.
         let name = ServerName::try_from("controller").map_err(io::Error::other)?;
         ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)
     }
@@ -87,7 +87,7 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| not_that(path, "certificates"))?;
     if found.is_empty() {
-        bail!("{} holds no certificate", path.display());
+        bail!("{} contains no certificate", path.display());
     }
     Ok(found)
 }
@@ -96,15 +96,15 @@ fn not_that(path: &Path, what: &str) -> String {
     format!("{} cannot be used as {what}", path.display())
 }
 
-/// Verifies what the usual verifier does, but for the name: the controller's certificate has to be
-/// issued by the authority, and whoever holds one is the controller, as for Open vSwitch.
+/// Verifies the controller's certificate except for its name. Any certificate of the CA identifies
+/// a controller, as in PendingPacketIns vSwitch.
 #[derive(Debug)]
-struct AnyName {
+struct AnyNameVerifier {
     algorithms: WebPkiSupportedAlgorithms,
     by_name: Arc<WebPkiServerVerifier>,
 }
 
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for AnyNameVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -113,7 +113,8 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // The name is looked at last, so whoever fails by it alone has passed all else.
+        // The name is checked last, so a certificate that fails only by name has passed all other
+        // checks.
         match self.by_name.verify_server_cert(
             end_entity,
             intermediates,

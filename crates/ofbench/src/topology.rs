@@ -1,6 +1,7 @@
-//! Which switches are linked to which, by which ports.
+//! Describes which ports of which switches are linked.
 //!
-//! Made by a generator (`line:5`, `ring:5`, `mesh:4`, `tree:3,2`, `fat-tree:4`), or read from a file:
+//! A topology comes from a generator (`line:5`, `ring:5`, `mesh:4`, `tree:3,2`, `fat-tree:4`) or
+//! from a file:
 //!
 //! ```text
 //! # switches are numbered from 1 on; a link joins a port of one to a port of another
@@ -14,82 +15,82 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// The most switches.
-const MOST: usize = 10_000;
+/// Maximum number of switches.
+const MAX_SWITCHES: usize = 10_000;
 
-/// The most links of a switch.
-const MOST_PORTS: u16 = 1000;
+/// Maximum number of links per switch.
+const MAX_LINKS: u16 = 1000;
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct End {
-    /// Which switch, from 0 on.
+pub struct LinkEnd {
+    /// Index of the switch, from 0.
     pub switch: usize,
-    /// Which of its ports, from 1 on.
+    /// Number of its port, from 1.
     pub port: u16,
 }
 
-/// See the module's description.
+/// A network of linked switches; see the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     switches: usize,
-    links: Vec<[End; 2]>,
+    links: Vec<[LinkEnd; 2]>,
 }
 
-/// Why something is no topology.
+/// Why a topology is invalid.
 #[derive(Debug, Error)]
 pub enum TopologyError {
-    /// There is no such generator, and no such file.
+    /// Neither a generator nor a file has this name.
     #[error(
-        "{0} is no topology: expected line:N, ring:N, mesh:N, tree:DEPTH,FANOUT, fat-tree:K, or a file"
+        "{0} is not a topology: expected line:N, ring:N, mesh:N, tree:DEPTH,FANOUT, fat-tree:K, or a file"
     )]
     Unknown(String),
-    /// A generator cannot do that.
+    /// The sizes of a generator are out of range.
     #[error("{what}: expected {expected}")]
     Bounds {
-        /// What was asked for.
+        /// The given topology.
         what: String,
-        /// What could have been.
+        /// The accepted sizes.
         expected: &'static str,
     },
     /// The file cannot be read.
     #[error("cannot read {path}: {why}")]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         why: std::io::Error,
     },
-    /// A line of the file is not right.
+    /// A line of the file is invalid.
     #[error("line {line}: {why}")]
     Line {
-        /// Which.
+        /// Number of the line.
         line: usize,
-        /// What is not right.
+        /// The reason.
         why: String,
     },
 }
 
 impl Topology {
-    /// `switches` of them without links.
+    /// Creates `switches` switches without links.
     fn of(switches: usize) -> Self {
         Self { switches, links: Vec::new() }
     }
 
-    /// Links two switches by the next port of each.
+    /// Links two switches by the next free port of each.
     fn link(&mut self, a: usize, b: usize) {
-        let ends = [a, b].map(|switch| End { switch, port: self.ports(switch) + 1 });
+        let ends = [a, b].map(|switch| LinkEnd { switch, port: self.ports(switch) + 1 });
         self.links.push(ends);
     }
 
-    /// One after the other.
+    /// Links each switch to the next.
     pub fn line(switches: usize) -> Self {
         let mut line = Self::of(switches);
         (1..switches).for_each(|next| line.link(next - 1, next));
         line
     }
 
-    /// A line whose ends are linked.
+    /// Links the switches in a circle.
     pub fn ring(switches: usize) -> Self {
         let mut ring = Self::line(switches);
         if switches > 2 {
@@ -98,7 +99,7 @@ impl Topology {
         ring
     }
 
-    /// Each with each.
+    /// Links each switch to every other.
     pub fn mesh(switches: usize) -> Self {
         let mut mesh = Self::of(switches);
         for a in 0..switches {
@@ -107,7 +108,7 @@ impl Topology {
         mesh
     }
 
-    /// A root, and `fanout` switches below each down to `depth` levels in all.
+    /// Builds a tree of `depth` levels with `fanout` children per switch.
     pub fn tree(depth: u32, fanout: usize) -> Self {
         let below = |level| fanout.pow(level);
         let mut tree = Self::of((0..depth).map(below).sum());
@@ -117,8 +118,8 @@ impl Topology {
         tree
     }
 
-    /// A fat tree of switches with `k` ports: `(k/2)^2` cores, then `k` pods of `k/2` aggregating and
-    /// `k/2` edge switches (Al-Fares et al., SIGCOMM 2008).
+    /// Builds a fat tree of `k`-port switches: `(k/2)^2` cores, then `k` pods of `k/2` aggregation
+    /// and `k/2` edge switches (Al-Fares et al., SIGCOMM 2008).
     pub fn fat_tree(k: usize) -> Self {
         let half = k / 2;
         let cores = half * half;
@@ -133,33 +134,33 @@ impl Topology {
         tree
     }
 
-    /// The topology that a word names: a generator with its sizes, or a file.
+    /// Creates the topology of a command-line argument: a generator with sizes, or a file.
     ///
     /// # Errors
-    /// [`TopologyError`] says what was expected.
+    /// [`TopologyError`] with the accepted values.
     pub fn named(word: &str) -> Result<Self, TopologyError> {
         let bounds = |expected| TopologyError::Bounds { what: word.into(), expected };
         if let Some((name, sizes)) = word.split_once(':') {
             let sizes: Option<Vec<usize>> =
                 sizes.split(',').map(|size| size.parse().ok()).collect();
             let topology = match (name, sizes.as_deref()) {
-                ("line", Some(&[n @ 1..=MOST])) => Some(Self::line(n)),
-                ("ring", Some(&[n @ 1..=MOST])) => Some(Self::ring(n)),
+                ("line", Some(&[n @ 1..=MAX_SWITCHES])) => Some(Self::line(n)),
+                ("ring", Some(&[n @ 1..=MAX_SWITCHES])) => Some(Self::ring(n)),
                 ("mesh", Some(&[n @ 1..=100])) => Some(Self::mesh(n)),
                 ("tree", Some(&[depth @ 1..=13, fanout @ 1..=100])) => {
                     let depth = u32::try_from(depth).unwrap_or(1);
                     let most = (0..depth).try_fold(0_usize, |sum, level| {
                         sum.checked_add(fanout.checked_pow(level)?)
                     });
-                    most.filter(|most| *most <= MOST).map(|_| Self::tree(depth, fanout))
+                    most.filter(|most| *most <= MAX_SWITCHES).map(|_| Self::tree(depth, fanout))
                 }
                 ("fat-tree", Some(&[k @ 2..=48])) if k % 2 == 0 => Some(Self::fat_tree(k)),
                 _ => None,
             };
             match (name, topology) {
                 (_, Some(topology)) => return Ok(topology),
-                ("line" | "ring", _) => return Err(bounds("from 1 to 10000 switches")),
-                ("mesh", _) => return Err(bounds("from 1 to 100 switches")),
+                ("line" | "ring", _) => return Err(bounds("1 to 10000 switches")),
+                ("mesh", _) => return Err(bounds("1 to 100 switches")),
                 ("tree", _) => {
                     return Err(bounds(
                         "a depth up to 13 and a fanout up to 100, 10000 switches in all",
@@ -178,10 +179,10 @@ impl Topology {
         Self::parse(&text)
     }
 
-    /// Reads a file's text.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`TopologyError::Line`], with what is not right.
+    /// [`TopologyError::Line`] with the line and the reason.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
         let mut topology = Self::of(0);
         let mut taken = HashSet::new();
@@ -192,10 +193,11 @@ impl Topology {
             match words.as_slice() {
                 [] => {}
                 ["switches", count] => {
-                    let count = count.parse().ok().filter(|count| (1..=MOST).contains(count));
-                    let count = count.ok_or_else(|| wrong("expected from 1 to 10000 switches"))?;
+                    let count =
+                        count.parse().ok().filter(|count| (1..=MAX_SWITCHES).contains(count));
+                    let count = count.ok_or_else(|| wrong("expected 1 to 10000 switches"))?;
                     if topology.switches > 0 {
-                        return Err(wrong("the number of switches was said before"));
+                        return Err(wrong("duplicate `switches` line"));
                     }
                     topology.switches = count;
                 }
@@ -203,12 +205,12 @@ impl Topology {
                     let ends = [*a, *b].map(|end| topology.end(end));
                     let [Some(a), Some(b)] = ends else {
                         return Err(wrong(
-                            "expected link SWITCH:PORT SWITCH:PORT, of the switches said before and ports \
+                            "expected link SWITCH:PORT SWITCH:PORT, with switches up to the declared number and ports \
                              from 1 to 1000",
                         ));
                     };
                     if a.switch == b.switch || !taken.insert(a) || !taken.insert(b) {
-                        return Err(wrong("a port has one link, to another switch"));
+                        return Err(wrong("a port takes one link, and to another switch"));
                     }
                     topology.links.push([a, b]);
                 }
@@ -216,31 +218,31 @@ impl Topology {
             }
         }
         if topology.switches == 0 {
-            let why = "expected `switches N` somewhere".into();
+            let why = "missing `switches N` line".into();
             return Err(TopologyError::Line { line: text.lines().count(), why });
         }
         Ok(topology)
     }
 
-    fn end(&self, text: &str) -> Option<End> {
+    fn end(&self, text: &str) -> Option<LinkEnd> {
         let (switch, port) = text.split_once(':')?;
         let switch: usize =
             switch.parse().ok().filter(|number| (1..=self.switches).contains(number))?;
-        let port = port.parse().ok().filter(|port| (1..=MOST_PORTS).contains(port))?;
-        Some(End { switch: switch - 1, port })
+        let port = port.parse().ok().filter(|port| (1..=MAX_LINKS).contains(port))?;
+        Some(LinkEnd { switch: switch - 1, port })
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.switches
     }
 
-    /// The links.
-    pub fn links(&self) -> &[[End; 2]] {
+    /// Returns the links.
+    pub fn links(&self) -> &[[LinkEnd; 2]] {
         &self.links
     }
 
-    /// The highest port of a switch that has a link; 0 if none has.
+    /// Returns the highest linked port of a switch; 0 if it has no link.
     pub fn ports(&self, switch: usize) -> u16 {
         let ends = self.links.iter().flatten().filter(|end| end.switch == switch);
         ends.map(|end| end.port).max().unwrap_or(0)
@@ -251,7 +253,7 @@ impl Topology {
 mod tests {
     use super::*;
 
-    /// Switches, links, and how many switches can be reached from the first.
+    /// Counts switches, links, and switches reachable from the first.
     fn shape(topology: &Topology) -> (usize, usize, usize) {
         let mut seen = HashSet::from([0]);
         for _ in 0..topology.switches() {
@@ -261,13 +263,13 @@ mod tests {
                 }
             }
         }
-        let ports: HashSet<&End> = topology.links().iter().flatten().collect();
+        let ports: HashSet<&LinkEnd> = topology.links().iter().flatten().collect();
         assert_eq!(ports.len(), 2 * topology.links().len(), "a port with two links");
         (topology.switches(), topology.links().len(), seen.len())
     }
 
     #[test]
-    fn generators_make_what_they_are_named_after() {
+    fn generators_build_their_topologies() {
         for (word, switches, links) in [
             ("line:1", 1, 0),
             ("line:5", 5, 4),
@@ -283,13 +285,13 @@ mod tests {
             assert_eq!(shape(&topology), (switches, links, switches), "{word}");
         }
         let fat = Topology::fat_tree(4);
-        // Edge switches use half of their ports for hosts.
+        // Edge switches keep half of their ports for hosts.
         let ports: Vec<u16> = (0..20).map(|switch| fat.ports(switch)).collect();
         assert_eq!(ports[..8], [4, 4, 4, 4, 4, 4, 2, 2]);
     }
 
     #[test]
-    fn file_is_read_and_each_mistake_named_with_its_line() {
+    fn errors_in_a_file_name_their_line() {
         let text = "# three\nswitches 3\n\nlink 1:1 2:1 # first\nlink 2:2 3:7\n";
         let topology = Topology::parse(text).unwrap();
         assert_eq!(shape(&topology), (3, 2, 3));
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_out_of_bounds_say_what_they_could_be() {
+    fn sizes_out_of_range_are_rejected() {
         for word in
             ["line:0", "line:x", "ring:10001", "mesh:101", "tree:13,100", "fat-tree:3", "tree:2"]
         {

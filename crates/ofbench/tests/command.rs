@@ -1,4 +1,4 @@
-//! The command as people and programs use it: what it prints, and its exit codes.
+//! Tests the command's output and exit codes.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ofbench::null::Null;
+use ofbench::null::NullController;
 use openflow::Version;
 use serde_json::Value;
 
@@ -16,9 +16,9 @@ fn ofbench(words: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ofbench")).args(words.split_whitespace()).output().unwrap()
 }
 
-/// Runs `with` the address of a null controller.
+/// Passes the address of a null controller to `with`.
 fn with_null(with: impl FnOnce(&str)) {
-    let null = Null::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
+    let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
     let address = null.address().unwrap().to_string();
     let stop = Arc::new(AtomicBool::new(false));
     let its = stop.clone();
@@ -28,7 +28,7 @@ fn with_null(with: impl FnOnce(&str)) {
     thread.join().unwrap().unwrap();
 }
 
-/// The JSON that a command prints.
+/// Runs a command and parses its JSON.
 fn json(words: &str) -> Value {
     let output = ofbench(words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -36,7 +36,7 @@ fn json(words: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The names of an object's fields, those of objects in it too.
+/// Returns the field names of an object, including nested objects.
 fn names(value: &Value) -> Vec<String> {
     let Value::Object(fields) = value else { return Vec::new() };
     fields.iter().flat_map(|(name, value)| [vec![name.clone()], names(value)].concat()).collect()
@@ -67,7 +67,7 @@ fn every_field_of_the_json_is_documented() {
 }
 
 #[test]
-fn figures_of_the_json_are_those_of_the_run() {
+fn json_figures_match_the_run() {
     with_null(|address| {
         let told = json(&format!(
             "throughput {address} --vs {address} --seconds 0.1 --repeat 2 --of 1.0 --json"

@@ -1,5 +1,5 @@
-//! Every mode against the null controller, and what is said where there is no controller, or one
-//! that is wrong.
+//! Runs every mode against the null controller, and checks the errors without a controller or with
+//! a broken one.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::io::{Read as _, Write as _};
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ofbench::checker::AnsweredBy;
 use ofbench::emulate::{self, Target};
 use ofbench::fabric::Fabric;
 use ofbench::hosts::Addresses;
-use ofbench::ledger::AnsweredBy;
-use ofbench::load::{self, Pace, Plan, Trouble, connect, flood, idle};
-use ofbench::null::Null;
+use ofbench::load::{self, FailureKind, Pace, Plan, connect, flood, idle};
+use ofbench::null::NullController;
 use ofbench::switch::Switch;
 use ofbench::topology::Topology;
 use openflow::Version;
 
-/// A null controller in a thread of its own.
+/// A null controller in its own thread.
 struct Controller {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -28,7 +28,7 @@ struct Controller {
 
 impl Controller {
     fn start() -> Self {
-        let null = Null::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
+        let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
         let (address, stop) = (null.address().unwrap(), Arc::new(AtomicBool::new(false)));
         let its = stop.clone();
         let thread = Some(thread::spawn(move || null.run(&its)));
@@ -56,7 +56,7 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
         addresses: Addresses::Random,
         seed: 1,
         buffered: true,
-        buffer_ids: ofbench::question::MOST_IDS,
+        buffer_ids: ofbench::packet_ins::MAX_IDS,
         claimed_buffers: None,
         frame: 64,
         answered_by: AnsweredBy::PacketOut,
@@ -78,7 +78,7 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
 #[test]
-fn throughput_counts_what_was_answered_and_nothing_is_lost() {
+fn throughput_counts_answers_without_loss() {
     let controller = Controller::start();
     for version in VERSIONS {
         for (buffered, threads) in [(true, 1), (false, 2)] {
@@ -87,7 +87,7 @@ fn throughput_counts_what_was_answered_and_nothing_is_lost() {
             assert_eq!(measured.intervals.len(), 2);
             for interval in &measured.intervals {
                 assert!(interval.counts.answered > 0 && interval.answered_per_second > 0.0);
-                assert!(interval.per_switch.0 > 0.0, "a switch got nothing: {interval:?}");
+                assert!(interval.per_switch.0 > 0.0, "a switch got no answer: {interval:?}");
             }
             let total = measured.total;
             assert_eq!((total.asked, total.unanswered, total.late), (total.answered, 0, 0));
@@ -99,7 +99,7 @@ fn throughput_counts_what_was_answered_and_nothing_is_lost() {
 }
 
 #[test]
-fn flow_mods_alone_answer_if_it_was_said_so() {
+fn flow_mods_alone_answer_if_configured() {
     let controller = Controller::start();
     let plan = Plan {
         buffered: false,
@@ -111,7 +111,7 @@ fn flow_mods_alone_answer_if_it_was_said_so() {
 }
 
 #[test]
-fn addresses_that_are_alike_are_answered_as_others_are() {
+fn alike_addresses_are_answered() {
     let controller = Controller::start();
     let plan = Plan {
         addresses: Addresses::Alike,
@@ -124,7 +124,7 @@ fn addresses_that_are_alike_are_answered_as_others_are() {
 }
 
 #[test]
-fn idle_switches_stay_and_are_not_asked_anything_by_who_asks_nothing() {
+fn idle_switches_stay_and_receive_nothing() {
     let controller = Controller::start();
     for version in VERSIONS {
         let idle = idle::run(&plan(controller.address, version), |_| {}).unwrap();
@@ -134,7 +134,7 @@ fn idle_switches_stay_and_are_not_asked_anything_by_who_asks_nothing() {
 }
 
 #[test]
-fn flood_is_answered_and_so_are_the_quiet_switches_beside_it() {
+fn flood_and_quiet_switches_are_answered() {
     let controller = Controller::start();
     for version in VERSIONS {
         let plan = Plan {
@@ -146,7 +146,7 @@ fn flood_is_answered_and_so_are_the_quiet_switches_beside_it() {
         for served in [&flooded.alone, &flooded.beside] {
             assert!(!served.echo.is_empty() && !served.arp.is_empty());
             assert!(!served.handshake.is_empty());
-            assert!(served.port.is_empty(), "nobody deletes flows");
+            assert!(served.port.is_empty(), "the null controller deletes no flows");
         }
         assert!(flooded.answered_per_second.iter().all(|answered| *answered > 0.0));
         assert!(flooded.arps > 0 && flooded.arps_answered <= flooded.arps);
@@ -154,7 +154,7 @@ fn flood_is_answered_and_so_are_the_quiet_switches_beside_it() {
 }
 
 #[test]
-fn latency_has_one_question_at_a_time_and_a_time_for_each_answer() {
+fn latency_records_each_answer() {
     let controller = Controller::start();
     let plan =
         Plan { pace: Pace::Window(1), timed: true, ..plan(controller.address, Version::V1_0) };
@@ -167,7 +167,7 @@ fn latency_has_one_question_at_a_time_and_a_time_for_each_answer() {
 }
 
 #[test]
-fn rate_asks_by_the_clock() {
+fn rate_sends_on_schedule() {
     let controller = Controller::start();
     let plan = Plan {
         pace: Pace::Rate(2000.0),
@@ -176,10 +176,10 @@ fn rate_asks_by_the_clock() {
         ..plan(controller.address, Version::V1_3)
     };
     let measured = load::run(&plan, |_| {}).unwrap();
-    // Two intervals of 300 ms or more at 2000 a second, and the warm-up.
+    // Two intervals of at least 300 ms at 2000 per second, and the warm-up.
     let length: Duration = measured.intervals.iter().map(|interval| interval.length).sum();
     let asked = measured.total.asked - 250;
-    // So many were due, one every half a millisecond.
+    // One packet-in is due every half millisecond.
     let due = length.as_micros() / 500 + 2;
     assert!(u128::from(asked) <= due && asked > 0, "{asked} of {due}");
     assert_eq!(measured.total.asked, measured.total.answered);
@@ -190,7 +190,7 @@ fn flow_mod_mode_keeps_the_flows() {
     let controller = Controller::start();
     let plan = Plan { keep_flows: true, ..plan(controller.address, Version::V1_3) };
     let measured = load::run(&plan, |_| {}).unwrap();
-    // 50 hosts on each of 5 switches have talked at least, and the table-miss entry is there.
+    // At least 50 hosts on each of 5 switches have sent, and each switch has a table-miss entry.
     assert!(measured.flows >= 5 * 51, "{}", measured.flows);
     assert!(measured.total.flow_mods >= measured.flows - 5);
 }
@@ -223,12 +223,12 @@ fn switches_of_a_network_settle() {
         })
         .unwrap();
         assert!(fabric.switches().iter().all(Switch::is_settled));
-        assert_eq!(fabric.moved().errors, 0);
+        assert_eq!(fabric.counters().errors, 0);
     }
 }
 
 #[test]
-fn nobody_there_is_said_with_the_address() {
+fn missing_controller_is_reported_with_its_address() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let plan = plan(free, Version::V1_3);
     let mut fabric = Fabric::new(&Topology::line(2), Version::V1_3, 1, 1);
@@ -241,7 +241,7 @@ fn nobody_there_is_said_with_the_address() {
     }
 }
 
-/// What a run says of something that answers each connection with `bytes` and hangs up.
+/// Returns the error of a run against a server that sends `bytes` and closes each connection.
 fn said_of(bytes: &'static [u8], version: Version) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -258,26 +258,26 @@ fn said_of(bytes: &'static [u8], version: Version) -> String {
 }
 
 #[test]
-fn controller_that_cannot_be_spoken_with_is_quoted() {
-    // A hello, a features request, and the end.
+fn protocol_violation_is_quoted() {
+    // A hello, a features request, and the end of the stream.
     let text = said_of(&[1, 0, 0, 8, 0, 0, 0, 0, 1, 5, 0, 8, 0, 0, 0, 1], Version::V1_0);
     assert!(text.contains("closed") && text.contains("features_request"), "{text}");
     let text = said_of(&[1, 0, 0, 8, 0, 0, 0, 0], Version::V1_3);
     assert!(text.contains("does not speak OpenFlow 1.3"), "{text}");
     let text = said_of(b"HTTP/1.1 400 Bad Request\r\n\r\n", Version::V1_3);
-    assert!(text.contains("no whole message") && text.contains("HTTP/1.1 400"), "{text}");
+    assert!(text.contains("incomplete message") && text.contains("HTTP/1.1 400"), "{text}");
     let text = said_of(&[4, 1, 0, 14, 0, 0, 0, 0, 0, 0, 0, 0, b'n', b'o'], Version::V1_3);
     assert!(text.contains("HELLO_FAILED") && text.contains("no"), "{text}");
 }
 
 #[test]
-fn controller_that_asks_and_does_not_read_is_not_asked_for_ever() {
+fn controller_that_does_not_read_ends_the_run() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         let hello = [1, 0, 0, 8, 0, 0, 0, 0];
-        // Each asks for a description of 1068 bytes.
+        // Each requests a description of 1068 bytes.
         let asks = [1, 16, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0].repeat(4096);
         let mut sent = socket.write_all(&hello);
         while sent.is_ok() {
@@ -286,17 +286,17 @@ fn controller_that_asks_and_does_not_read_is_not_asked_for_ever() {
     });
     let plan = Plan { switches: 1, ..plan(address, Version::V1_0) };
     let failure = load::run(&plan, |_| {}).unwrap_err();
-    assert!(matches!(failure.trouble, Trouble::DoesNotRead(_)), "{failure}");
+    assert!(matches!(failure.kind, FailureKind::NotReading(_)), "{failure}");
 }
 
 #[test]
-fn controller_that_says_nothing_is_given_up() {
+fn silent_controller_ends_the_run() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let plan = Plan {
         patience: Duration::from_millis(300),
         ..plan(listener.local_addr().unwrap(), Version::V1_3)
     };
     let failure = load::run(&plan, |_| {}).unwrap_err();
-    assert!(matches!(failure.trouble, Trouble::NotSettled { settled: 0, of: 5, .. }), "{failure}");
+    assert!(matches!(failure.kind, FailureKind::NotSettled { settled: 0, of: 5, .. }), "{failure}");
     assert!(connect::run(&plan, |_| {}).is_err());
 }

@@ -1,4 +1,4 @@
-//! TLS: what the files have to be, and a whole handshake with a server that asks for a certificate.
+//! Tests the TLS files, and full handshakes with a server that requests a client certificate.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::io::{Read as _, Write as _};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ofbench::connection::{Connection, Input};
+use ofbench::connection::{Connection, ReadResult};
 use ofbench::tls::{Files, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-/// An authority that issues certificates for names.
+/// A CA that issues certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -32,7 +32,7 @@ impl Authority {
         (issued.pem(), key, issued.der().clone())
     }
 
-    /// Writes the files of a switch.
+    /// Writes a switch's files.
     fn write(&self, dir: &Path) {
         let (certificate, key, _) = self.issue("switch");
         std::fs::write(dir.join("ca-cert.pem"), self.0.pem()).unwrap();
@@ -41,7 +41,7 @@ impl Authority {
     }
 }
 
-/// A server that echoes one byte string over TLS; its address.
+/// Starts a server that echoes one byte string over TLS; returns its address.
 fn server(authority: &Authority, own: &Authority) -> std::net::SocketAddr {
     let mut roots = RootCertStore::empty();
     roots.add(authority.0.der().clone()).unwrap();
@@ -72,15 +72,15 @@ fn server(authority: &Authority, own: &Authority) -> std::net::SocketAddr {
     address
 }
 
-/// Says `hello` and returns what came back.
+/// Sends `hello` and returns the reply.
 fn talk(address: std::net::SocketAddr, tls: &Tls) -> std::io::Result<Vec<u8>> {
     let mut connection = Connection::open(address, Some(tls))?;
     let mut buffer = vec![0; 256 * 1024];
     connection.out().extend_from_slice(b"hello");
     for _ in 0..2000 {
         thread::sleep(Duration::from_millis(5));
-        // As workers do: read first, so that an alert is not lost.
-        if let Input::Bytes(size) = connection.read(&mut buffer)? {
+        // Read before writing, like the workers, so that no alert is lost.
+        if let ReadResult::Bytes(size) = connection.read(&mut buffer)? {
             return Ok(buffer[..size].to_vec());
         }
         connection.flush()?;
@@ -89,7 +89,7 @@ fn talk(address: std::net::SocketAddr, tls: &Tls) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn both_sides_show_certificates_and_the_servers_name_is_its_own_matter() {
+fn both_sides_present_certificates_of_any_name() {
     let authority = Authority::new();
     let dir = tempfile::tempdir().unwrap();
     authority.write(dir.path());
@@ -98,7 +98,7 @@ fn both_sides_show_certificates_and_the_servers_name_is_its_own_matter() {
 }
 
 #[test]
-fn controller_of_another_authority_is_refused() {
+fn controller_of_another_ca_is_rejected() {
     let authority = Authority::new();
     let dir = tempfile::tempdir().unwrap();
     authority.write(dir.path());
@@ -108,7 +108,7 @@ fn controller_of_another_authority_is_refused() {
 }
 
 #[test]
-fn file_that_is_not_what_it_should_be_is_named() {
+fn invalid_file_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let files = Files::in_dir(dir.path());
     let why = |files: &Files| Tls::load(files).unwrap_err().to_string();

@@ -1,32 +1,32 @@
-//! What of a controller's flow-mod or packet-out says whether it fits its question.
+//! Decodes the fields of a controller's flow-mods and packet-outs that [`crate::checker`] checks.
 //!
-//! Read at fixed offsets, as these are read by the million: the shape that nearly every controller
-//! sends, one output, no masks. What has another shape is read by the codec instead, which also
-//! explains what does not fit.
+//! The generator decodes millions of these a second, so the common shape (one output, no masks) is
+//! read at fixed offsets. Every other shape goes through the codec, which also produces the error
+//! text.
 
 mod v1_0;
 mod v1_3;
 
 use openflow::{Action, Actions, DecodeError, Field, FlowMod, PacketOut, PortNo, Version};
 
-/// A flow-mod, as far as it is looked at.
+/// The checked fields of a flow-mod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flow {
-    /// Whether it deletes entries: then nothing else counts.
+pub(crate) struct FlowModFields {
+    /// Whether the command is a delete; the other fields are then irrelevant.
     pub(crate) deletes: bool,
-    /// [`NO_BUFFER`] is none.
+    /// [`NO_BUFFER`] if the flow-mod uses no buffer.
     pub(crate) buffer_id: u32,
     pub(crate) in_port: Option<u32>,
-    /// The first byte on the wire in the least significant, as in [`crate::hosts::Pair`].
+    /// The least significant byte is the first on the wire, as in [`crate::hosts::Pair`].
     pub(crate) eth_src: Option<u64>,
     pub(crate) eth_dst: Option<u64>,
-    pub(crate) out: Out,
+    pub(crate) out: Egress,
 }
 
-/// A flow-mod that answers nearly every question, read with as few branches as may be: it adds an
-/// entry that matches in-port and both addresses, outputs to one port, and uses a buffer.
+/// The shape of nearly every answer: an add that matches in-port and both addresses, outputs to one
+/// port and uses a buffer. It is decoded with as few branches as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UsualFlow {
+pub(crate) struct CommonFlowMod {
     pub(crate) buffer_id: u32,
     pub(crate) in_port: u32,
     pub(crate) eth_src: u64,
@@ -34,61 +34,61 @@ pub(crate) struct UsualFlow {
     pub(crate) out_port: u32,
 }
 
-impl UsualFlow {
-    /// Reads a whole flow-mod, if it is one of these. Whether a buffer is used is not looked at.
+impl CommonFlowMod {
+    /// Decodes a complete flow-mod of this shape. The connector checks whether the buffer id is valid.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
+    #[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
     pub(crate) fn read(version: Version, message: &[u8]) -> Option<Self> {
         match version {
-            Version::V1_0 => v1_0::usual_flow(message),
-            Version::V1_3 => v1_3::usual_flow(message),
+            Version::V1_0 => v1_0::common_flow_mod(message),
+            Version::V1_3 => v1_3::common_flow_mod(message),
         }
     }
 }
 
-/// A packet-out, as far as it is looked at.
+/// The checked fields of a packet-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent<'a> {
-    /// [`NO_BUFFER`] is none.
+pub(crate) struct PacketOutFields<'a> {
+    /// [`NO_BUFFER`] if the packet-out carries its frame.
     pub(crate) buffer_id: u32,
     pub(crate) in_port: u32,
-    pub(crate) out: Out,
+    pub(crate) out: Egress,
     pub(crate) frame: &'a [u8],
 }
 
-/// Where packets go.
+/// Where a list of actions sends a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Out {
-    /// To nobody.
+pub(crate) enum Egress {
+    /// Drops it.
     Nowhere,
-    /// To a port.
+    /// Outputs it to one port.
     Port(u32),
-    /// To every port but the one it came from.
+    /// Floods it to every port except its in-port.
     Flood,
-    /// To the controller alone.
+    /// Sends it to the controller only.
     Controller,
-    /// To several ports, or where an entry of the switch's decides.
+    /// Sends it to several ports, a group or another table.
     Several,
 }
 
-/// `buffer_id` of none, in every version.
+/// The `buffer_id` that stands for "no buffer" in every version.
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
-impl Flow {
-    /// Reads a whole flow-mod of the usual shape.
+impl FlowModFields {
+    /// Decodes a complete flow-mod of the common shape.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-    pub(crate) fn quick(version: Version, message: &[u8]) -> Option<Self> {
+    #[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+    pub(crate) fn decode_fast(version: Version, message: &[u8]) -> Option<Self> {
         match version {
             Version::V1_0 => v1_0::flow_mod(message),
             Version::V1_3 => v1_3::flow_mod(message),
         }
     }
 
-    /// Reads a whole flow-mod of any shape, by the codec.
+    /// Decodes a complete flow-mod of any shape with the codec.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is none.
+    /// [`DecodeError`] if the message is not a valid flow-mod.
     #[cold]
     pub(crate) fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let flow_mod = FlowMod::decode(message)?;
@@ -98,23 +98,23 @@ impl Flow {
             in_port: None,
             eth_src: None,
             eth_dst: None,
-            out: Out::of(flow_mod.instructions.apply),
+            out: Egress::of(flow_mod.instructions.apply),
         };
-        if flow.out == Out::Nowhere {
-            flow.out = Out::of(flow_mod.instructions.write);
+        if flow.out == Egress::Nowhere {
+            flow.out = Egress::of(flow_mod.instructions.write);
         }
-        if flow.out == Out::Nowhere && flow_mod.instructions.goto_table.is_some() {
-            flow.out = Out::Several;
+        if flow.out == Egress::Nowhere && flow_mod.instructions.goto_table.is_some() {
+            flow.out = Egress::Several;
         }
         for field in flow_mod.match_.fields() {
             match field {
                 Field::InPort(port) => flow.in_port = Some(port.0),
-                // Some bits of an address say nothing about one host.
+                // A masked address does not identify one host.
                 Field::EthSrc(address) if address.mask.is_none() => {
-                    flow.eth_src = Some(number(address.value.0));
+                    flow.eth_src = Some(address_to_u64(address.value.0));
                 }
                 Field::EthDst(address) if address.mask.is_none() => {
-                    flow.eth_dst = Some(number(address.value.0));
+                    flow.eth_dst = Some(address_to_u64(address.value.0));
                 }
                 _ => {}
             }
@@ -123,35 +123,36 @@ impl Flow {
     }
 }
 
-impl<'a> Sent<'a> {
-    /// Reads a whole packet-out of the usual shape.
+impl<'a> PacketOutFields<'a> {
+    /// Decodes a complete packet-out of the common shape.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-    pub(crate) fn quick(version: Version, message: &'a [u8]) -> Option<Self> {
+    #[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+    pub(crate) fn decode_fast(version: Version, message: &'a [u8]) -> Option<Self> {
         match version {
             Version::V1_0 => v1_0::packet_out(message),
             Version::V1_3 => v1_3::packet_out(message),
         }
     }
 
-    /// Reads a whole packet-out of any shape, by the codec.
+    /// Decodes a complete packet-out of any shape with the codec.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is none.
+    /// [`DecodeError`] if the message is not a valid packet-out.
     #[cold]
     pub(crate) fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let packet_out = PacketOut::decode(message)?;
         Ok(Self {
             buffer_id: packet_out.buffer_id.unwrap_or(NO_BUFFER),
             in_port: packet_out.in_port.0,
-            out: Out::of(packet_out.actions),
+            out: Egress::of(packet_out.actions),
             frame: packet_out.data,
         })
     }
 }
 
-impl Out {
-    /// Where a list of actions sends a packet. What goes to the controller besides is left out.
+impl Egress {
+    /// Returns where a list of actions sends a packet. An additional output to the controller is
+    /// ignored.
     fn of(actions: Actions<'_>) -> Self {
         let mut out = Self::Nowhere;
         for action in actions.iter() {
@@ -170,7 +171,7 @@ impl Out {
         out
     }
 
-    /// Where a port is.
+    /// Maps a port number, which may be reserved.
     #[inline]
     fn to(port: PortNo) -> Self {
         match port {
@@ -182,30 +183,30 @@ impl Out {
     }
 }
 
-/// An address as [`crate::hosts::Pair`] has it.
+/// Converts an address to the form of [`crate::hosts::Pair`].
 #[inline]
-pub(crate) fn number(address: [u8; 6]) -> u64 {
+pub(crate) fn address_to_u64(address: [u8; 6]) -> u64 {
     let mut bytes = [0; 8];
     bytes[..6].copy_from_slice(&address);
     u64::from_le_bytes(bytes)
 }
 
-/// The big-endian `u16` at `at`.
+/// Reads the big-endian `u16` at `at`.
 #[inline]
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The bytes at `at`, the first in the least significant.
+/// Reads the `u64` at `at`; the first byte becomes the least significant.
 #[inline]
 fn le64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The lower six bytes.
+/// Mask of the lower six bytes.
 const ADDRESS: u64 = (1 << 48) - 1;
 
-/// The big-endian `u32` at `at`.
+/// Reads the big-endian `u32` at `at`.
 #[inline]
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
@@ -221,7 +222,7 @@ mod tests {
     const A: MacAddr = MacAddr([2, 1, 2, 3, 4, 5]);
     const B: MacAddr = MacAddr([2, 9, 8, 7, 6, 5]);
 
-    /// Matches of every shape that is read at fixed offsets, and others.
+    /// Matches with and without a shape that is read at fixed offsets.
     fn matches() -> Vec<Match> {
         let pair = Match::new().in_port(PortNo(3)).eth_src(A).eth_dst(B);
         vec![
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_mod_read_at_offsets_is_what_the_codec_reads() {
+    fn fast_flow_mod_decode_equals_codec() {
         for version in VERSIONS {
             for (match_, actions) in
                 matches().iter().flat_map(|m| actions().into_iter().map(move |a| (m.clone(), a)))
@@ -262,23 +263,27 @@ mod tests {
                     let mut out = [0; 512];
                     let size = flow_mod.encode(version, 1, &mut out).unwrap();
                     let message = &out[..size];
-                    let decoded = Flow::decode(message).unwrap();
-                    let quick = Flow::quick(version, message);
-                    assert!(quick.is_none_or(|quick| quick == decoded), "{flow_mod:?}");
-                    if let Some(usual) = UsualFlow::read(version, message) {
-                        let same = Flow {
+                    let decoded = FlowModFields::decode(message).unwrap();
+                    let fast = FlowModFields::decode_fast(version, message);
+                    assert!(fast.is_none_or(|fast| fast == decoded), "{flow_mod:?}");
+                    if let Some(usual) = CommonFlowMod::read(version, message) {
+                        let same = FlowModFields {
                             deletes: false,
                             buffer_id: usual.buffer_id,
                             in_port: Some(usual.in_port),
                             eth_src: Some(usual.eth_src),
                             eth_dst: Some(usual.eth_dst),
-                            out: Out::to(PortNo(usual.out_port)),
+                            out: Egress::to(PortNo(usual.out_port)),
                         };
                         assert_eq!(same, decoded, "{flow_mod:?}");
                     }
                     for len in 0..size {
-                        assert_eq!(Flow::quick(version, &message[..len]), None, "cut at {len}");
-                        assert_eq!(UsualFlow::read(version, &message[..len]), None);
+                        assert_eq!(
+                            FlowModFields::decode_fast(version, &message[..len]),
+                            None,
+                            "cut at {len}"
+                        );
+                        assert_eq!(CommonFlowMod::read(version, &message[..len]), None);
                     }
                 }
             }
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_out_read_at_offsets_is_what_the_codec_reads() {
+    fn fast_packet_out_decode_equals_codec() {
         for version in VERSIONS {
             for actions in actions() {
                 for buffer_id in [None, Some(3)] {
@@ -297,11 +302,14 @@ mod tests {
                         let mut out = [0; 256];
                         let size = packet_out.encode(version, 1, &mut out).unwrap();
                         let message = &out[..size];
-                        let decoded = Sent::decode(message).unwrap();
-                        let quick = Sent::quick(version, message);
-                        assert!(quick.is_none_or(|quick| quick == decoded), "{packet_out:?}");
+                        let decoded = PacketOutFields::decode(message).unwrap();
+                        let fast = PacketOutFields::decode_fast(version, message);
+                        assert!(fast.is_none_or(|fast| fast == decoded), "{packet_out:?}");
                         for len in 0..size {
-                            assert_eq!(Sent::quick(version, &message[..len]), None);
+                            assert_eq!(
+                                PacketOutFields::decode_fast(version, &message[..len]),
+                                None
+                            );
                         }
                     }
                 }
@@ -310,27 +318,27 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_shapes_are_not_left_to_the_codec() {
+    fn common_shapes_take_the_fast_path() {
         for version in VERSIONS {
             let actions = [Action::output(PortNo(2))];
             let pair = Match::new().in_port(PortNo(3)).eth_src(A).eth_dst(B);
             let mut out = [0; 256];
             let size = FlowMod::add(pair).apply(&actions).encode(version, 1, &mut out).unwrap();
-            assert!(Flow::quick(version, &out[..size]).is_some());
-            assert!(UsualFlow::read(version, &out[..size]).is_some());
+            assert!(FlowModFields::decode_fast(version, &out[..size]).is_some());
+            assert!(CommonFlowMod::read(version, &out[..size]).is_some());
             let sent = PacketOut::buffered(PortNo(3), &actions, 9);
             let size = sent.encode(version, 1, &mut out).unwrap();
-            assert!(Sent::quick(version, &out[..size]).is_some());
+            assert!(PacketOutFields::decode_fast(version, &out[..size]).is_some());
         }
     }
 
     #[test]
-    fn masked_address_names_no_host() {
+    fn masked_address_matches_no_single_host() {
         let mask = MacAddr([0xff, 0xff, 0, 0, 0, 0]);
         let match_ = Match::new().with(&Field::EthDst(Masked::new(B, mask)));
         let mut out = [0; 256];
         let size = FlowMod::add(match_).encode(Version::V1_3, 1, &mut out).unwrap();
-        assert_eq!(Flow::quick(Version::V1_3, &out[..size]), None);
-        assert_eq!(Flow::decode(&out[..size]).unwrap().eth_dst, None);
+        assert_eq!(FlowModFields::decode_fast(Version::V1_3, &out[..size]), None);
+        assert_eq!(FlowModFields::decode(&out[..size]).unwrap().eth_dst, None);
     }
 }

@@ -1,3 +1,5 @@
+//! Fixed offsets of OpenFlow 1.0 flow-mods and packet-outs.
+//!
 //! OpenFlow 1.0.2 §5.3.3, §5.3.6.
 //!
 //! ```text
@@ -10,7 +12,10 @@
 
 use openflow::v1_0::port_from_wire;
 
-use super::{ADDRESS, Flow, Out, Sent, UsualFlow, le64_at, number, u16_at, u32_at};
+use super::{
+    ADDRESS, CommonFlowMod, Egress, FlowModFields, PacketOutFields, address_to_u64, le64_at,
+    u16_at, u32_at,
+};
 
 const FLOW_MOD_SIZE: usize = 72;
 const PACKET_OUT_SIZE: usize = 16;
@@ -21,18 +26,18 @@ const IN_PORT: u32 = 1;
 const DL_SRC: u32 = 1 << 2;
 const DL_DST: u32 = 1 << 3;
 
-/// Of a flow-mod with one output: all of its bytes, and their first four.
-const USUAL_SIZE: usize = FLOW_MOD_SIZE + OUTPUT_SIZE;
-const USUAL_HEAD: u32 = 0x010e_0050;
+/// Size of a flow-mod with one output, and the first four bytes of its header.
+const COMMON_SIZE: usize = FLOW_MOD_SIZE + OUTPUT_SIZE;
+const COMMON_HEAD: u32 = 0x010e_0050;
 /// Type and length of an output.
 const OUTPUT: u32 = 8;
 
-/// `None` if it is anything else; see [`UsualFlow`].
+/// Returns `None` for any other shape; see [`CommonFlowMod`].
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
-    let message: &[u8; USUAL_SIZE] = message.try_into().ok()?;
-    let different = (u32_at(message, 0)? ^ USUAL_HEAD)
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn common_flow_mod(message: &[u8]) -> Option<CommonFlowMod> {
+    let message: &[u8; COMMON_SIZE] = message.try_into().ok()?;
+    let different = (u32_at(message, 0)? ^ COMMON_HEAD)
         | (u32_at(message, 8)? & (IN_PORT | DL_SRC | DL_DST))
         | (u32_at(message, FLOW_MOD_SIZE)? ^ OUTPUT)
         // The command: add.
@@ -40,7 +45,7 @@ pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
     if different != 0 || u16_at(message, 70)? > 7 {
         return None;
     }
-    Some(UsualFlow {
+    Some(CommonFlowMod {
         buffer_id: u32_at(message, 64)?,
         in_port: port(u16_at(message, 12)?),
         eth_src: le64_at(message, 14)? & ADDRESS,
@@ -49,10 +54,10 @@ pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
     })
 }
 
-/// `None` if it is no flow-mod, or none of the usual shape.
+/// Returns `None` if the message is no flow-mod or has another shape.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn flow_mod(message: &[u8]) -> Option<FlowModFields> {
     let (head, actions) = message.split_first_chunk::<FLOW_MOD_SIZE>()?;
     let wildcards = u32_at(head, 8)?;
     let src = *head.get(14..)?.first_chunk()?;
@@ -62,26 +67,26 @@ pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
     if !whole || command > 4 || u16_at(head, 70)? > 7 {
         return None;
     }
-    Some(Flow {
+    Some(FlowModFields {
         deletes: command >= 3,
         buffer_id: u32_at(head, 64)?,
         in_port: if wildcards & IN_PORT == 0 { Some(port(u16_at(head, 12)?)) } else { None },
-        eth_src: (wildcards & DL_SRC == 0).then(|| number(src)),
-        eth_dst: (wildcards & DL_DST == 0).then(|| number(dst)),
+        eth_src: (wildcards & DL_SRC == 0).then(|| address_to_u64(src)),
+        eth_dst: (wildcards & DL_DST == 0).then(|| address_to_u64(dst)),
         out: output(actions)?,
     })
 }
 
-/// `None` if it is no packet-out, or none of the usual shape.
+/// Returns `None` if the message is no packet-out or has another shape.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn packet_out(message: &[u8]) -> Option<Sent<'_>> {
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn packet_out(message: &[u8]) -> Option<PacketOutFields<'_>> {
     let (head, rest) = message.split_first_chunk::<PACKET_OUT_SIZE>()?;
     let (actions, frame) = rest.split_at_checked(u16_at(head, 14)?.into())?;
     if usize::from(u16_at(head, 2)?) != message.len() {
         return None;
     }
-    Some(Sent {
+    Some(PacketOutFields {
         buffer_id: u32_at(head, 8)?,
         in_port: port(u16_at(head, 12)?),
         out: output(actions)?,
@@ -89,18 +94,18 @@ pub(super) fn packet_out(message: &[u8]) -> Option<Sent<'_>> {
     })
 }
 
-/// A single output, or nothing.
+/// Decodes a single output or an empty list.
 #[inline]
-fn output(actions: &[u8]) -> Option<Out> {
+fn output(actions: &[u8]) -> Option<Egress> {
     if actions.is_empty() {
-        return Some(Out::Nowhere);
+        return Some(Egress::Nowhere);
     }
     let action: &[u8; OUTPUT_SIZE] = actions.try_into().ok()?;
     let [0, 0, 0, 8, high, low, _, _] = *action else { return None };
-    Some(Out::to(port_from_wire(u16::from_be_bytes([high, low]))))
+    Some(Egress::to(port_from_wire(u16::from_be_bytes([high, low]))))
 }
 
-/// The port, with the numbers that later versions give to special ones.
+/// Maps a 16-bit port to the 32-bit number; reserved ports get the values of later versions.
 #[inline]
 fn port(port: u16) -> u32 {
     port_from_wire(port).0

@@ -1,3 +1,5 @@
+//! Fixed offsets of OpenFlow 1.3 flow-mods and packet-outs.
+//!
 //! OpenFlow 1.3.5 §7.3.4.1, §7.3.7, §7.2.3, §7.2.4, §7.2.5.
 //!
 //! ```text
@@ -12,7 +14,10 @@
 
 use openflow::PortNo;
 
-use super::{ADDRESS, Flow, Out, Sent, UsualFlow, le64_at, number, u16_at, u32_at};
+use super::{
+    ADDRESS, CommonFlowMod, Egress, FlowModFields, PacketOutFields, address_to_u64, le64_at,
+    u16_at, u32_at,
+};
 
 const FLOW_MOD_SIZE: usize = 48;
 const PACKET_OUT_SIZE: usize = 24;
@@ -28,18 +33,18 @@ const APPLY_OUTPUT: u32 = 0x0004_0018;
 /// Head of an output.
 const OUTPUT: u32 = 0x0000_0010;
 
-/// Of a flow-mod with such a match and one output: all of its bytes, and their first four.
-const USUAL_SIZE: usize = FLOW_MOD_SIZE + 32 + 8 + OUTPUT_SIZE;
-const USUAL_HEAD: u32 = 0x040e_0068;
+/// Size of a flow-mod with this match and one output, and the first four bytes of its header.
+const COMMON_SIZE: usize = FLOW_MOD_SIZE + 32 + 8 + OUTPUT_SIZE;
+const COMMON_HEAD: u32 = 0x040e_0068;
 /// Type and length of a match of in-port, destination and source, in the canonical order.
 const MATCH: u32 = 0x0001_0020;
 
-/// `None` if it is anything else; see [`UsualFlow`].
+/// Returns `None` for any other shape; see [`CommonFlowMod`].
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
-    let message: &[u8; USUAL_SIZE] = message.try_into().ok()?;
-    let different = (u32_at(message, 0)? ^ USUAL_HEAD)
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn common_flow_mod(message: &[u8]) -> Option<CommonFlowMod> {
+    let message: &[u8; COMMON_SIZE] = message.try_into().ok()?;
+    let different = (u32_at(message, 0)? ^ COMMON_HEAD)
         | (u32_at(message, 48)? ^ MATCH)
         | (u32_at(message, 52)? ^ IN_PORT)
         | (u32_at(message, 60)? ^ ETH_DST)
@@ -51,7 +56,7 @@ pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
     if different != 0 || u16_at(message, 44)? > 0x1f {
         return None;
     }
-    Some(UsualFlow {
+    Some(CommonFlowMod {
         buffer_id: u32_at(message, 32)?,
         in_port: u32_at(message, 56)?,
         eth_src: le64_at(message, 74)? & ADDRESS,
@@ -60,10 +65,10 @@ pub(super) fn usual_flow(message: &[u8]) -> Option<UsualFlow> {
     })
 }
 
-/// `None` if it is no flow-mod, or none of the usual shape.
+/// Returns `None` if the message is no flow-mod or has another shape.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn flow_mod(message: &[u8]) -> Option<FlowModFields> {
     let (head, rest) = message.split_first_chunk::<FLOW_MOD_SIZE>()?;
     let whole = usize::from(u16_at(head, 2)?) == message.len();
     if !whole || head[25] > 4 || u16_at(head, 44)? > 0x1f || u16_at(rest, 0)? != 1 {
@@ -72,7 +77,7 @@ pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
     let match_size = usize::from(u16_at(rest, 2)?);
     let (match_, instructions) = rest.split_at_checked(match_size.next_multiple_of(8))?;
     let mut fields = match_.get(4..match_size)?;
-    let mut flow = Flow {
+    let mut flow = FlowModFields {
         deletes: head[25] >= 3,
         buffer_id: u32_at(head, 32)?,
         in_port: None,
@@ -81,7 +86,7 @@ pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
         out: output_of(instructions)?,
     };
     while !fields.is_empty() {
-        // Anything else, and a field that comes twice, is for the codec.
+        // The codec handles other fields and repeated ones.
         let value = fields.get(4..)?;
         let size = match u32_at(fields, 0)? {
             IN_PORT if flow.in_port.is_none() => {
@@ -89,11 +94,11 @@ pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
                 8
             }
             ETH_DST if flow.eth_dst.is_none() => {
-                flow.eth_dst = Some(number(*value.first_chunk()?));
+                flow.eth_dst = Some(address_to_u64(*value.first_chunk()?));
                 10
             }
             ETH_SRC if flow.eth_src.is_none() => {
-                flow.eth_src = Some(number(*value.first_chunk()?));
+                flow.eth_src = Some(address_to_u64(*value.first_chunk()?));
                 10
             }
             _ => return None,
@@ -103,24 +108,24 @@ pub(super) fn flow_mod(message: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// `None` if it is no packet-out, or none of the usual shape.
+/// Returns `None` if the message is no packet-out or has another shape.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "what is read stays in registers only then")]
-pub(super) fn packet_out(message: &[u8]) -> Option<Sent<'_>> {
+#[expect(clippy::inline_always, reason = "the decoded fields stay in registers")]
+pub(super) fn packet_out(message: &[u8]) -> Option<PacketOutFields<'_>> {
     let (head, rest) = message.split_first_chunk::<PACKET_OUT_SIZE>()?;
     let (actions, frame) = rest.split_at_checked(u16_at(head, 16)?.into())?;
     if usize::from(u16_at(head, 2)?) != message.len() {
         return None;
     }
-    let out = if actions.is_empty() { Out::Nowhere } else { output(actions)? };
-    Some(Sent { buffer_id: u32_at(head, 8)?, in_port: u32_at(head, 12)?, out, frame })
+    let out = if actions.is_empty() { Egress::Nowhere } else { output(actions)? };
+    Some(PacketOutFields { buffer_id: u32_at(head, 8)?, in_port: u32_at(head, 12)?, out, frame })
 }
 
-/// What a single "apply this output" does, or no instruction.
+/// Decodes a single "apply this output" instruction or an empty list.
 #[inline]
-fn output_of(instructions: &[u8]) -> Option<Out> {
+fn output_of(instructions: &[u8]) -> Option<Egress> {
     if instructions.is_empty() {
-        return Some(Out::Nowhere);
+        return Some(Egress::Nowhere);
     }
     if u32_at(instructions, 0)? != APPLY_OUTPUT {
         return None;
@@ -128,12 +133,12 @@ fn output_of(instructions: &[u8]) -> Option<Out> {
     output(instructions.get(8..)?)
 }
 
-/// A single output.
+/// Decodes a single output.
 #[inline]
-fn output(actions: &[u8]) -> Option<Out> {
+fn output(actions: &[u8]) -> Option<Egress> {
     let action: &[u8; OUTPUT_SIZE] = actions.try_into().ok()?;
     if u32_at(action, 0)? != OUTPUT {
         return None;
     }
-    Some(Out::to(PortNo(u32_at(action, 4)?)))
+    Some(Egress::to(PortNo(u32_at(action, 4)?)))
 }

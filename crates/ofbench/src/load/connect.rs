@@ -1,59 +1,60 @@
-//! How fast a controller takes in switches: connections, TLS, handshakes.
+//! Measures how fast a controller accepts switches: connections, TLS, handshakes.
 //!
-//! First all switches connect, a few dozens at a time, and stay until the last is settled. Then each
-//! hangs up and calls again, under a new datapath-id, as often as it can. One thread does it.
+//! First all switches connect, a few dozen at a time, and stay until the last one is settled. Then
+//! each disconnects and reconnects with a new datapath id, as often as possible. One thread drives
+//! all of them.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::caller::{CALLING, Caller, TICK};
+use super::connector::{Connector, MAX_HANDSHAKES, TICK};
 use super::failure::Failure;
-use super::result::{note, rate, times};
+use super::result::{histogram, rate, record};
 use super::{Plan, Progress};
 
-/// What came of it.
+/// Result of a connect run.
 #[derive(Debug, Clone)]
-pub struct Connected {
-    /// From the first connection until all switches were settled.
+pub struct ConnectResult {
+    /// Time from the first connection until all switches were settled.
     pub all_settled: Duration,
-    /// Handshakes completed a second afterwards, in each interval.
+    /// ConnectRun per second afterwards, in each interval.
     pub per_second: Vec<f64>,
-    /// Handshakes completed in all intervals.
+    /// ConnectRun in all intervals.
     pub handshakes: u64,
-    /// From the begin of a connection to the switch that is settled, in nanoseconds.
+    /// Time from the start of a connection until the switch is settled, in nanoseconds.
     pub times: Histogram<u64>,
 }
 
-/// Connects switches, all and then again and again.
+/// Connects all switches once, then reconnects them repeatedly.
 ///
 /// # Errors
-/// [`Failure`]: the controller is not there, or a handshake went wrong.
-pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Connected, Failure> {
-    let mut caller = Caller::new(plan, plan.first_dpid)?;
-    let all_settled = caller.all(plan.switches, &mut progress)?;
-    for call in std::mem::take(&mut caller.calls) {
-        call.1.connection.abandon();
+/// [`Failure`] if the controller is unreachable or a handshake fails.
+pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<ConnectResult, Failure> {
+    let mut connector = Connector::new(plan, plan.first_dpid)?;
+    let all_settled = connector.connect_all(plan.switches, &mut progress)?;
+    for session in std::mem::take(&mut connector.sessions) {
+        session.1.connection.reset();
     }
-    let (mut per_second, mut handshakes, mut spent) = (Vec::new(), 0, times());
+    let (mut per_second, mut handshakes, mut spent) = (Vec::new(), 0, histogram());
     for interval in 0..plan.intervals {
         let began = Instant::now();
         let mut completed = 0;
         while began.elapsed() < plan.interval {
             progress(Progress::Measuring(interval, handshakes + completed));
-            while caller.calls.len() < plan.switches.min(CALLING) {
-                caller.call()?;
+            while connector.sessions.len() < plan.switches.min(MAX_HANDSHAKES) {
+                connector.connect()?;
             }
-            for key in caller.turn(TICK, |_, _| {})? {
-                note(&mut spent, caller.calls[key].began.elapsed());
+            for key in connector.poll(TICK, |_, _| {})? {
+                record(&mut spent, connector.sessions[key].began.elapsed());
                 completed += 1;
-                caller.hang_up(key);
+                connector.disconnect(key);
             }
-            caller.check_patience()?;
+            connector.check_deadlines()?;
         }
         per_second.push(rate(completed, began.elapsed().as_secs_f64()));
         handshakes += completed;
     }
     progress(Progress::Measured);
-    Ok(Connected { all_settled, per_second, handshakes, times: spent })
+    Ok(ConnectResult { all_settled, per_second, handshakes, times: spent })
 }

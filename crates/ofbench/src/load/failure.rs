@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say whose fault it is.
+//! Describes why a run failed, in messages that name the side at fault.
 
 use std::fmt;
 use std::io;
@@ -8,127 +8,127 @@ use std::time::Duration;
 use openflow::Dpid;
 use thiserror::Error;
 
-use crate::ledger::Wrong;
+use crate::checker::WrongAnswer;
 use crate::switch::Fault;
 
-/// Why a run ended without a result.
+/// The error that ended a run without a result.
 #[derive(Debug, Error)]
 pub struct Failure {
-    /// The switch that it happened to, if it was one.
+    /// The switch concerned, if it is a single one.
     pub switch: Option<Dpid>,
-    /// What happened.
-    pub trouble: Trouble,
+    /// The cause.
+    pub kind: FailureKind,
 }
 
 impl Failure {
-    pub(crate) fn new(trouble: Trouble) -> Self {
-        Self { switch: None, trouble }
+    pub(crate) fn new(kind: FailureKind) -> Self {
+        Self { switch: None, kind }
     }
 
-    /// Whether what was asked for cannot be done.
+    /// Whether the requested run is impossible.
     pub fn is_usage(&self) -> bool {
-        matches!(self.trouble, Trouble::Usage(_))
+        matches!(self.kind, FailureKind::Usage(_))
     }
 
-    pub(crate) fn of(switch: Dpid, trouble: Trouble) -> Self {
-        Self { switch: Some(switch), trouble }
+    pub(crate) fn of(switch: Dpid, kind: FailureKind) -> Self {
+        Self { switch: Some(switch), kind }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.switch {
-            Some(dpid) => write!(f, "switch {dpid}: {}", self.trouble),
-            None => self.trouble.fmt(f),
+            Some(dpid) => write!(f, "switch {dpid}: {}", self.kind),
+            None => self.kind.fmt(f),
         }
     }
 }
 
-/// What happened.
+/// The cause of a [`Failure`].
 #[derive(Debug, Error)]
-pub enum Trouble {
-    /// What was asked for cannot be done.
+pub enum FailureKind {
+    /// The requested run is impossible.
     #[error("{0}")]
     Usage(String),
-    /// Nobody is there.
+    /// Nothing accepts connections at the address.
     #[error("cannot connect to {to}: {why}; is a controller listening there?")]
-    NotThere {
-        /// Where.
+    Unreachable {
+        /// The address.
         to: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         why: io::Error,
     },
-    /// The system does not let us.
+    /// A system call failed.
     #[error("{what}: {why}")]
     System {
-        /// What could not be done.
+        /// What failed.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         why: io::Error,
     },
-    /// It closed the connection in the handshake.
-    #[error("the controller closed the connection during the handshake{said}")]
+    /// The controller closed the connection during the handshake.
+    #[error("the controller closed the connection during the handshake{last_message}")]
     ClosedEarly {
-        /// What it said last.
-        said: String,
+        /// Its last message, as a clause.
+        last_message: String,
     },
-    /// It closed the connection later.
-    #[error("the controller closed the connection while it was under load{said}")]
+    /// The controller closed the connection after the handshake.
+    #[error("the controller closed the connection while it was under load{last_message}")]
     Closed {
-        /// What it said last.
-        said: String,
+        /// Its last message, as a clause.
+        last_message: String,
     },
-    /// The connection broke.
+    /// The connection failed.
     #[error("the connection broke{when}: {why}")]
     Broken {
-        /// When, as ` during the handshake`.
+        /// When, as in ` during the handshake`.
         when: &'static str,
-        /// What the system, or TLS, says.
+        /// The error of the system or of TLS.
         why: io::Error,
     },
-    /// It does not keep to the protocol.
-    #[error("the controller cannot be spoken with: {0}")]
+    /// The controller violates the protocol.
+    #[error("the controller violates the protocol: {0}")]
     Fault(#[from] Fault),
-    /// What it sends is no OpenFlow.
+    /// The peer does not speak OpenFlow.
     #[error("{0}")]
-    NoOpenFlow(#[from] crate::connection::NoMessage),
-    /// It answered wrongly.
+    NotOpenFlow(#[from] crate::connection::InvalidHeader),
+    /// The controller gave a wrong answer.
     #[error("wrong answer: {0}")]
-    Wrong(#[from] Box<Wrong>),
-    /// It sends, and does not read.
-    #[error("the controller does not read what switches answer it: {0} bytes wait")]
-    DoesNotRead(usize),
-    /// It cannot be asked as fast as it is to be.
+    WrongAnswer(#[from] Box<WrongAnswer>),
+    /// The controller sends without reading.
+    #[error("the controller does not read the switches' replies: {0} bytes are queued")]
+    NotReading(usize),
+    /// The requested rate cannot be sent.
     #[error(
-        "{0} packet-ins are due that cannot be sent yet: neither the controller nor this machine \
-         keeps up with --rate"
+        "{0} packet-ins are due but not sent: the controller or this machine cannot keep up \
+         with --rate"
     )]
     Behind(usize),
-    /// Its handshakes take too long.
+    /// The handshakes exceed their time limit.
     #[error(
-        "only {settled} of {of} switches had completed the handshake after {} s: the controller is \
-         slow or waits for something; --patience gives it longer",
+        "only {settled} of {of} switches completed the handshake within {} s: the controller is \
+          slow or waits for something; --patience sets a longer limit",
         after.as_secs()
     )]
     NotSettled {
-        /// Switches that are settled.
+        /// Number of settled switches.
         settled: usize,
-        /// Switches.
+        /// Number of switches.
         of: usize,
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// It answers nothing.
+    /// The controller answers no packet-in.
     #[error(
-        "the controller answered no packet-in in {} s. A learning switch has to run in it; if it answers \
-         with flow-mods alone although packets are not buffered, say --answer flow-mod",
+        "the controller answered no packet-in in {} s. It must run a learning switch; if it answers \
+          with flow-mods only although packets are not buffered, use --answer flow-mod",
         after.as_secs()
     )]
-    Mute {
-        /// How long was waited.
+    NoAnswers {
+        /// Time without an answer.
         after: Duration,
     },
-    /// Another switch failed, or the run was ended.
+    /// Another switch failed, or the run ended.
     #[error("stopped")]
     Stopped,
 }

@@ -1,77 +1,85 @@
-//! Whether switches with the same load are served alike: how unequal their answers are over spans of time.
+//! Measures fairness: how unequally switches under the same load are answered over spans of time.
 //!
-//! The answers of each switch are looked at every [`EVERY`]. A span lasts from one look to another, [`SPAN`] at least,
-//! and counts if an equal share of its answers is [`SHARE`] or more for each switch: where there are fewer, chance
-//! decides.
+//! The answers of each switch are sampled every [`SAMPLE_INTERVAL`]. A span lasts from one sample to another,
+//! at least [`MIN_SPAN`], and counts if the switches' average is [`MIN_ANSWERS`] answers or more: with fewer
+//! answers, chance dominates.
 //!
-//! A span that consists of two that count is no less equal than the less equal of these: where the least served gets `r`
-//! times what the most served gets in each, it gets as much in both. So such spans are not compared, and the time is
-//! proportional to the number of looks. Of these the last [`MOST_LOOKS`] are kept.
+//! Only minimal spans are compared. A span made of two that count cannot be worse than the worse of
+//! the two: if the least-served switch gets `r` times the answers of the most-served one in each
+//! part, it gets at least that in both. The cost is therefore linear in the number of samples. The
+//! last [`MAX_SAMPLES`] samples are kept.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How often counts are looked at.
-const EVERY: Duration = Duration::from_millis(10);
+/// Sampling interval.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The shortest span.
-const SPAN: Duration = Duration::from_millis(100);
+/// Minimum duration of a span.
+const MIN_SPAN: Duration = Duration::from_millis(100);
 
-/// Answers of each switch in a span, on average, from which on it counts.
-const SHARE: u64 = 128;
+/// Minimum average of answers per switch in a span.
+const MIN_ANSWERS: u64 = 128;
 
-/// Looks that are kept: of ten minutes.
-const MOST_LOOKS: usize = 60_000;
+/// Maximum number of samples: ten minutes.
+const MAX_SAMPLES: usize = 60_000;
 
-/// The span in which answers were least equal.
+/// The span with the least equal service.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fairness {
-    /// Answers of the switch that got least by those of the one that got most.
+    /// Answers of the least-served switch divided by those of the most-served one.
     pub ratio: f64,
-    /// Answers of the switch that got least.
+    /// Answers of the least-served switch.
     pub least: u64,
-    /// Answers of the switch that got most.
+    /// Answers of the most-served switch.
     pub most: u64,
-    /// From the first look, of the last ten minutes, to the begin of the span, in seconds.
+    /// Start of the span, in seconds after the first kept sample.
     pub begin_seconds: f64,
-    /// How long it is, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// How many spans were compared: those that count and do not consist of two that do.
+    /// Number of compared spans.
     pub spans: usize,
 }
 
-/// Looks at the switches' answers.
+/// Samples of the switches' answer counters.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Looks {
-    /// When each was, and how many answers each switch had had by then.
-    looks: VecDeque<(Instant, Box<[u64]>)>,
+pub(super) struct FairnessSamples {
+    /// Time of each sample, and the answers of each switch until then.
+    fairness: VecDeque<(Instant, Box<[u64]>)>,
 }
 
-impl Looks {
-    /// Looks at the answers, if it is time or `now` is the end.
-    pub(super) fn look(&mut self, now: Instant, is_end: bool, answered: impl Iterator<Item = u64>) {
-        let is_time =
-            self.looks.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= EVERY);
+impl FairnessSamples {
+    /// Takes a sample if the interval has elapsed or the measurement ends at `now`.
+    pub(super) fn sample(
+        &mut self,
+        now: Instant,
+        is_end: bool,
+        answered: impl Iterator<Item = u64>,
+    ) {
+        let is_time = self
+            .fairness
+            .back()
+            .is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SAMPLE_INTERVAL);
         if is_time || is_end {
-            self.looks.push_back((now, answered.collect()));
-            if self.looks.len() > MOST_LOOKS {
-                self.looks.pop_front();
+            self.fairness.push_back((now, answered.collect()));
+            if self.fairness.len() > MAX_SAMPLES {
+                self.fairness.pop_front();
             }
         }
     }
 
-    /// The span in which answers were least equal; `None` if none counts.
+    /// Returns the least equal span; `None` if no span counts.
     pub(super) fn worst(&self) -> Option<Fairness> {
-        let (start, _) = self.looks.front()?;
+        let (start, _) = self.fairness.front()?;
         let mut worst: Option<Fairness> = None;
         let mut spans = 0;
         let first_ends = self.first_ends();
-        for ((begin, before), first_end) in self.looks.iter().zip(&first_ends) {
-            // From there on, a span would consist of two that count.
-            let limit = first_ends.get(*first_end).copied().unwrap_or(self.looks.len());
-            for (end, after) in self.looks.range((*first_end).min(limit)..limit) {
+        for ((begin, before), first_end) in self.fairness.iter().zip(&first_ends) {
+            // From this sample on, a span would consist of two spans that count.
+            let limit = first_ends.get(*first_end).copied().unwrap_or(self.fairness.len());
+            for (end, after) in self.fairness.range((*first_end).min(limit)..limit) {
                 spans += 1;
                 let answers = || after.iter().zip(before).map(|(after, before)| after - before);
                 let (least, most) = (answers().min()?, answers().max()?);
@@ -86,17 +94,22 @@ impl Looks {
         worst.map(|worst| Fairness { spans, ..worst })
     }
 
-    /// For each look, the end of the shortest span from there that counts; the number of looks if none does.
+    /// For each sample, finds the end of the shortest span from it that counts; the number of
+    /// samples if none does.
     fn first_ends(&self) -> Vec<usize> {
         let sum = |(_, answers): &(Instant, Box<[u64]>)| answers.iter().sum::<u64>();
-        let sums: Vec<u64> = self.looks.iter().map(sum).collect();
+        let sums: Vec<u64> = self.fairness.iter().map(sum).collect();
         let mut end = 0;
-        let ends = self.looks.iter().zip(&sums).map(|((begin, before), sum_before)| {
+        let ends = self.fairness.iter().zip(&sums).map(|((begin, before), sum_before)| {
             let counts = |(at, _): &(Instant, Box<[u64]>), sum: u64| {
-                at.saturating_duration_since(*begin) >= SPAN
-                    && sum - sum_before >= SHARE * before.len() as u64
+                at.saturating_duration_since(*begin) >= MIN_SPAN
+                    && sum - sum_before >= MIN_ANSWERS * before.len() as u64
             };
-            while self.looks.get(end).zip(sums.get(end)).is_some_and(|(it, sum)| !counts(it, *sum))
+            while self
+                .fairness
+                .get(end)
+                .zip(sums.get(end))
+                .is_some_and(|(it, sum)| !counts(it, *sum))
             {
                 end += 1;
             }
@@ -110,20 +123,20 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// The worst span of two switches whose answers in each 10 ms are these.
+    /// Returns the worst span of two switches with these answers per 10 ms.
     fn worst(answers: impl Iterator<Item = [u64; 2]>) -> Option<Fairness> {
-        let (mut looks, start) = (Looks::default(), Instant::now());
+        let (mut fairness, start) = (FairnessSamples::default(), Instant::now());
         let mut all = [0, 0];
-        looks.look(start, false, all.into_iter());
+        fairness.sample(start, false, all.into_iter());
         for (number, answers) in (1..).zip(answers) {
             all = [all[0] + answers[0], all[1] + answers[1]];
-            looks.look(start + number * EVERY, false, all.into_iter());
+            fairness.sample(start + number * SAMPLE_INTERVAL, false, all.into_iter());
         }
-        looks.worst()
+        fairness.worst()
     }
 
     #[test]
-    fn switches_that_take_turns_are_served_alike_if_turns_are_short() {
+    fn short_turns_are_fair_and_long_turns_are_not() {
         let turns = |of: usize| {
             (0..100).map(move |at| if (at / of).is_multiple_of(2) { [100, 0] } else { [0, 100] })
         };
@@ -138,12 +151,13 @@ mod tests {
         assert_eq!(worst((0..100).map(|_| [2, 0])), None);
         let Fairness { ratio, seconds, spans, .. } = worst((0..100).map(|_| [4, 2])).unwrap();
         assert!((ratio - 0.5).abs() < 1e-9 && seconds > 0.42, "{ratio} {seconds}");
-        // From each of the first 58 looks, of the lengths 43 to 85, as far as there are looks.
+        // Spans of 43 to 85 samples start at each of the first 58 samples, as far as samples
+        // remain.
         assert_eq!(spans, (0..58).map(|begin| 43.min(58 - begin)).sum::<usize>());
     }
 
     #[test]
-    fn worst_span_is_that_of_all_that_count() {
+    fn worst_span_equals_exhaustive_search() {
         let mut random: u32 = 7;
         let mut up_to = |most: u32| {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -161,7 +175,7 @@ mod tests {
             });
             let ratio =
                 |[a, b]: [u64; 2]| super::super::rate(a.min(b), super::super::rate(a.max(b), 1.0));
-            let of_all = sums.filter(|[a, b]| a + b >= 2 * SHARE).map(ratio).reduce(f64::min);
+            let of_all = sums.filter(|[a, b]| a + b >= 2 * MIN_ANSWERS).map(ratio).reduce(f64::min);
             let worst = worst(answers.iter().copied()).map(|it| it.ratio);
             assert_eq!(worst, of_all, "{answers:?}");
             found += usize::from(worst.is_some());
@@ -170,14 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn looks_of_the_last_ten_minutes_are_kept() {
-        let (mut looks, start) = (Looks::default(), Instant::now());
-        for number in 0..MOST_LOOKS as u64 + 500 {
-            let now = start + EVERY * u32::try_from(number).unwrap();
-            // Unequal at the begin, which is forgotten.
-            looks.look(now, false, [number.min(400) * 9 + number * 20, number * 20].into_iter());
+    fn samples_of_the_last_ten_minutes_are_kept() {
+        let (mut fairness, start) = (FairnessSamples::default(), Instant::now());
+        for number in 0..MAX_SAMPLES as u64 + 500 {
+            let now = start + SAMPLE_INTERVAL * u32::try_from(number).unwrap();
+            // The unequal start is dropped.
+            fairness.sample(
+                now,
+                false,
+                [number.min(400) * 9 + number * 20, number * 20].into_iter(),
+            );
         }
-        assert_eq!(looks.looks.len(), MOST_LOOKS);
-        assert_eq!(looks.worst().map(|it| it.ratio), Some(1.0));
+        assert_eq!(fairness.fairness.len(), MAX_SAMPLES);
+        assert_eq!(fairness.worst().map(|it| it.ratio), Some(1.0));
     }
 }

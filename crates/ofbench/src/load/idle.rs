@@ -1,35 +1,35 @@
-//! What switches cost that say nothing: all connect, answer what the controller asks, and stay.
+//! Measures the cost of idle switches: all connect, answer the controller's requests, and stay.
 
 use std::time::{Duration, Instant};
 
-use super::caller::{Caller, TICK};
+use super::connector::{Connector, TICK};
 use super::failure::Failure;
 use super::result::rate;
 use super::{Plan, Progress};
 
-/// What came of it.
+/// Result of an idle run.
 #[derive(Debug, Clone)]
-pub struct Idle {
-    /// From the first connection until all switches were settled.
+pub struct IdleResult {
+    /// Time from the first connection until all switches were settled.
     pub all_settled: Duration,
-    /// Messages that the controller sent a second while it was idle, over all switches, in each
-    /// interval: echo requests, mostly.
+    /// Messages per second from the idle controller over all switches, in each interval: mostly
+    /// echo requests.
     pub messages_per_second: Vec<f64>,
-    /// How long the intervals were together.
+    /// Total duration of the intervals.
     pub length: Duration,
 }
 
-/// Connects all switches and lets them sit.
+/// Connects all switches and keeps them idle.
 ///
 /// # Errors
-/// [`Failure`]: the controller is not there, or gives a switch up.
-pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Idle, Failure> {
-    let mut caller = Caller::new(plan, plan.first_dpid)?;
-    let all_settled = caller.all(plan.switches, &mut progress)?;
-    // What a controller still does after the handshakes is not idleness.
+/// [`Failure`] if the controller is unreachable or drops a switch.
+pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<IdleResult, Failure> {
+    let mut connector = Connector::new(plan, plan.first_dpid)?;
+    let all_settled = connector.connect_all(plan.switches, &mut progress)?;
+    // Work that the controller does right after the handshakes is not part of the idle cost.
     let until = Instant::now() + plan.settle;
     while Instant::now() < until {
-        caller.turn(TICK, |_, _| {})?;
+        connector.poll(TICK, |_, _| {})?;
     }
     let (mut messages_per_second, mut length) = (Vec::new(), Duration::ZERO);
     for interval in 0..plan.intervals {
@@ -37,11 +37,11 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Idle, Fail
         let mut heard = 0;
         while began.elapsed() < plan.interval {
             progress(Progress::Measuring(interval, heard));
-            caller.turn(TICK, |_, _| heard += 1)?;
+            connector.poll(TICK, |_, _| heard += 1)?;
         }
         messages_per_second.push(rate(heard, began.elapsed().as_secs_f64()));
         length += began.elapsed();
     }
     progress(Progress::Measured);
-    Ok(Idle { all_settled, messages_per_second, length })
+    Ok(IdleResult { all_settled, messages_per_second, length })
 }

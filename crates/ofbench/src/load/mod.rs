@@ -1,26 +1,26 @@
-//! Load on a controller: many emulated switches, driven by a few threads.
+//! Puts load on a controller: many emulated switches, driven by a few threads.
 //!
-//! One thread, the caller's, says which phase it is; the workers obey, note what was counted at
-//! each change, and say what fails. Phases only go forward:
+//! The calling thread sets the current phase. The workers follow it, record their counters at each
+//! change, and report failures. Phases only move forward:
 //!
 //! ```text
 //! Connect -> Settle -> Warm -> Measure(0) -> ... -> Measure(n) -> Drain -> Stop
 //! ```
 //!
-//! * **Connect**: each switch connects and is asked what it is, until all are settled
+//! * **Connect**: the switches connect and complete their handshakes, until all are settled
 //!   ([`Switch::is_settled`](crate::switch::Switch::is_settled)).
-//! * **Settle**: a pause, for what controllers do by the clock.
-//! * **Warm**: every host of every switch talks once, so that the controller knows them all.
-//! * **Measure**: what is counted between the begin and the end of each.
-//! * **Drain**: nothing more is asked, and what waits for an answer may still get one.
+//! * **Settle**: a pause, for work that controllers do on timers after the handshakes.
+//! * **Warm**: every host of every switch sends once, so that the controller learns all of them.
+//! * **Measure**: counters are read at the start and the end of each interval.
+//! * **Drain**: no packet-in is sent, and pending ones may still be answered.
 
-mod caller;
 pub mod connect;
+mod connector;
 mod failure;
 mod fairness;
 pub mod flood;
 pub mod idle;
-mod lane;
+mod load_switch;
 mod phase;
 mod result;
 mod worker;
@@ -33,118 +33,118 @@ use std::time::{Duration, Instant};
 
 use openflow::Version;
 
-pub use failure::{Failure, Trouble};
+pub use failure::{Failure, FailureKind};
 pub use fairness::Fairness;
-pub use result::{Interval, Measured};
-pub(crate) use result::{rate, times};
+pub use result::{Interval, LoadResult};
+pub(crate) use result::{histogram, rate};
 
-use self::phase::{Phase, Shared};
+use self::phase::{Phase, SharedState};
 use self::worker::Worker;
+use crate::checker::AnsweredBy;
 use crate::hosts::{Addresses, Hosts};
-use crate::ledger::AnsweredBy;
-use crate::question::{MOST_OPEN, Template};
+use crate::packet_ins::{MAX_PENDING, PacketInTemplate};
 use crate::tls::Tls;
 
-/// How a controller is asked.
+/// When packet-ins are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// As fast as it answers, so many questions at a time for each switch.
+    /// As fast as the controller answers, with at most this many pending packet-ins per switch.
     Window(usize),
-    /// So many questions a second, over all switches, whether it answers or not.
+    /// At this rate in packet-ins per second, over all switches, whether or not answers arrive.
     Rate(f64),
 }
 
-/// What is to be done to a controller.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Plan {
-    /// Where it is.
+    /// The controller's address.
     pub controller: SocketAddr,
-    /// How to connect by TLS, if so.
+    /// TLS settings; `None` for plain TCP.
     pub tls: Option<Tls>,
-    /// The version that switches speak.
+    /// The version of the switches.
     pub version: Version,
-    /// How many switches.
+    /// Number of switches.
     pub switches: usize,
-    /// The datapath-id of the first; the others' follow.
+    /// Datapath id of the first switch; the others follow.
     pub first_dpid: u64,
-    /// How many ports each has.
+    /// Number of ports of each switch.
     pub ports: u16,
-    /// How many hosts each has.
+    /// Number of hosts of each switch.
     pub macs: usize,
-    /// How the hosts' addresses are chosen.
+    /// How host addresses are chosen.
     pub addresses: Addresses,
-    /// What the hosts' addresses follow from.
+    /// Seed of the host addresses.
     pub seed: u64,
-    /// Whether switches keep the packets.
+    /// Whether switches buffer packets.
     pub buffered: bool,
-    /// How many ids its buffers have: at least the number of [places](crate::question::Open::places_for) for packet-ins
-    /// that wait, at least.
+    /// Number of buffer ids that a switch cycles through: at least the number of
+    /// [places](crate::packet_ins::PendingPacketIns::slots_for) for pending packet-ins.
     pub buffer_ids: u32,
-    /// How many buffers it says it has; `None` for what it needs.
+    /// Number of buffers that a switch announces; `None` for as many as it needs.
     pub claimed_buffers: Option<u32>,
-    /// Bytes of a frame.
+    /// Size of a frame, in bytes.
     pub frame: usize,
-    /// What answers a packet-in that is not buffered.
+    /// Which message answers a packet-in that is not buffered.
     pub answered_by: AnsweredBy,
-    /// How it is asked.
+    /// When packet-ins are sent.
     pub pace: Pace,
-    /// Whether the time until each answer is measured.
+    /// Whether latency is measured.
     pub timed: bool,
-    /// Whether it is looked at how equally switches are served; with one thread.
+    /// Whether fairness is measured; requires one thread.
     pub fairness: bool,
-    /// Whether switches carry out flow-mods, and the time until a barrier is measured.
+    /// Whether switches keep flows in tables, and the time to the next barrier is measured.
     pub keep_flows: bool,
-    /// The most flows a switch's table holds.
+    /// Maximum number of flows in a switch's table.
     pub max_flows: usize,
-    /// How many threads drive the switches.
+    /// Number of threads that drive the switches.
     pub threads: usize,
-    /// Whether each thread stays on a core.
+    /// Whether each thread is pinned to a core.
     pub pin: bool,
-    /// How long all switches may take to connect and settle.
+    /// Time limit for all switches to connect and settle.
     pub patience: Duration,
-    /// How long an answer may take before its question is given up.
+    /// Time after which a packet-in counts as unanswered.
     pub give_up: Duration,
-    /// The pause before the first question.
+    /// The pause before the first packet-in.
     pub settle: Duration,
-    /// How long each interval is measured.
+    /// Duration of an interval.
     pub interval: Duration,
-    /// How many intervals.
+    /// Number of intervals.
     pub intervals: usize,
 }
 
-/// How things stand, for a live line.
+/// Progress of a run, for a status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// So many switches are settled.
+    /// Number of settled switches.
     Connecting(usize),
-    /// So many packet-ins of the warm-up are answered.
+    /// Number of answered packet-ins of the warm-up.
     Warming(u64),
-    /// This interval, and packet-ins answered so far in all.
+    /// Index of the interval, and number of answered packet-ins so far.
     Measuring(usize, u64),
-    /// The last interval is over.
+    /// The last interval has ended.
     Measured,
 }
 
-/// How often the caller's thread looks.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which the calling thread checks for progress.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long a controller may answer nothing at all in the warm-up.
-const MUTE: Duration = Duration::from_secs(5);
+/// How long a controller may leave all packet-ins of the warm-up unanswered.
+const NO_ANSWERS: Duration = Duration::from_secs(5);
 
-/// Puts the load on; `progress` is called some times a second and at the begin of each interval.
+/// Runs the load. Calls `progress` several times a second and at the start of each interval.
 ///
 /// # Errors
-/// [`Failure`]: the controller is not there, is not one, or answers wrongly.
+/// [`Failure`] if the controller is unreachable, violates the protocol, or answers wrongly.
 ///
 /// # Panics
-/// Only if a worker does, which is a mistake here.
-pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Measured, Failure> {
+/// Only if a worker panics, which would be a bug.
+pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<LoadResult, Failure> {
     let hosts = Hosts::with(plan.addresses, plan.seed, plan.macs, plan.ports);
-    let template = Template::new(plan.version, plan.buffered, plan.frame)
-        .map_err(|error| Failure::new(Trouble::Usage(error.to_string())))?;
+    let template = PacketInTemplate::new(plan.version, plan.buffered, plan.frame)
+        .map_err(|error| Failure::new(FailureKind::Usage(error.to_string())))?;
     let threads = plan.threads.clamp(1, plan.switches.max(1));
-    let shared = Arc::new(Shared::new(threads));
+    let shared = Arc::new(SharedState::new(threads));
     let workers: Vec<_> = (0..threads)
         .map(|number| Worker::new(number, threads, plan, &hosts, template.clone(), &shared))
         .collect::<Result<_, _>>()?;
@@ -161,17 +161,17 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<Measured, 
             .collect();
         directed.map(|()| joined)
     });
-    // What a worker said of the controller says more than that it was waited for.
+    // A worker's failure names the cause; the directing thread only knows that it waited.
     if let Some(failure) = shared.take_failure() {
         return Err(failure);
     }
-    Ok(Measured::gather(results?))
+    Ok(LoadResult::merge(results?))
 }
 
-/// Says which phase it is, until it is over.
+/// Advances the phases until the run is over.
 fn direct(
     plan: &Plan,
-    shared: &Shared,
+    shared: &SharedState,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), Failure> {
     let began = Instant::now();
@@ -183,7 +183,7 @@ fn direct(
         }
         if began.elapsed() > plan.patience {
             let (of, after) = (plan.switches, plan.patience);
-            return Err(Failure::new(Trouble::NotSettled { settled, of, after }));
+            return Err(Failure::new(FailureKind::NotSettled { settled, of, after }));
         }
         Ok(false)
     })?;
@@ -196,8 +196,8 @@ fn direct(
     wait(shared, || {
         let answered = shared.answered();
         progress(Progress::Warming(answered));
-        if answered == 0 && began.elapsed() > MUTE.max(plan.give_up * 2) {
-            return Err(Failure::new(Trouble::Mute { after: began.elapsed() }));
+        if answered == 0 && began.elapsed() > NO_ANSWERS.max(plan.give_up * 2) {
+            return Err(Failure::new(FailureKind::NoAnswers { after: began.elapsed() }));
         }
         Ok(shared.warm.load(Ordering::Relaxed) >= plan.switches)
     })?;
@@ -221,27 +221,30 @@ fn direct(
     Ok(())
 }
 
-/// Looks again and again until `over`, or something failed.
-fn wait(shared: &Shared, mut over: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+/// Polls until `over` returns true or a worker fails.
+fn wait(
+    shared: &SharedState,
+    mut over: impl FnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
     while !over()? {
         if shared.has_failed() {
-            return Err(Failure::new(Trouble::Stopped));
+            return Err(Failure::new(FailureKind::Stopped));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
 
 impl Plan {
-    /// The most questions of a switch that wait at a time.
+    /// Returns the maximum number of pending packet-ins per switch.
     pub(crate) fn window(&self) -> usize {
         match self.pace {
-            Pace::Window(window) => window.clamp(1, MOST_OPEN),
+            Pace::Window(window) => window.clamp(1, MAX_PENDING),
             Pace::Rate(_) => RATE_WINDOW,
         }
     }
 }
 
-/// Questions of a switch that may wait where they are asked at a rate: what it does not answer is
-/// asked late, and the delay counts.
+/// Maximum number of pending packet-ins per switch in rate mode. Packet-ins beyond it are sent
+/// late, and the delay counts as latency.
 const RATE_WINDOW: usize = 16 * 1024;

@@ -1,11 +1,12 @@
-//! What the directing thread and the workers tell each other.
+//! State shared by the directing thread and the workers: the phase, counters, and the first
+//! failure.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::failure::Failure;
 
-/// See [`super`].
+/// A phase of a run; see [`super`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Connect,
@@ -40,28 +41,29 @@ impl Phase {
     }
 }
 
-/// Written by one worker, read by the directing thread; in a cache line of its own.
+/// A worker's counter, read by the directing thread. It fills a cache line so that workers do not
+/// share one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Answered(AtomicU64);
 
-/// See the module's description.
+/// The shared state; see the module's documentation.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     phase: AtomicUsize,
-    /// Switches that are settled.
+    /// Number of settled switches.
     pub(super) settled: AtomicUsize,
-    /// Switches whose hosts have all talked.
+    /// Number of switches whose hosts have all sent.
     pub(super) warm: AtomicUsize,
-    /// Workers with no question that waits.
+    /// Number of workers without pending packet-ins.
     pub(super) drained: AtomicUsize,
-    /// Packet-ins answered, of each worker.
+    /// Answered packet-ins of each worker.
     answered: Vec<Answered>,
     failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
 
-impl Shared {
+impl SharedState {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             phase: AtomicUsize::new(Phase::Connect.to_number()),
@@ -78,7 +80,7 @@ impl Shared {
         self.answered.len()
     }
 
-    /// Which phase it is.
+    /// Returns the current phase.
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         Phase::from_number(self.phase.load(Ordering::Relaxed))
@@ -88,18 +90,18 @@ impl Shared {
         self.phase.store(phase.to_number(), Ordering::Relaxed);
     }
 
-    /// Notes how many packet-ins a worker has had answered so far.
+    /// Publishes the number of packet-ins answered by a worker's switches.
     #[inline]
     pub(super) fn note_answered(&self, worker: usize, answered: u64) {
         self.answered[worker].0.store(answered, Ordering::Relaxed);
     }
 
-    /// Packet-ins answered so far.
+    /// Returns the number of answered packet-ins.
     pub(super) fn answered(&self) -> u64 {
         self.answered.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Notes what failed; the first to do so is believed.
+    /// Records a failure; the first one is kept.
     pub(super) fn fail(&self, failure: Failure) {
         let mut first = self.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         first.get_or_insert(failure);
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phase_comes_back_from_its_number() {
+    fn phase_round_trips_through_its_number() {
         for phase in [
             Phase::Connect,
             Phase::Settle,

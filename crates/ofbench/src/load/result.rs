@@ -1,107 +1,113 @@
-//! What a run came to.
+//! Merges the workers' measurements into the result of a run.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::fairness::{Fairness, Looks};
-use crate::ledger::Counts;
+use super::fairness::{Fairness, FairnessSamples};
+use crate::checker::Counts;
 
-/// The longest time that is told apart from longer ones, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
+/// The longest time that histograms resolve, in nanoseconds: one minute.
+const MAX_NS: u64 = 60_000_000_000;
 
-/// A histogram of nanoseconds, right to three digits.
-pub(crate) fn times() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("these bounds are sound")
+/// Creates a histogram of nanoseconds with three significant digits.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, MAX_NS, 3).expect("these bounds are sound")
 }
 
-/// Notes a time.
+/// Records a time.
 #[inline]
-pub(crate) fn note(times: &mut Histogram<u64>, time: Duration) {
+pub(crate) fn record(times: &mut Histogram<u64>, time: Duration) {
     times.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
 }
 
-/// One measured interval.
+/// Result of one interval.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// How long it was, on average over the workers.
+    /// Duration, averaged over the workers.
     pub length: Duration,
-    /// What was counted, over all switches.
+    /// Counters, summed over all switches.
     pub counts: Counts,
-    /// Answers a second, over all switches.
+    /// Answers per second, summed over all switches.
     pub answered_per_second: f64,
-    /// The same of the switch that got least, and of the one that got most.
+    /// Answers per second of the least-served switch and of the most-served one.
     pub per_switch: (f64, f64),
-    /// From question to answer, in nanoseconds, if that was measured.
+    /// Time from packet-in to answer, in nanoseconds; empty if it was not measured.
     pub latency: Histogram<u64>,
-    /// From the first flow-mod to the barrier behind it, in nanoseconds, if that was measured.
+    /// Time from the first flow-mod to the barrier that follows, in nanoseconds; empty if it was
+    /// not measured.
     pub barrier: Histogram<u64>,
 }
 
-/// What a worker saw of an interval.
+/// One worker's share of an interval.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct WorkerInterval {
     pub(super) length: Duration,
-    /// Of each switch.
+    /// Counters of each switch.
     pub(super) counts: Vec<Counts>,
     pub(super) latency: Histogram<u64>,
     pub(super) barrier: Histogram<u64>,
 }
 
-/// What a worker has to tell in the end.
+/// Result of one worker.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    pub(super) parts: Vec<Part>,
-    /// How long its switches took to settle, each, in nanoseconds.
+pub(super) struct WorkerResult {
+    pub(super) parts: Vec<WorkerInterval>,
+    /// Time that each switch took to settle.
     pub(super) setup: Vec<Duration>,
-    /// Messages of the controller that say it does not like something, and one of them.
+    /// Number of error messages from the controller, and the first one.
     pub(super) errors: (u64, Option<String>),
-    /// What was counted from the begin to the end.
+    /// Counters of the whole run.
     pub(super) total: Counts,
-    /// Flows in all tables.
+    /// Number of flows in all tables.
     pub(super) flows: u64,
-    /// Questions that were due and were not asked.
+    /// Packet-ins that were due but not sent.
     pub(super) unasked: u64,
-    /// How equally its switches were served.
-    pub(super) looks: Looks,
+    /// Samples of how equally its switches were served.
+    pub(super) fairness: FairnessSamples,
 }
 
-/// What a run came to.
+/// Result of a load run.
 #[derive(Debug, Clone)]
-pub struct Measured {
-    /// Its intervals.
+pub struct LoadResult {
+    /// The intervals.
     pub intervals: Vec<Interval>,
-    /// From the first connection to the last switch that settled.
+    /// Time from the first connection until the last switch settled.
     pub setup: Duration,
-    /// How many error messages the controller sent, and the first.
+    /// Number of error messages from the controller, and the first one.
     pub errors: (u64, Option<String>),
-    /// What was counted in all, warm-up included.
+    /// Counters of the whole run, including the warm-up.
     pub total: Counts,
-    /// Flows in the switches' tables, if they were kept.
+    /// Number of flows in the switches' tables, if they are kept.
     pub flows: u64,
-    /// Questions that were due by the clock, and that the controller left no room for.
+    /// Packet-ins that were due in rate mode but not sent, because too many were pending.
     pub unasked: u64,
-    /// The span in which switches were served least equally, if that was looked at.
+    /// The least equal span, if fairness was measured.
     pub fairness: Option<Fairness>,
 }
 
-impl Measured {
-    /// Puts together what the workers saw.
-    pub(super) fn gather(told: Vec<Told>) -> Self {
-        let intervals = told.iter().map(|worker| worker.parts.len()).min().unwrap_or(0);
+impl LoadResult {
+    /// Merges the results of all workers.
+    pub(super) fn merge(workers: Vec<WorkerResult>) -> Self {
+        let intervals = workers.iter().map(|worker| worker.parts.len()).min().unwrap_or(0);
         let mut measured = Self {
             intervals: (0..intervals)
-                .map(|at| interval(told.iter().map(|worker| &worker.parts[at])))
+                .map(|at| interval(workers.iter().map(|worker| &worker.parts[at])))
                 .collect(),
-            setup: told.iter().flat_map(|worker| &worker.setup).copied().max().unwrap_or_default(),
+            setup: workers
+                .iter()
+                .flat_map(|worker| &worker.setup)
+                .copied()
+                .max()
+                .unwrap_or_default(),
             errors: (0, None),
             total: Counts::default(),
             flows: 0,
             unasked: 0,
             fairness: None,
         };
-        for worker in told {
-            measured.fairness = measured.fairness.or(worker.looks.worst());
+        for worker in workers {
+            measured.fairness = measured.fairness.or(worker.fairness.worst());
             measured.errors.0 += worker.errors.0;
             measured.errors.1 = measured.errors.1.or(worker.errors.1);
             measured.total.add(&worker.total);
@@ -112,9 +118,9 @@ impl Measured {
     }
 }
 
-fn interval<'a>(parts: impl Iterator<Item = &'a Part>) -> Interval {
+fn interval<'a>(parts: impl Iterator<Item = &'a WorkerInterval>) -> Interval {
     let mut counts = Counts::default();
-    let (mut latency, mut barrier) = (times(), times());
+    let (mut latency, mut barrier) = (histogram(), histogram());
     let mut rates = Vec::new();
     let (mut length, mut workers) = (Duration::ZERO, 0);
     for part in parts {
@@ -123,7 +129,7 @@ fn interval<'a>(parts: impl Iterator<Item = &'a Part>) -> Interval {
             counts.add(switch);
             rates.push(rate(switch.answered, seconds));
         }
-        // Both have the same bounds, so nothing can be out of them.
+        // All histograms have the same bounds, so adding cannot fail.
         latency += &part.latency;
         barrier += &part.barrier;
         length += part.length;
@@ -142,7 +148,7 @@ fn interval<'a>(parts: impl Iterator<Item = &'a Part>) -> Interval {
     }
 }
 
-/// So many in so many seconds, by the second.
+/// Divides a count by a duration in seconds.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn rate(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
@@ -153,20 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_workers_become_one_interval() {
+    fn workers_merge_into_one_interval() {
         let counts = |answered| Counts { answered, flow_mods: 1, ..Counts::default() };
         let part = |answered: &[u64], ns| {
-            let mut latency = times();
-            note(&mut latency, Duration::from_nanos(ns));
+            let mut latency = histogram();
+            record(&mut latency, Duration::from_nanos(ns));
             let counts = answered.iter().copied().map(counts).collect();
-            Part { length: Duration::from_secs(2), counts, latency, barrier: times() }
+            WorkerInterval { length: Duration::from_secs(2), counts, latency, barrier: histogram() }
         };
-        let told = |answered: &[u64], ns| Told {
+        let workers = |answered: &[u64], ns| WorkerResult {
             parts: vec![part(answered, ns)],
             setup: vec![Duration::from_nanos(ns)],
-            ..Told::default()
+            ..WorkerResult::default()
         };
-        let measured = Measured::gather(vec![told(&[10, 20], 50), told(&[70], 1_000_000)]);
+        let measured = LoadResult::merge(vec![workers(&[10, 20], 50), workers(&[70], 1_000_000)]);
         let [interval] = measured.intervals.as_slice() else { panic!("one interval") };
         assert!((interval.answered_per_second - 50.0).abs() < 1e-9);
         assert_eq!(interval.per_switch, (5.0, 35.0));
@@ -176,11 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn time_beyond_the_longest_is_noted_as_the_longest() {
-        let mut histogram = times();
-        note(&mut histogram, Duration::from_secs(3600));
-        note(&mut histogram, Duration::ZERO);
+    fn time_beyond_the_bound_is_clamped() {
+        let mut histogram = histogram();
+        record(&mut histogram, Duration::from_secs(3600));
+        record(&mut histogram, Duration::ZERO);
         assert_eq!(histogram.len(), 2);
-        assert!(histogram.max() >= LONGEST_NS);
+        assert!(histogram.max() >= MAX_NS);
     }
 }

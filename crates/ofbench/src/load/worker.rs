@@ -1,4 +1,4 @@
-//! A thread that drives its share of the switches by epoll.
+//! Drives a share of the switches with epoll, in one thread.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -9,71 +9,71 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData};
 
-use super::failure::{Failure, Trouble};
-use super::lane::{Lane, Stage, Times};
-use super::phase::{Phase, Shared};
-use super::result::{Part, Told, times};
+use super::failure::{Failure, FailureKind};
+use super::load_switch::{Histograms, LoadSwitch, Stage};
+use super::phase::{Phase, SharedState};
+use super::result::{WorkerInterval, WorkerResult, histogram};
 use super::{Pace, Plan};
 use crate::connection::{BUFFER, Connection};
 use crate::hosts::Hosts;
+use crate::packet_ins::PacketInTemplate;
 use crate::pin::pin;
-use crate::question::Template;
 
-/// Events taken from epoll at once.
+/// Maximum number of events per epoll call.
 const EVENTS: usize = 256;
 
-/// How often the phase is looked at where nothing happens.
+/// Longest wait, so that phase changes are noticed while nothing happens.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How long it is looked for more without sleeping, where as much as the controller takes is asked: who wakes a
-/// sleeper pays for it, and no switch at the other end of a wire has its controller pay for that.
-const AWAKE: Duration = Duration::from_millis(5);
+/// How long the worker polls without sleeping while it sends at full speed. Waking a sleeping peer
+/// costs the sender CPU time; a real controller does not pay this for a switch on the network.
+const BUSY_POLL: Duration = Duration::from_millis(5);
 
-/// How often it is looked whether something is to be given up.
-const CHECK: Duration = Duration::from_millis(100);
+/// Interval at which pending packet-ins are checked for timeouts.
+const TIMEOUT_CHECK: Duration = Duration::from_millis(100);
 
-/// How long after the first interval has begun all switches have asked, and it is first looked how equally they are
-/// served.
-const BEGIN: Duration = Duration::from_millis(200);
+/// Delay of the first fairness sample after the start of the first interval: by then all switches
+/// have sent packet-ins.
+const FAIRNESS_DELAY: Duration = Duration::from_millis(200);
 
-/// How long a round over the switches may take for the answers to be looked at behind it.
-const SHARP: Duration = Duration::from_millis(10);
+/// Maximum duration of a loop round after which a fairness sample is still accurate.
+const MAX_ROUND: Duration = Duration::from_millis(10);
 
-/// Questions of a switch that may be due without having been sent.
-const MOST_BEHIND: usize = 1 << 20;
+/// Limit of packet-ins of a switch that are due but not sent.
+const MAX_BACKLOG: usize = 1 << 20;
 
-/// How many switches of a worker connect at once: listeners have short queues.
-const CONNECTING: usize = 64;
+/// Number of handshakes that a worker has in progress at a time; listen queues are short.
+const MAX_HANDSHAKES: usize = 64;
 
-/// See the module's description.
+/// One worker thread; see the module's documentation.
 #[derive(Debug)]
 pub(super) struct Worker<'p> {
     number: usize,
     plan: &'p Plan,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     epoll: OwnedFd,
-    template: Template,
+    template: PacketInTemplate,
     hosts: Hosts,
-    /// The numbers of the switches that are still to be connected, the next last.
+    /// Numbers of the switches that are not connected yet, the next one last.
     to_connect: Vec<usize>,
-    /// How many switches are under way to being settled.
+    /// Number of switches between connecting and settled.
     connecting: usize,
-    lanes: Vec<Lane>,
+    switches: Vec<LoadSwitch>,
     phase: Phase,
     interval_began: Instant,
-    /// When the first interval began.
+    /// Start of the first interval.
     begun: Option<Instant>,
-    /// By the clock: when the first question was due, and how many have been since.
+    /// In rate mode: time of the first packet-in, and number of packet-ins due since.
     clock: (Instant, u64),
-    /// Questions a second, by the clock.
+    /// In rate mode: packet-ins per second of this worker.
     rate: f64,
     next_check: Instant,
-    /// When epoll was last left, and when it last told of something.
+    /// When epoll last returned, and when it last returned events.
     woke: Instant,
     last_told: Instant,
     drained: bool,
-    times: Times,
-    told: Told,
+    histograms: Histograms,
+    result: WorkerResult,
 }
 
 impl<'p> Worker<'p> {
@@ -82,12 +82,12 @@ impl<'p> Worker<'p> {
         workers: usize,
         plan: &'p Plan,
         hosts: &Hosts,
-        template: Template,
-        shared: &Arc<Shared>,
+        template: PacketInTemplate,
+        shared: &Arc<SharedState>,
     ) -> Result<Self, Failure> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|why| {
             let what = "cannot watch sockets";
-            Failure::new(Trouble::System { what, why: why.into() })
+            Failure::new(FailureKind::System { what, why: why.into() })
         })?;
         let own: Vec<usize> = (0..plan.switches).rev().filter(|n| n % workers == number).collect();
         let now = Instant::now();
@@ -105,7 +105,7 @@ impl<'p> Worker<'p> {
             hosts: hosts.clone(),
             to_connect: own,
             connecting: 0,
-            lanes: Vec::new(),
+            switches: Vec::new(),
             phase: Phase::Connect,
             interval_began: now,
             begun: None,
@@ -115,32 +115,32 @@ impl<'p> Worker<'p> {
             woke: now,
             last_told: now,
             drained: false,
-            times: Times { latency: times(), barrier: times() },
-            told: Told::default(),
+            histograms: Histograms { latency: histogram(), barrier: histogram() },
+            result: WorkerResult::default(),
         })
     }
 
-    /// Works until told to stop, or something fails.
-    pub(super) fn run(mut self) -> Told {
+    /// Runs until [`Phase::Stop`] or a failure.
+    pub(super) fn run(mut self) -> WorkerResult {
         if self.plan.pin
             && let Err(why) = pin(self.number)
         {
             let what = "cannot pin the thread to a core";
-            self.shared.fail(Failure::new(Trouble::System { what, why }));
-            return self.told;
+            self.shared.fail(Failure::new(FailureKind::System { what, why }));
+            return self.result;
         }
         if let Err(failure) = self.work() {
             self.shared.fail(failure);
         }
-        for lane in &mut self.lanes {
-            lane.ledger.give_up();
-            self.told.total.add(&lane.ledger.counts());
-            self.told.flows += lane.flows() as u64;
-            self.told.unasked += lane.due.len() as u64;
-            self.told.errors.0 += lane.errors.0;
-            self.told.errors.1 = self.told.errors.1.take().or(lane.errors.1.take());
+        for switch in &mut self.switches {
+            switch.checker.give_up();
+            self.result.total.add(&switch.checker.counts());
+            self.result.flows += switch.flows() as u64;
+            self.result.unasked += switch.due.len() as u64;
+            self.result.errors.0 += switch.errors.0;
+            self.result.errors.1 = self.result.errors.1.take().or(switch.errors.1.take());
         }
-        self.told
+        self.result
     }
 
     fn work(&mut self) -> Result<(), Failure> {
@@ -155,7 +155,7 @@ impl<'p> Worker<'p> {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(why) => {
                     let what = "cannot wait for sockets";
-                    return Err(Failure::new(Trouble::System { what, why: why.into() }));
+                    return Err(Failure::new(FailureKind::System { what, why: why.into() }));
                 }
                 Ok((ready, _)) => ready,
             };
@@ -175,24 +175,24 @@ impl<'p> Worker<'p> {
                 self.serve(which, &mut buffer)?;
             }
             if self.plan.pace.is_rate() {
-                self.keep_time()?;
+                self.send_due_packet_ins()?;
             }
-            self.note();
+            self.publish_progress();
         }
     }
 
-    /// How long epoll may wait.
+    /// Returns the timeout of the next epoll call.
     fn timeout(&self) -> Timespec {
         let mut wait = TICK;
         let Plan { pace, timed, keep_flows, .. } = self.plan;
         let asks_most = !pace.is_rate() && !timed && !keep_flows;
-        if asks_most && self.phase >= Phase::Warm && self.last_told.elapsed() < AWAKE {
+        if asks_most && self.phase >= Phase::Warm && self.last_told.elapsed() < BUSY_POLL {
             wait = Duration::ZERO;
         }
         if self.plan.pace.is_rate() && matches!(self.phase, Phase::Measure(_)) {
             let next = self.clock.0 + time_of(self.clock.1, self.rate);
             wait = next.saturating_duration_since(Instant::now()).min(TICK);
-            // Epoll counts in milliseconds, so the last one is waited for awake.
+            // Epoll counts milliseconds: poll through the last one instead of oversleeping.
             if wait < Duration::from_millis(2) {
                 wait = Duration::ZERO;
             }
@@ -200,111 +200,112 @@ impl<'p> Worker<'p> {
         wait.try_into().expect("a tick is short")
     }
 
-    /// Begins to connect the switches that are next.
+    /// Starts to connect the next switches.
     fn connect(&mut self) -> Result<(), Failure> {
-        while self.connecting < CONNECTING
+        while self.connecting < MAX_HANDSHAKES
             && let Some(number) = self.to_connect.pop()
         {
             let (to, tls) = (self.plan.controller, self.plan.tls.as_ref());
             let opened = Connection::open(to, tls);
-            let connection = opened.map_err(|why| Failure::new(Trouble::NotThere { to, why }))?;
+            let connection =
+                opened.map_err(|why| Failure::new(FailureKind::Unreachable { to, why }))?;
             let hosts = self.hosts.of_switch(number as u64);
-            let mut lane = Lane::new(number, self.plan, &self.template, hosts, connection);
-            lane.watched = lane.wanted();
-            let data = EventData::new_u64(self.lanes.len() as u64);
-            let watched = epoll::add(&self.epoll, lane.connection.socket(), data, lane.watched);
+            let mut switch = LoadSwitch::new(number, self.plan, &self.template, hosts, connection);
+            switch.watched = switch.wanted();
+            let data = EventData::new_u64(self.switches.len() as u64);
+            let watched = epoll::add(&self.epoll, switch.connection.socket(), data, switch.watched);
             watched.map_err(|why| {
-                lane.fail(Trouble::System { what: "cannot watch a socket", why: why.into() })
+                switch.fail(FailureKind::System { what: "cannot watch a socket", why: why.into() })
             })?;
-            self.lanes.push(lane);
+            self.switches.push(switch);
             self.connecting += 1;
         }
         Ok(())
     }
 
     fn serve(&mut self, which: usize, buffer: &mut [u8]) -> Result<(), Failure> {
-        let lane = &mut self.lanes[which];
-        if lane.stage == Stage::Connecting
-            && let Err(why) = lane.connection.connected()
+        let switch = &mut self.switches[which];
+        if switch.stage == Stage::Connecting
+            && let Err(why) = switch.connection.connected()
         {
             let to = self.plan.controller;
-            return Err(Failure::new(Trouble::NotThere { to, why }));
+            return Err(Failure::new(FailureKind::Unreachable { to, why }));
         }
-        lane.serve(buffer, &mut self.times)?;
-        if lane.stage == Stage::Handshaking && lane.has_settled() {
-            self.told.setup.push(lane.began.elapsed());
+        switch.serve(buffer, &mut self.histograms)?;
+        if switch.stage == Stage::Handshaking && switch.has_settled() {
+            self.result.setup.push(switch.began.elapsed());
             self.shared.settled.fetch_add(1, Ordering::Relaxed);
             self.connecting -= 1;
         }
-        self.ask(which)
+        self.send_packet_ins(which)
     }
 
-    /// Asks a switch's questions, as the phase has it.
-    fn ask(&mut self, which: usize) -> Result<(), Failure> {
-        let lane = &mut self.lanes[which];
+    /// Sends a switch's packet-ins as the phase requires.
+    fn send_packet_ins(&mut self, which: usize) -> Result<(), Failure> {
+        let switch = &mut self.switches[which];
         match self.phase {
             Phase::Warm => {
-                let cold = lane.cold(self.plan.macs);
-                lane.ask(&mut self.template, cold)?;
-                if !lane.warm && cold == 0 && lane.ledger.open().count() == 0 {
-                    lane.warm = true;
+                let cold = switch.warm_up_left(self.plan.macs);
+                switch.send_packet_ins(&mut self.template, cold)?;
+                if !switch.warm && cold == 0 && switch.checker.pending().count() == 0 {
+                    switch.warm = true;
                     self.shared.warm.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Phase::Measure(_) if self.plan.pace.is_rate() => lane.ask_due(&mut self.template)?,
-            Phase::Measure(_) => lane.ask(&mut self.template, u64::MAX)?,
+            Phase::Measure(_) if self.plan.pace.is_rate() => switch.send_due(&mut self.template)?,
+            Phase::Measure(_) => switch.send_packet_ins(&mut self.template, u64::MAX)?,
             _ => {}
         }
-        let wanted = lane.wanted();
-        if wanted != lane.watched {
+        let wanted = switch.wanted();
+        if wanted != switch.watched {
             let data = EventData::new_u64(which as u64);
-            let changed = epoll::modify(&self.epoll, lane.connection.socket(), data, wanted);
+            let changed = epoll::modify(&self.epoll, switch.connection.socket(), data, wanted);
             changed.map_err(|why| {
-                lane.fail(Trouble::System { what: "cannot watch a socket", why: why.into() })
+                switch.fail(FailureKind::System { what: "cannot watch a socket", why: why.into() })
             })?;
-            lane.watched = wanted;
+            switch.watched = wanted;
         }
         Ok(())
     }
 
-    /// Asks what is due by the clock: the questions go round the switches.
-    fn keep_time(&mut self) -> Result<(), Failure> {
-        if !matches!(self.phase, Phase::Measure(_)) || self.lanes.is_empty() {
+    /// Sends the packet-ins that are due, round robin over the switches.
+    fn send_due_packet_ins(&mut self) -> Result<(), Failure> {
+        if !matches!(self.phase, Phase::Measure(_)) || self.switches.is_empty() {
             return Ok(());
         }
         let now = Instant::now();
-        let lanes = self.lanes.len() as u64;
+        let switches = self.switches.len() as u64;
         loop {
             let due = self.clock.0 + time_of(self.clock.1, self.rate);
             if due > now {
                 break;
             }
-            let which = usize::try_from(self.clock.1 % lanes).unwrap_or(0);
-            let lane = &mut self.lanes[which];
-            lane.due.push_back(due);
+            let which = usize::try_from(self.clock.1 % switches).unwrap_or(0);
+            let switch = &mut self.switches[which];
+            switch.due.push_back(due);
             self.clock.1 += 1;
-            if lane.due.len() > MOST_BEHIND {
-                return Err(lane.fail(Trouble::Behind(lane.due.len())));
+            if switch.due.len() > MAX_BACKLOG {
+                return Err(switch.fail(FailureKind::Behind(switch.due.len())));
             }
         }
-        for which in 0..self.lanes.len() {
-            if !self.lanes[which].due.is_empty() {
-                self.ask(which)?;
+        for which in 0..self.switches.len() {
+            if !self.switches[which].due.is_empty() {
+                self.send_packet_ins(which)?;
             }
         }
         Ok(())
     }
 
-    /// Another phase has begun.
+    /// Switches to another phase.
     fn enter(&mut self, phase: Phase) -> Result<(), Failure> {
         let now = Instant::now();
         if let Phase::Measure(_) = self.phase {
-            self.look(now, true);
-            self.told.parts.push(Part {
+            self.sample(now, true);
+            self.result.parts.push(WorkerInterval {
                 length: now - self.interval_began,
-                counts: self.lanes.iter().map(|l| l.ledger.counts().since(&l.marked)).collect(),
-                latency: std::mem::replace(&mut self.times.latency, times()),
-                barrier: std::mem::replace(&mut self.times.barrier, times()),
+                counts: self.switches.iter().map(|l| l.checker.counts().since(&l.marked)).collect(),
+                latency: std::mem::replace(&mut self.histograms.latency, histogram()),
+                barrier: std::mem::replace(&mut self.histograms.barrier, histogram()),
             });
         }
         if let Phase::Measure(interval) = phase {
@@ -313,65 +314,66 @@ impl<'p> Worker<'p> {
                 self.begun = Some(now);
             }
             self.interval_began = now;
-            self.times = Times { latency: times(), barrier: times() };
-            for lane in &mut self.lanes {
-                lane.marked = lane.ledger.counts();
+            self.histograms = Histograms { latency: histogram(), barrier: histogram() };
+            for switch in &mut self.switches {
+                switch.marked = switch.checker.counts();
             }
         }
         if self.phase < Phase::Measure(0) {
-            for lane in &mut self.lanes {
-                lane.last_answer = now;
+            for switch in &mut self.switches {
+                switch.last_answer = now;
             }
         }
         self.phase = phase;
-        for which in 0..self.lanes.len() {
-            self.ask(which)?;
+        for which in 0..self.switches.len() {
+            self.send_packet_ins(which)?;
         }
         Ok(())
     }
 
-    /// Looks how equally switches are served.
-    fn look(&mut self, now: Instant, is_end: bool) {
-        // Switches begin to ask one after the other, which takes its time.
-        let have_begun = self.begun.is_some_and(|begun| now >= begun + BEGIN);
-        // Where a round over the switches took longer, the first of them were looked at much earlier than the last.
-        let is_sharp = now.saturating_duration_since(self.woke) <= SHARP;
+    /// Samples fairness.
+    fn sample(&mut self, now: Instant, is_end: bool) {
+        // The switches start sending one after the other; samples wait until all have started.
+        let have_begun = self.begun.is_some_and(|begun| now >= begun + FAIRNESS_DELAY);
+        // After a longer round, the first switches would be sampled much earlier than the last
+        // ones.
+        let is_sharp = now.saturating_duration_since(self.woke) <= MAX_ROUND;
         if self.plan.fairness && have_begun && is_sharp {
-            let answered = self.lanes.iter().map(|lane| lane.ledger.answered());
-            self.told.looks.look(now, is_end, answered);
+            let answered = self.switches.iter().map(|switch| switch.checker.answered());
+            self.result.fairness.sample(now, is_end, answered);
         }
     }
 
-    /// Tells how things stand, and gives up what waits too long.
-    fn note(&mut self) {
+    /// Publishes progress, and gives up packet-ins that exceed the time limit.
+    fn publish_progress(&mut self) {
         if self.phase < Phase::Warm {
             return;
         }
-        let answered = self.lanes.iter().map(|lane| lane.ledger.answered()).sum();
+        let answered = self.switches.iter().map(|switch| switch.checker.answered()).sum();
         self.shared.note_answered(self.number, answered);
         if self.phase == Phase::Drain
             && !self.drained
-            && self.lanes.iter().all(|lane| lane.ledger.open().count() == 0)
+            && self.switches.iter().all(|switch| switch.checker.pending().count() == 0)
         {
             self.drained = true;
             self.shared.drained.fetch_add(1, Ordering::Relaxed);
         }
         let now = Instant::now();
         if matches!(self.phase, Phase::Measure(_)) {
-            self.look(now, false);
+            self.sample(now, false);
         }
         if now >= self.next_check {
-            self.next_check = now + CHECK;
-            for which in 0..self.lanes.len() {
-                self.lanes[which].give_up(now, self.plan.give_up);
-                // A failure shows again when the socket is served.
-                let _ = self.ask(which);
+            self.next_check = now + TIMEOUT_CHECK;
+            for which in 0..self.switches.len() {
+                self.switches[which].give_up(now, self.plan.give_up);
+                // A failure appears again when the socket is served.
+                let _ = self.send_packet_ins(which);
             }
         }
     }
 }
 
-/// When the question with this number is due, from the first on.
+/// Returns when a packet-in is due, relative to the first one.
 #[expect(clippy::cast_precision_loss, reason = "numbers are far below 2^52")]
 fn time_of(number: u64, rate: f64) -> Duration {
     Duration::try_from_secs_f64(number as f64 / rate.max(f64::MIN_POSITIVE))

@@ -1,19 +1,19 @@
-//! Answers made ahead.
+//! Prebuilt answers to packet-ins.
 
 use openflow::{Action, FlowMod, MacAddr, Match, PacketOut, PortNo, Version};
 
 use crate::answer::NO_BUFFER;
 
-/// Where things are; see [`crate::question`] for packet-ins and the codec for the others.
+/// Byte offsets in messages; see [`crate::packet_ins`] for packet-ins and the codec for the others.
 trait Layout {
-    /// Of a packet-in: where the lower half of the in-port is.
+    /// In a packet-in: the lower half of the in-port.
     const QUESTION_PORT: usize;
-    /// Of a flow-mod, the places of the buffer, the lower half of the in-port, the addresses.
+    /// In a flow-mod: buffer id, lower half of the in-port, and the two addresses.
     const BUFFER_ID: usize;
     const IN_PORT: usize;
     const ETH_SRC: usize;
     const ETH_DST: usize;
-    /// Of a packet-out: where the lower half of the in-port is.
+    /// In a packet-out: the lower half of the in-port.
     const SENT_PORT: usize;
 }
 
@@ -28,7 +28,7 @@ impl Layout for V1_0 {
     const SENT_PORT: usize = 12;
 }
 
-/// The match holds in-port (8 bytes, the port the last four), destination (10), source (10).
+/// The match holds in-port (8 bytes, the port in the last four), destination (10), source (10).
 struct V1_3;
 
 impl Layout for V1_3 {
@@ -40,15 +40,15 @@ impl Layout for V1_3 {
     const SENT_PORT: usize = 14;
 }
 
-/// Why encoding does not fail.
-const SAYABLE: &str = "both versions can say this";
+/// Why encoding cannot fail.
+const ENCODABLE: &str = "both versions can say this";
 
-/// The answers to what one switch asked in one read.
+/// Answers to the packet-ins of one read.
 #[derive(Debug)]
 pub(super) struct Replies {
     version: Version,
     flow_mod: Vec<u8>,
-    /// Without the frame.
+    /// The packet-out without its frame.
     packet_out: Vec<u8>,
     out: Vec<u8>,
 }
@@ -67,13 +67,13 @@ impl Replies {
         };
         Self {
             version,
-            flow_mod: encode(&|room| flow_mod.encode(version, 0, room).expect(SAYABLE)),
-            packet_out: encode(&|room| packet_out.encode(version, 0, room).expect(SAYABLE)),
+            flow_mod: encode(&|room| flow_mod.encode(version, 0, room).expect(ENCODABLE)),
+            packet_out: encode(&|room| packet_out.encode(version, 0, room).expect(ENCODABLE)),
             out: Vec::new(),
         }
     }
 
-    /// What was gathered since [`clear`](Self::clear).
+    /// Returns the answers collected since [`clear`](Self::clear).
     pub(super) fn gathered(&self) -> &[u8] {
         &self.out
     }
@@ -82,7 +82,7 @@ impl Replies {
         self.out.clear();
     }
 
-    /// Answers a packet-in. One of another shape than is usual is left alone.
+    /// Answers a packet-in. A packet-in of another shape is ignored.
     #[inline]
     pub(super) fn answer(&mut self, packet_in: &[u8]) {
         let _ = match self.version {
@@ -91,7 +91,7 @@ impl Replies {
         };
     }
 
-    /// `FRAME`: where the frame of the packet-in is. `FLOW_MOD`: bytes of the flow-mod.
+    /// `FRAME` is the offset of the packet-in's frame, `FLOW_MOD` the size of the flow-mod.
     #[inline]
     fn answer_by<L: Layout, const FRAME: usize, const FLOW_MOD: usize>(
         &mut self,
@@ -130,30 +130,31 @@ mod tests {
     use openflow::Header;
 
     use super::*;
+    use crate::checker::{AnswerChecker, AnsweredBy, Counts};
     use crate::hosts::Hosts;
-    use crate::ledger::{AnsweredBy, Counts, Ledger};
-    use crate::question::{Open, Template};
+    use crate::packet_ins::{PacketInTemplate, PendingPacketIns};
 
     #[test]
-    fn answers_fit_their_questions_and_flood() {
+    fn answers_are_right_and_flood() {
         for version in [Version::V1_0, Version::V1_3] {
             for buffered in [true, false] {
-                let mut template = Template::new(version, buffered, 64).unwrap();
+                let mut template = PacketInTemplate::new(version, buffered, 64).unwrap();
                 let hosts = Hosts::new(3, 20, 4).of_switch(1);
                 let by = AnsweredBy::default();
-                let mut ledger = Ledger::new(version, &template, by, hosts, Open::new(50));
+                let mut checker =
+                    AnswerChecker::new(version, &template, by, hosts, PendingPacketIns::new(50));
                 let mut replies = Replies::new(version);
                 let size = template.size();
-                for question in ledger.ask(&mut template, 50).chunks(size) {
-                    replies.answer(question);
+                for packet_in in checker.ask(&mut template, 50).chunks(size) {
+                    replies.answer(packet_in);
                 }
                 let mut rest = replies.gathered();
                 while !rest.is_empty() {
                     let size = Header::decode(rest).unwrap().length;
                     let (answer, others) = rest.split_at(size.into());
                     match answer[1] {
-                        14 => ledger.flow_mod(answer).unwrap(),
-                        _ => ledger.packet_out(answer).unwrap(),
+                        14 => checker.flow_mod(answer).unwrap(),
+                        _ => checker.packet_out(answer).unwrap(),
                     };
                     rest = others;
                 }
@@ -166,13 +167,13 @@ mod tests {
                     floods: 50 + packet_outs,
                     ..Counts::default()
                 };
-                assert_eq!(ledger.counts(), counted);
+                assert_eq!(checker.counts(), counted);
             }
         }
     }
 
     #[test]
-    fn packet_in_of_another_shape_is_left_alone() {
+    fn packet_in_of_another_shape_is_ignored() {
         let mut replies = Replies::new(Version::V1_0);
         for size in 8..30 {
             replies.answer(&vec![1; size]);

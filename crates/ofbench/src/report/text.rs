@@ -1,10 +1,12 @@
-//! For people: a few lines, figures in columns.
+//! Formats reports as text: a few lines with aligned figures.
 
 use std::fmt::Write as _;
 
-use super::{Connections, Fairness, Load, Ratios, Reactions, Spread, Staying, Times};
+use super::{
+    ConnectReport, FloodReport, IdleReport, LoadReport, Percentiles, Ratios, ReactionTimes, Spread,
+};
 
-/// Figures as people read them: `12,345,678`, below 100 with two decimals.
+/// Formats a figure: `12,345,678`, with two decimals below 100.
 fn figure(figure: f64) -> String {
     if figure.abs() < 100.0 {
         return format!("{figure:.2}");
@@ -25,7 +27,7 @@ fn spread(spread: &Spread) -> String {
     format!("{} ({} to {})", figure(spread.median), figure(spread.least), figure(spread.most))
 }
 
-fn times(times: &Times) -> String {
+fn times(times: &Percentiles) -> String {
     format!(
         "p50 {}  p90 {}  p99 {}  p99.9 {}  max {} us",
         figure(times.p50),
@@ -45,8 +47,8 @@ fn count(count: u64) -> String {
     if count < 100 { count.to_string() } else { figure(count as f64) }
 }
 
-/// What a controller did under load.
-pub fn of_load(load: &Load) -> String {
+/// Formats the report of a load.
+pub fn format_load(load: &LoadReport) -> String {
     let mut text = String::new();
     line(&mut text, "answers/s", &spread(&load.answered_per_second));
     if load.flows.is_some() {
@@ -66,8 +68,8 @@ pub fn of_load(load: &Load) -> String {
     line(&mut text, "per switch", &per_switch);
     if let Some(worst) = &load.fairness {
         let (least, most, ms) = (count(worst.least), count(worst.most), worst.seconds * 1000.0);
-        let told = format!("{:.2}: least {least}, most {most} in {ms:.0} ms", worst.ratio);
-        line(&mut text, "worst span", &told);
+        let span = format!("{:.2}: least {least}, most {most} in {ms:.0} ms", worst.ratio);
+        line(&mut text, "worst span", &span);
     }
     let counted = format!(
         "{} answers: {} flow-mods, {} packet-outs, {} of them floods",
@@ -85,7 +87,7 @@ pub fn of_load(load: &Load) -> String {
         line(&mut text, "not answered", &lost);
     }
     if load.unasked > 0 {
-        line(&mut text, "not asked", &format!("{}, which were due", count(load.unasked)));
+        line(&mut text, "not asked", &format!("{}, although due", count(load.unasked)));
     }
     if load.others > 0 {
         line(&mut text, "other messages", &count(load.others));
@@ -100,8 +102,8 @@ pub fn of_load(load: &Load) -> String {
     text
 }
 
-/// What a controller did with connections.
-pub fn of_connect(connections: &Connections) -> String {
+/// Formats the report of connects.
+pub fn format_connect(connections: &ConnectReport) -> String {
     let mut text = String::new();
     line(&mut text, "all settled", &format!("after {:.3} s", connections.all_settled_seconds));
     line(&mut text, "handshakes/s", &spread(&connections.handshakes_per_second));
@@ -114,8 +116,8 @@ pub fn of_connect(connections: &Connections) -> String {
     text
 }
 
-/// What idle switches cost a controller.
-pub fn of_idle(staying: &Staying) -> String {
+/// Formats the report of idle switches.
+pub fn format_idle(staying: &IdleReport) -> String {
     let mut text = String::new();
     line(&mut text, "all settled", &format!("after {:.3} s", staying.all_settled_seconds));
     line(&mut text, "messages/s", &spread(&staying.messages_per_second));
@@ -128,8 +130,8 @@ pub fn of_idle(staying: &Staying) -> String {
     text
 }
 
-/// What a controller did for quiet switches while another flooded it.
-pub fn of_flood(fairness: &Fairness) -> String {
+/// Formats the report of a flood.
+pub fn format_flood(fairness: &FloodReport) -> String {
     let mut text = String::new();
     reactions(&mut text, "alone", &fairness.alone);
     reactions(&mut text, "beside", &fairness.beside);
@@ -140,7 +142,7 @@ pub fn of_flood(fairness: &Fairness) -> String {
     text
 }
 
-fn reactions(text: &mut String, when: &str, reactions: &Reactions) {
+fn reactions(text: &mut String, when: &str, reactions: &ReactionTimes) {
     for (name, measured) in [
         ("echo", &reactions.echo_us),
         ("ARP", &reactions.arp_us),
@@ -156,8 +158,8 @@ fn reactions(text: &mut String, when: &str, reactions: &Reactions) {
     }
 }
 
-/// What became of the switches of a network: names and counts.
-pub fn of_switches(counts: &[(&str, u64)]) -> String {
+/// Formats the report of a network's switches: names and counts.
+pub fn format_switches(counts: &[(&str, u64)]) -> String {
     let mut text = String::new();
     for (name, counted) in counts {
         line(&mut text, name, &count(*counted));
@@ -165,8 +167,8 @@ pub fn of_switches(counts: &[(&str, u64)]) -> String {
     text
 }
 
-/// How two controllers compare.
-pub fn of_pairs(ratios: &Ratios) -> String {
+/// Formats the comparison of two controllers.
+pub fn format_ratios(ratios: &Ratios) -> String {
     let pairs: Vec<String> = ratios.pairs.iter().map(|ratio| format!("{ratio:.3}")).collect();
     let Spread { median, least, most } = ratios.ratio;
     format!("A / B            {median:.3} ({least:.3} to {most:.3})  pairs {}\n", pairs.join(" "))

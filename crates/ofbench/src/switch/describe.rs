@@ -1,4 +1,4 @@
-//! What a switch says of itself when it is asked.
+//! Encodes the switch's replies to description and statistics requests.
 
 use openflow::{
     AggregateStats, Capabilities, DescText, Features, FlowStats, FlowStatsRequest, GroupFeatures,
@@ -9,10 +9,10 @@ use openflow::{
 use super::table::{Entry, FlowTables};
 use super::{Identity, reply};
 
-/// Bytes of a multipart reply after which another part begins.
+/// Size of a multipart reply after which the next part starts.
 const PART: usize = 32 * 1024;
 
-/// Which actions a switch of OpenFlow 1.0 says it can do: all of the specification.
+/// Actions that an OpenFlow 1.0 switch announces: all of the specification.
 const ACTIONS: u32 = 0xfff;
 
 /// Appends the features reply.
@@ -35,7 +35,7 @@ pub(super) fn features(identity: &Identity, xid: u32, out: &mut Vec<u8>) {
     reply(out, |room| features.encode(identity.version, xid, room));
 }
 
-/// The ports: up, with addresses that follow from datapath and number.
+/// Returns the ports. All are up; their addresses derive from datapath id and port number.
 pub(super) fn ports(identity: &Identity) -> Vec<PortDesc> {
     let [.., a, b, c] = identity.dpid.0.to_be_bytes();
     (1..=identity.ports)
@@ -47,7 +47,7 @@ pub(super) fn ports(identity: &Identity) -> Vec<PortDesc> {
         .collect()
 }
 
-/// Appends the answer to a request; `false` if there is none.
+/// Appends the reply to a request; returns `false` if the request is not supported.
 pub(super) fn answer(
     identity: &Identity,
     tables: &FlowTables,
@@ -69,7 +69,7 @@ pub(super) fn answer(
             return true;
         }
         MultipartRequest::Aggregate(wanted) => {
-            let found = tables.entries().filter(|entry| asked_for(entry, wanted)).count();
+            let found = tables.entries().filter(|entry| is_requested(entry, wanted)).count();
             ReplyBody::Aggregate(AggregateStats {
                 packet_count: 0,
                 byte_count: 0,
@@ -110,7 +110,7 @@ pub(super) fn answer(
             }
             return true;
         }
-        // What tables can do is optional, and long to say.
+        // Table features are optional, and their reply is long.
         _ => return false,
     };
     part(version, false, body, xid, out);
@@ -122,7 +122,7 @@ fn part(version: Version, more: bool, body: ReplyBody<'_>, xid: u32, out: &mut V
     reply(out, |room| message.encode(version, xid, room));
 }
 
-/// Appends the flows that are asked for, in parts.
+/// Appends the requested flows, in parts.
 fn flows(
     version: Version,
     tables: &FlowTables,
@@ -131,8 +131,8 @@ fn flows(
     out: &mut Vec<u8>,
 ) {
     let found: Vec<FlowStats<'_>> =
-        tables.entries().filter(|entry| asked_for(entry, wanted)).map(Entry::to_stats).collect();
-    // An entry says at most this much: a match of 1.0, or one that a flow-mod carried.
+        tables.entries().filter(|entry| is_requested(entry, wanted)).map(Entry::to_stats).collect();
+    // Parts are cut by the size of the largest entry.
     let per_part = (PART / found.iter().map(size_of_entry).max().unwrap_or(PART)).max(1);
     let parts = found.len().div_ceil(per_part);
     for (number, flows) in found.chunks(per_part).enumerate() {
@@ -143,14 +143,14 @@ fn flows(
     }
 }
 
-/// A bound on what an entry takes in a reply.
+/// Returns an upper bound of an entry's size in a reply.
 fn size_of_entry(stats: &FlowStats<'_>) -> usize {
     let match_: usize = stats.match_.oxms().map(|oxm| 4 + oxm.payload.len()).sum();
     let actions = stats.instructions.apply.iter().count() + stats.instructions.write.iter().count();
     200 + match_ + 40 * actions
 }
 
-fn asked_for(entry: &Entry, wanted: &FlowStatsRequest) -> bool {
+fn is_requested(entry: &Entry, wanted: &FlowStatsRequest) -> bool {
     let everywhere = wanted.table_id == openflow::FlowMod::ALL_TABLES;
     (everywhere || wanted.table_id == entry.table_id)
         && entry.is_covered(&wanted.match_)
@@ -167,7 +167,7 @@ fn table_stats(identity: &Identity, tables: &FlowTables) -> Vec<TableStats> {
             TableStats {
                 table_id,
                 name: old.then(|| Text::new("flows")),
-                // All fields of OpenFlow 1.0 may be left out (`OFPFW_ALL`).
+                // OpenFlow 1.0 can wildcard all fields (`OFPFW_ALL`).
                 wildcards: if old { 0x003f_ffff } else { 0 },
                 max_entries: if old { most } else { 0 },
                 active_count: u32::try_from(active).unwrap_or(u32::MAX),
@@ -178,7 +178,7 @@ fn table_stats(identity: &Identity, tables: &FlowTables) -> Vec<TableStats> {
         .collect()
 }
 
-/// A port that nothing has passed.
+/// Returns the statistics of a port without traffic.
 fn nothing(port_no: PortNo) -> PortStats {
     PortStats {
         port_no,
@@ -198,7 +198,7 @@ fn nothing(port_no: PortNo) -> PortStats {
     }
 }
 
-/// Appends that the port asked about has no queues.
+/// Appends the reply that the requested port has no queues.
 pub(super) fn no_queues(version: Version, message: &[u8], out: &mut Vec<u8>) {
     let body = message.get(Header::SIZE..).unwrap_or_default();
     let xid = Header::decode(message).map_or(0, |header| header.xid);

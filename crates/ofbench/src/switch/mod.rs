@@ -1,13 +1,13 @@
-//! A switch, as far as its controller can tell: a state machine without sockets or clock.
+//! An emulated switch as a state machine without sockets or clock.
 //!
-//! Whole messages go in, answers are appended to a buffer, and what somebody else has to act on (a
-//! packet-out, an error) comes back as an [`Event`]. It speaks one version and says so in its
-//! hello; it answers what a controller asks in its handshake and afterwards, and refuses the rest
-//! with the error that the specification names.
+//! The connector passes in complete messages; replies are appended to a buffer. Messages that the
+//! connector must act on (packet-outs, errors) come back as an [`Event`]. The switch speaks one
+//! version, which its hello announces. It answers a controller's requests during and after the
+//! handshake, and rejects others with the error that the specification names.
 //!
-//! **Settled** is when the controller had nothing more to ask: it has had the switch's features, and
-//! has answered an echo request that was sent after the last answer of the switch's. Controllers take
-//! messages in order, so by then it has digested them.
+//! A switch is **settled** when the controller has no more requests: it has received the features
+//! reply, and has answered an echo request that followed the switch's last reply. Controllers
+//! process messages in order, so it has processed everything by then.
 
 mod describe;
 pub mod table;
@@ -21,23 +21,23 @@ use thiserror::Error;
 
 use self::table::{FlowTables, TableError};
 
-/// What a switch is.
+/// Properties of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Its datapath-id.
+    /// Datapath id.
     pub dpid: Dpid,
-    /// The version it speaks.
+    /// OpenFlow version.
     pub version: Version,
-    /// Its ports, 1 to this.
+    /// Number of ports; they are numbered from 1.
     pub ports: u16,
-    /// How many packets it says it can keep.
+    /// Number of buffers that it announces.
     pub n_buffers: u32,
-    /// The most flows that each of its tables holds.
+    /// Maximum number of flows in each table.
     pub max_flows: usize,
 }
 
 impl Identity {
-    /// The flow tables that a switch of a version has.
+    /// Returns the number of flow tables of a switch of this version.
     pub fn n_tables(&self) -> u8 {
         match self.version {
             Version::V1_0 => 1,
@@ -46,72 +46,72 @@ impl Identity {
     }
 }
 
-/// What somebody else has to act on.
+/// A message that the connector must act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Nothing.
+    /// No action is needed.
     Nothing,
-    /// The controller has a packet sent.
+    /// The controller sends a packet-out.
     PacketOut(PacketOut<'a>),
-    /// A flow-mod has been carried out; a packet that waits in this buffer goes through the tables.
+    /// A flow-mod was applied; the packet in this buffer, if any, passes the tables.
     FlowMod {
         /// The buffer.
         buffer_id: Option<u32>,
     },
-    /// The controller asks whether all before is done; the answer has been given.
+    /// The controller sent a barrier request; its reply has been appended.
     Barrier,
-    /// The controller does not like what it heard.
+    /// The controller reported an error.
     Error(ErrorMessage<'a>),
 }
 
-/// Why a conversation cannot go on.
+/// Why a connection must be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
     /// The controller speaks another version.
     #[error("it does not speak OpenFlow {ours}: {theirs}")]
     Version {
-        /// What we speak.
+        /// The switch's version.
         ours: Version,
-        /// What it said.
+        /// The controller's versions.
         theirs: NegotiationError,
     },
-    /// It refused our hello.
-    #[error("it refuses OpenFlow {ours}: {error}{text}")]
-    Refused {
-        /// What we speak.
+    /// The controller rejected the switch's hello.
+    #[error("it rejects OpenFlow {ours}: {error}{text}")]
+    Rejected {
+        /// The switch's version.
         ours: Version,
         /// Type and code.
         error: String,
-        /// What else it said.
+        /// Further text of the error.
         text: String,
     },
-    /// It began with something else than a hello.
+    /// The first message is not a hello.
     #[error("its first message is not a hello: {0}")]
-    NoHello(String),
-    /// A message in another version than the one agreed on.
-    #[error("a message has version byte {found:#04x} after OpenFlow {agreed} was agreed on")]
-    OtherVersion {
+    MissingHello(String),
+    /// A message has another version than the negotiated one.
+    #[error("a message has version byte {found:#04x} although OpenFlow {agreed} was negotiated")]
+    WrongVersion {
         /// The version byte.
         found: u8,
-        /// The version agreed on.
+        /// The negotiated version.
         agreed: Version,
     },
-    /// A message is none.
+    /// A message cannot be decoded.
     #[error("a message cannot be decoded: {0}")]
     Malformed(#[from] DecodeError),
 }
 
-/// The xid of echo requests of ours, so that others' replies are not taken for theirs.
+/// Upper half of the xid of this switch's echo requests, which tells their replies from others.
 const ECHO_XID: u32 = 0x6f66_0000;
 
-/// See the module's description.
+/// An emulated switch; see the module's documentation.
 #[derive(Debug, Clone)]
 pub struct Switch {
     identity: Identity,
     greeted: bool,
-    /// Whether the controller has been told what this is.
+    /// Whether the features reply has been sent.
     described: bool,
-    /// Echo requests sent to learn whether the controller has digested all, and those answered.
+    /// Number of echo requests sent to detect settling, and number of those answered.
     echoes: (u32, u32),
     settled: bool,
     config: SwitchConfig,
@@ -123,7 +123,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch that nobody has spoken to.
+    /// Creates a switch before its handshake.
     pub fn new(identity: Identity) -> Self {
         let all = [0b111, 0b111];
         Self {
@@ -145,35 +145,35 @@ impl Switch {
         }
     }
 
-    /// What it is.
+    /// Returns its properties.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Its flows.
+    /// Returns its flow tables.
     pub fn tables(&self) -> &FlowTables {
         &self.tables
     }
 
-    /// Whether the controller had nothing more to ask, once.
+    /// Whether the controller has processed all replies to its handshake.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// Whether the controller has been told what this is.
-    pub fn is_described(&self) -> bool {
+    /// Whether the features reply has been sent.
+    pub fn has_sent_features(&self) -> bool {
         self.described
     }
 
-    /// Appends the hello, with which a switch begins.
-    pub fn greet(&mut self, out: &mut Vec<u8>) {
+    /// Appends the switch's hello.
+    pub fn send_hello(&mut self, out: &mut Vec<u8>) {
         reply(out, |room| Hello::new(&[self.identity.version]).encode(1, room));
     }
 
-    /// Takes in a whole message; appends the answer.
+    /// Handles a complete message; appends the replies to `out`.
     ///
     /// # Errors
-    /// [`Fault`]: the connection is to be closed, after what is in `out` has been sent.
+    /// [`Fault`] if the connection must be closed, after the bytes in `out` have been sent.
     pub fn receive<'a>(
         &mut self,
         message: &'a [u8],
@@ -184,16 +184,17 @@ impl Switch {
         if !self.greeted {
             return self.greeting(header, message, out);
         }
-        // A hello has its sender's version, whatever was agreed on.
+        // A hello carries its sender's version, even after negotiation.
         if header.version != ours.wire() && header.kind != 0 {
-            return Err(Fault::OtherVersion { found: header.version, agreed: ours });
+            return Err(Fault::WrongVersion { found: header.version, agreed: ours });
         }
         let before = out.len();
         let event = self.conversation(header, message, out)?;
-        // Whatever was asked, and whatever was said: something was said after the last echo.
+        // Any reply after the last echo request postpones settling, so another echo request follows
+        // it.
         let said = out.len() > before && !is_echo(&out[before..]);
         if self.described && !self.settled && said {
-            self.ask_whether_digested(out);
+            self.send_sync_echo(out);
         }
         Ok(event)
     }
@@ -208,7 +209,7 @@ impl Switch {
         match header.kind {
             0 => {
                 if let Err(theirs) = Hello::decode(message)?.negotiate(&[ours]) {
-                    let text = format!("OpenFlow {ours} is all that is spoken here");
+                    let text = format!("this switch speaks OpenFlow {ours} only");
                     let (kind, code) = (ErrorMessage::HELLO_FAILED, 0);
                     let error = ErrorMessage { version: ours, kind, code, data: text.as_bytes() };
                     reply(out, |room| error.encode(header.xid, room));
@@ -219,9 +220,9 @@ impl Switch {
             }
             1 => Err(match ErrorMessage::decode(message) {
                 Ok(error) => refusal(ours, &error),
-                Err(error) => Fault::NoHello(format!("an error message: {error}")),
+                Err(error) => Fault::MissingHello(format!("an error message: {error}")),
             }),
-            _ => Err(Fault::NoHello(in_words(message))),
+            _ => Err(Fault::MissingHello(in_words(message))),
         }
     }
 
@@ -283,7 +284,7 @@ impl Switch {
                 PortMod::decode(message)?;
             }
             Kind::Experimenter => self.refuse(message, BAD_EXPERIMENTER, out),
-            // There is no room for any.
+            // The switch has no groups and no meters.
             Kind::GroupMod => self.refuse(message, OUT_OF_GROUPS, out),
             Kind::MeterMod => self.refuse(message, OUT_OF_METERS, out),
             Kind::Hello | Kind::TableMod => {}
@@ -298,7 +299,7 @@ impl Switch {
         match self.tables.apply(&flow_mod) {
             Ok(()) => Ok(Event::FlowMod { buffer_id: flow_mod.buffer_id }),
             Err(error) => {
-                // FLOW_MOD_FAILED and its codes, as each version numbers them.
+                // FLOW_MOD_FAILED and its codes, as numbered by each version.
                 let refusal = match (self.identity.version, error) {
                     (Version::V1_0, TableError::Full) => (3, 0),
                     (Version::V1_0, TableError::Overlap) => (3, 1),
@@ -317,7 +318,7 @@ impl Switch {
         let asked = Role::decode_request(message)?;
         let header = Header::decode(message)?;
         if matches!(asked.role, ControllerRole::Master | ControllerRole::Slave) {
-            // OpenFlow 1.3.5 §6.3.7: numbers go round, so "older" is a distance.
+            // OpenFlow 1.3.5 §6.3.7: generation ids wrap around, so "older" is a signed distance.
             let older = |before: u64| asked.generation_id.wrapping_sub(before) > u64::MAX / 2;
             if self.generation.is_some_and(older) {
                 self.refuse(message, STALE, out);
@@ -342,15 +343,15 @@ impl Switch {
         reply(out, |room| error.encode(xid, room));
     }
 
-    /// Appends an echo request whose reply says that all before it has been read.
-    fn ask_whether_digested(&mut self, out: &mut Vec<u8>) {
+    /// Appends an echo request; its reply proves that all earlier messages were processed.
+    fn send_sync_echo(&mut self, out: &mut Vec<u8>) {
         self.echoes.0 = (self.echoes.0 + 1) & 0xffff;
         let echo = Echo { is_reply: false, xid: ECHO_XID | self.echoes.0, data: &[] };
         reply(out, |room| echo.encode(self.identity.version, room));
     }
 }
 
-// Errors, as type and code; the same numbers in both versions where both have them.
+// Error type and code. The numbers are the same in both versions, where both define them.
 const BAD_TYPE: (u16, u16) = (1, 1);
 const BAD_MULTIPART: (u16, u16) = (1, 2);
 const BAD_EXPERIMENTER: (u16, u16) = (1, 3);
@@ -358,9 +359,9 @@ const OUT_OF_GROUPS: (u16, u16) = (6, 3);
 const OUT_OF_METERS: (u16, u16) = (12, 10);
 const STALE: (u16, u16) = (11, 0);
 
-/// Appends what `encode` writes.
+/// Appends the message that `encode` writes.
 fn reply(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
-    append(out, encode).expect("what a switch answers can be said in its version");
+    append(out, encode).expect("the version can express the reply");
 }
 
 /// Whether a message is an echo reply.
@@ -375,14 +376,14 @@ fn refusal(ours: Version, error: &ErrorMessage<'_>) -> Fault {
     } else {
         String::new()
     };
-    Fault::Refused { ours, error: error.to_string(), text }
+    Fault::Rejected { ours, error: error.to_string(), text }
 }
 
-/// A message, as people read it.
+/// Formats a message as text.
 pub(crate) fn in_words(message: &[u8]) -> String {
     match Message::decode(message) {
         Ok(message) => message.to_string(),
-        Err(error) => format!("{} bytes that are no message ({error})", message.len()),
+        Err(error) => format!("{} bytes that are not a valid message ({error})", message.len()),
     }
 }
 

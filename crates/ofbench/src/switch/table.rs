@@ -1,9 +1,9 @@
-//! Flow tables that can be asked: where would this packet go?
+//! Flow tables that answer where a packet would go.
 //!
-//! A packet is, to a table, the match that nothing but it fits: [`Packet`]. An entry takes it if
-//! the entry's match covers that one, field by field; a delete takes an entry by the same rule.
-//! Adding is quick whatever the size, looking up goes through all entries: this is for tests and for
-//! counting, not for forwarding.
+//! A [`Packet`] is represented by the match that fits only this packet. An entry applies if its
+//! match covers the packet's match, field by field; a delete selects entries by the same rule.
+//! Adding takes constant time and lookup scans all entries: the tables are for tests and counting,
+//! not for forwarding.
 
 mod packet;
 #[cfg(test)]
@@ -20,16 +20,16 @@ use thiserror::Error;
 
 pub use packet::Packet;
 
-/// Why a flow-mod was not carried out.
+/// Why a flow-mod was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// The table holds as many entries as it can.
+    /// The table holds its maximum number of entries.
     #[error("the table is full")]
     Full,
     /// There is no table of this number.
     #[error("there is no such table")]
     NoSuchTable,
-    /// The entry overlaps another of its priority, and was not to.
+    /// `CHECK_OVERLAP` is set and another entry of the same priority overlaps.
     #[error("the entry overlaps another of the same priority")]
     Overlap,
 }
@@ -37,29 +37,29 @@ pub enum TableError {
 /// An entry of a flow table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its table.
+    /// Number of its table.
     pub table_id: u8,
-    /// Which packets.
+    /// Match.
     pub match_: Match,
-    /// The higher goes first.
+    /// Priority; the highest matching entry applies.
     pub priority: u16,
-    /// What the controller knows it by.
+    /// Cookie that the controller chose.
     pub cookie: u64,
-    /// Seconds without a packet before it goes; kept, not counted.
+    /// Idle timeout in seconds; stored but not enforced.
     pub idle_timeout: u16,
-    /// Seconds before it goes; kept, not counted.
+    /// Hard timeout in seconds; stored but not enforced.
     pub hard_timeout: u16,
-    /// Its flags.
+    /// Flags.
     pub flags: FlowModFlags,
-    /// What happens at once.
+    /// Apply-actions instruction.
     pub apply: Vec<Action>,
-    /// Whether the action set is emptied.
+    /// Clear-actions instruction.
     pub clear: bool,
-    /// What is added to the action set.
+    /// Write-actions instruction.
     pub write: Vec<Action>,
-    /// Metadata that is written: the bits, and which of them.
+    /// Write-metadata instruction: value and mask.
     pub metadata: Option<(u64, u64)>,
-    /// In which table the packet goes on.
+    /// Goto-table instruction.
     pub goto_table: Option<u8>,
 }
 
@@ -82,18 +82,18 @@ impl Entry {
         }
     }
 
-    /// Whether everything it matches is matched by `wider` too.
+    /// Whether `wider` matches every packet that this entry matches.
     pub fn is_covered(&self, wider: &Match) -> bool {
         covers(wider, &self.match_)
     }
 
-    /// Whether it sends packets to a port.
+    /// Whether it outputs packets to a port.
     pub fn outputs_to(&self, wanted: PortNo) -> bool {
         let sends = |action: &Action| matches!(action, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == wanted);
         self.apply.iter().chain(&self.write).any(sends)
     }
 
-    /// As a switch tells it.
+    /// Converts the entry to flow statistics.
     pub(super) fn to_stats(&self) -> FlowStats<'_> {
         FlowStats {
             table_id: self.table_id,
@@ -118,14 +118,14 @@ impl Entry {
     }
 }
 
-/// Where a packet goes.
+/// Result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fate {
-    /// Out of these ports, as the actions name them: [`PortNo::FLOOD`] stays what it is.
+pub struct LookupResult {
+    /// Output ports as the actions name them: [`PortNo::FLOOD`] is not expanded.
     pub ports: Vec<PortNo>,
-    /// To the controller, of its own or because nothing matched in OpenFlow 1.0.
+    /// Whether the packet goes to the controller, by an action or by an OpenFlow 1.0 table miss.
     pub to_controller: bool,
-    /// Whether no entry matched in the table where it ended.
+    /// Whether no entry matched in the last table.
     pub missed: bool,
 }
 
@@ -134,14 +134,14 @@ pub struct Fate {
 pub struct FlowTables {
     version: Version,
     n_tables: u8,
-    /// By table.
+    /// Maximum number of entries per table.
     max_flows: usize,
     entries: HashMap<(u8, u16, Match), Entry>,
     in_table: [usize; 256],
 }
 
 impl FlowTables {
-    /// Empty tables, as a switch of a version has them, of at most `max_flows` entries each.
+    /// Creates the empty tables of a switch with at most `max_flows` entries each.
     pub fn new(version: Version, max_flows: usize) -> Self {
         let n_tables = match version {
             Version::V1_0 => 1,
@@ -150,25 +150,25 @@ impl FlowTables {
         Self { version, n_tables, max_flows, entries: HashMap::new(), in_table: [0; 256] }
     }
 
-    /// The entries, in no order.
+    /// Iterates over the entries in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Carries out a flow-mod.
+    /// Applies a flow-mod.
     ///
     /// # Errors
-    /// [`TableError`]; nothing has changed then.
+    /// [`TableError`]; the tables are unchanged then.
     pub fn apply(&mut self, flow_mod: &FlowMod<'_>) -> Result<(), TableError> {
         let everywhere = flow_mod.command.is_delete() && flow_mod.table_id == FlowMod::ALL_TABLES;
         if flow_mod.table_id >= self.n_tables && !everywhere {
@@ -209,11 +209,11 @@ impl FlowTables {
         let mut found = false;
         for entry in self.entries.values_mut().filter(|entry| concerns(flow_mod, entry)) {
             found = true;
-            // Only what is done changes (OpenFlow 1.3.5 §6.4).
+            // Only the instructions change (OpenFlow 1.3.5 §6.4).
             let Entry { apply, clear, write, metadata, goto_table, .. } = Entry::new(flow_mod);
             *entry = Entry { apply, clear, write, metadata, goto_table, ..entry.clone() };
         }
-        // In OpenFlow 1.0 a modify that finds nothing adds (§4.6).
+        // In OpenFlow 1.0, a modify without a matching entry adds one (§4.6).
         if found || self.version != Version::V1_0 { Ok(()) } else { self.add(flow_mod) }
     }
 
@@ -230,10 +230,10 @@ impl FlowTables {
         });
     }
 
-    /// Where a packet would go.
-    pub fn lookup(&self, packet: &Packet) -> Fate {
+    /// Returns where a packet would go.
+    pub fn lookup(&self, packet: &Packet) -> LookupResult {
         let mut packet = packet.clone();
-        let mut fate = Fate::default();
+        let mut fate = LookupResult::default();
         let mut set: Vec<Action> = Vec::new();
         let mut table_id = 0;
         loop {
@@ -244,28 +244,28 @@ impl FlowTables {
                 fate.to_controller |= self.version == Version::V1_0;
                 return fate;
             };
-            packet.suffer(&entry.apply, &mut fate);
+            packet.apply_actions(&entry.apply, &mut fate);
             if entry.clear {
                 set.clear();
             }
-            // The set has one output at most: the last one written (OpenFlow 1.3.5 §5.10).
+            // The action set holds at most one output: the last one written (OpenFlow 1.3.5 §5.10).
             set.extend(entry.write.iter().cloned());
             if let Some((bits, mask)) = entry.metadata {
                 packet.write_metadata(bits, mask);
             }
             match entry.goto_table {
-                // Only forward (OpenFlow 1.3.5 §5.1), or packets would go round for ever.
+                // Goto-table may only go forward (OpenFlow 1.3.5 §5.1), which prevents loops.
                 Some(next) if next > table_id => table_id = next,
                 _ => break,
             }
         }
         let output = set.iter().rfind(|action| matches!(action, Action::Output { .. })).cloned();
-        packet.suffer(output.as_slice(), &mut fate);
+        packet.apply_actions(output.as_slice(), &mut fate);
         fate
     }
 }
 
-/// Whether a modify or delete is about an entry.
+/// Whether a modify or delete applies to an entry.
 fn concerns(flow_mod: &FlowMod<'_>, entry: &Entry) -> bool {
     let table = [entry.table_id, FlowMod::ALL_TABLES].contains(&flow_mod.table_id);
     let cookie = (entry.cookie ^ flow_mod.cookie) & flow_mod.cookie_mask == 0;
@@ -279,7 +279,7 @@ fn concerns(flow_mod: &FlowMod<'_>, entry: &Entry) -> bool {
     table && cookie && match_
 }
 
-/// Whether every packet that `narrow` matches is matched by `wide`.
+/// Whether `wide` matches every packet that `narrow` matches.
 fn covers(wide: &Match, narrow: &Match) -> bool {
     wide.oxms().all(|wanted| {
         let (value, mask) = wanted.value_and_mask();
@@ -295,7 +295,7 @@ fn covers(wide: &Match, narrow: &Match) -> bool {
     })
 }
 
-/// Whether some packet could be matched by both.
+/// Whether some packet could match both.
 fn overlaps(one: &Match, other: &Match) -> bool {
     one.oxms().all(|a| {
         let (value, mask) = a.value_and_mask();
@@ -312,8 +312,8 @@ fn overlaps(one: &Match, other: &Match) -> bool {
 }
 
 impl Packet {
-    /// Carries out actions on it.
-    pub(crate) fn suffer(&mut self, actions: &[Action], fate: &mut Fate) {
+    /// Applies actions to the packet and collects its outputs.
+    pub(crate) fn apply_actions(&mut self, actions: &[Action], fate: &mut LookupResult) {
         for action in actions {
             match action {
                 Action::Output { port: PortNo::CONTROLLER, .. } => fate.to_controller = true,

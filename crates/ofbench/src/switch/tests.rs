@@ -11,7 +11,7 @@ fn identity(version: Version) -> Identity {
     Identity { dpid: Dpid(7), version, ports: 3, n_buffers: 16, max_flows: 2000 }
 }
 
-/// What a message is answered with, message by message.
+/// Passes a message to the switch; returns its replies.
 fn told(switch: &mut Switch, message: &[u8]) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     switch.receive(message, &mut out).unwrap();
@@ -34,7 +34,7 @@ fn encoded(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Vec<u8> 
     out
 }
 
-/// A switch that has been greeted.
+/// Creates a switch that has received the controller's hello.
 fn greeted(version: Version) -> Switch {
     let mut switch = Switch::new(identity(version));
     let hello = encoded(|room| Hello::new(&[version]).encode(0, room));
@@ -52,7 +52,7 @@ fn error_in(message: &[u8]) -> String {
 }
 
 #[test]
-fn switch_settles_when_the_echo_behind_its_last_answer_comes_back() {
+fn switch_settles_after_the_last_echo_reply() {
     for version in VERSIONS {
         let mut switch = greeted(version);
         assert!(!switch.is_settled());
@@ -60,25 +60,25 @@ fn switch_settles_when_the_echo_behind_its_last_answer_comes_back() {
         let features = Features::decode(&told[0]).unwrap();
         assert_eq!(features.dpid, Dpid(7));
         assert_eq!(features.ports.len(), if version == Version::V1_0 { 3 } else { 0 });
-        assert!(switch.is_described() && !switch.is_settled());
-        // Another question before the first echo is answered.
+        assert!(switch.has_sent_features() && !switch.is_settled());
+        // A second request before the first echo reply.
         let more = ask(&mut switch, Kind::GetConfigRequest);
         let reply = |echo: &[u8]| encoded(|room| echo_reply(echo, room));
         assert_eq!(self::told(&mut switch, &reply(&told[1])), Vec::<Vec<u8>>::new());
         assert!(!switch.is_settled());
         self::told(&mut switch, &reply(&more[1]));
         assert!(switch.is_settled());
-        // An echo request is answered, and asks for nothing more.
+        // A request after settling is answered without a further echo request.
         assert_eq!(ask(&mut switch, Kind::EchoRequest).len(), 1);
         assert!(switch.is_settled());
-        // Nor is more asked once it has settled.
+        // The same for a barrier.
         let barrier = ask(&mut switch, Kind::BarrierRequest);
         assert_eq!((barrier.len(), Header::decode(&barrier[0]).unwrap().xid), (1, 9));
     }
 }
 
 #[test]
-fn echo_replies_that_nobody_asked_for_settle_nothing() {
+fn unsolicited_echo_replies_do_not_settle() {
     let mut switch = greeted(Version::V1_3);
     ask(&mut switch, Kind::FeaturesRequest);
     for xid in [0, 9, ECHO_XID, u32::MAX] {
@@ -86,7 +86,7 @@ fn echo_replies_that_nobody_asked_for_settle_nothing() {
         told(&mut switch, &encoded(|room| echo.encode(Version::V1_3, room)));
         assert!(!switch.is_settled(), "{xid}");
     }
-    // What was not sent yet is not answered by the reply to it.
+    // A reply to an echo request that was not sent yet is ignored.
     let mut switch = greeted(Version::V1_3);
     let forged = Echo { is_reply: true, xid: ECHO_XID | 0xffff, data: &[] };
     told(&mut switch, &encoded(|room| forged.encode(Version::V1_3, room)));
@@ -95,7 +95,7 @@ fn echo_replies_that_nobody_asked_for_settle_nothing() {
 }
 
 #[test]
-fn version_that_is_not_spoken_is_refused_both_ways() {
+fn version_mismatch_is_rejected_by_both_sides() {
     let mut switch = Switch::new(identity(Version::V1_3));
     let (mut out, old) = (Vec::new(), encoded(|room| Hello::new(&[Version::V1_0]).encode(0, room)));
     let fault = switch.receive(&old, &mut out).unwrap_err();
@@ -111,7 +111,7 @@ fn version_that_is_not_spoken_is_refused_both_ways() {
 }
 
 #[test]
-fn first_message_that_is_no_hello_is_named() {
+fn first_message_other_than_hello_is_named() {
     let mut switch = Switch::new(identity(Version::V1_0));
     let features = [1, 5, 0, 8, 0, 0, 0, 0];
     let fault = switch.receive(&features, &mut Vec::new()).unwrap_err().to_string();
@@ -119,7 +119,7 @@ fn first_message_that_is_no_hello_is_named() {
 }
 
 #[test]
-fn everything_a_controller_asks_is_answered_or_refused() {
+fn every_request_is_answered() {
     use MultipartRequest as Ask;
     for version in VERSIONS {
         let mut switch = greeted(version);
@@ -161,7 +161,7 @@ fn everything_a_controller_asks_is_answered_or_refused() {
 }
 
 #[test]
-fn what_it_cannot_do_is_refused_by_the_right_error() {
+fn unsupported_request_gets_the_specified_error() {
     let mut switch = greeted(Version::V1_3);
     let unknown = [4, 77, 0, 8, 0, 0, 0, 1];
     assert_eq!(error_in(&told(&mut switch, &unknown)[0]), "BAD_REQUEST/BAD_TYPE");
@@ -181,7 +181,7 @@ fn what_it_cannot_do_is_refused_by_the_right_error() {
 }
 
 #[test]
-fn roles_of_an_older_election_are_stale() {
+fn older_generation_id_is_stale() {
     let mut switch = greeted(Version::V1_3);
     let mut claim = |role, generation_id| {
         let role = Role { role, generation_id };
@@ -196,7 +196,7 @@ fn roles_of_an_older_election_are_stale() {
 }
 
 #[test]
-fn flows_are_told_in_parts_and_none_is_lost() {
+fn flow_stats_reply_is_complete_in_parts() {
     for version in VERSIONS {
         let mut switch = greeted(version);
         ask(&mut switch, Kind::FeaturesRequest);
@@ -225,7 +225,7 @@ fn flows_are_told_in_parts_and_none_is_lost() {
 }
 
 #[test]
-fn message_cut_anywhere_is_a_fault_or_an_answer_and_never_a_panic() {
+fn truncated_message_never_panics() {
     let flow_mod = FlowMod::add(Match::new().eth_dst(MacAddr([2; 6])));
     let whole = encoded(|room| flow_mod.encode(Version::V1_3, 1, room));
     for kind in 0..=40 {

@@ -1,11 +1,11 @@
 use openflow::{Action, Field, FlowMod, FlowModFlags, MacAddr, Masked, Match, PortNo, Version};
 
-use super::{Fate, FlowTables, Packet, TableError};
+use super::{FlowTables, LookupResult, Packet, TableError};
 
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-/// A frame of TCP from A to B, with or without a tag.
+/// Builds a TCP frame from A to B, with or without a VLAN tag.
 fn frame(tag: Option<u16>) -> Vec<u8> {
     let mut frame = [B.0, A.0].concat();
     if let Some(tag) = tag {
@@ -26,7 +26,7 @@ fn to(port: u32) -> [Action; 1] {
     [Action::output(PortNo(port))]
 }
 
-fn ports(fate: &Fate) -> Vec<u32> {
+fn ports(fate: &LookupResult) -> Vec<u32> {
     fate.ports.iter().map(|port| port.0).collect()
 }
 
@@ -44,11 +44,17 @@ fn highest_priority_that_matches_decides() {
 }
 
 #[test]
-fn what_nothing_matches_is_the_controllers_in_1_0_and_dropped_in_1_3() {
+fn table_miss_follows_the_version() {
     let packet = Packet::new(PortNo(7), &frame(None));
     let fate = |version| tables(version).lookup(&packet);
-    assert_eq!(fate(Version::V1_0), Fate { ports: vec![], to_controller: true, missed: true });
-    assert_eq!(fate(Version::V1_3), Fate { ports: vec![], to_controller: false, missed: true });
+    assert_eq!(
+        fate(Version::V1_0),
+        LookupResult { ports: vec![], to_controller: true, missed: true }
+    );
+    assert_eq!(
+        fate(Version::V1_3),
+        LookupResult { ports: vec![], to_controller: false, missed: true }
+    );
 }
 
 #[test]
@@ -71,7 +77,7 @@ fn packet_has_the_fields_of_its_frame() {
 }
 
 #[test]
-fn frame_cut_anywhere_has_the_fields_that_are_left() {
+fn truncated_frame_has_the_remaining_fields() {
     for tag in [None, Some(1)] {
         let whole = frame(tag);
         for len in 0..whole.len() {
@@ -82,7 +88,7 @@ fn frame_cut_anywhere_has_the_fields_that_are_left() {
 }
 
 #[test]
-fn later_tables_see_what_earlier_ones_set() {
+fn later_tables_see_earlier_set_fields() {
     let mut tables = tables(Version::V1_3);
     let set = [Action::set_field(Field::EthDst(A.into()))];
     let first = FlowMod::add(Match::new()).apply(&set).goto_table(2);
@@ -92,14 +98,14 @@ fn later_tables_see_what_earlier_ones_set() {
     tables.apply(&second).unwrap();
     let packet = Packet::new(PortNo(1), &frame(None));
     assert_eq!(ports(&tables.lookup(&packet)), [4]);
-    // A way back is not taken, or a packet would go round for ever.
+    // A backward goto is ignored, or a packet would loop.
     let back = FlowMod::add(Match::new().eth_dst(A)).table(2).apply(&five).goto_table(0);
     tables.apply(&back).unwrap();
     assert_eq!(ports(&tables.lookup(&packet)), [5]);
 }
 
 #[test]
-fn delete_takes_what_its_match_covers_and_strict_delete_just_the_entry() {
+fn delete_removes_covered_entries_and_strict_delete_one() {
     let pair = Match::new().in_port(PortNo(1)).eth_dst(B);
     let fill = |tables: &mut FlowTables| {
         tables.apply(&FlowMod::add(pair.clone()).priority(5).cookie(7).apply(&to(2))).unwrap();
@@ -120,7 +126,7 @@ fn delete_takes_what_its_match_covers_and_strict_delete_just_the_entry() {
         fill(&mut tables);
         tables.apply(&delete).unwrap();
         assert_eq!(tables.len(), left, "{delete:?}");
-        // What went has made room.
+        // Deleted entries free their slots.
         for number in 0..3 - left {
             let port = PortNo(100 + u32::try_from(number).unwrap());
             tables.apply(&FlowMod::add(Match::new().in_port(port))).unwrap();
@@ -156,7 +162,7 @@ fn modify_changes_actions_and_adds_only_in_1_0() {
 }
 
 #[test]
-fn full_table_missing_table_and_overlap_are_refused() {
+fn full_missing_and_overlapping_tables_are_rejected() {
     let mut tables = tables(Version::V1_3);
     for port in 1..=3 {
         tables.apply(&FlowMod::add(Match::new().in_port(PortNo(port)))).unwrap();

@@ -1,15 +1,15 @@
-//! Writing to the terminal: data to standard output, everything else to standard error.
+//! Writes to the terminal: data to standard output, everything else to standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _, stderr, stdout};
 
 use anyhow::Context as _;
 
-/// Writes data as it is. A reader that has gone away is nothing; a full disk is an error.
+/// Writes data unchanged. A closed pipe is no error, a full disk is.
 ///
 /// # Errors
-/// It was not written.
-pub fn data(text: impl Display) -> anyhow::Result<()> {
+/// The data was not written.
+pub fn print(text: impl Display) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -19,26 +19,26 @@ pub fn data(text: impl Display) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line that is not data.
+/// Writes a line to standard error.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "ofbench: {text}");
 }
 
-/// A line of a terminal that is written over again and again. Where there is no terminal there is
-/// no line.
+/// A status line on a terminal that is overwritten repeatedly. Without a terminal, nothing is
+/// written.
 #[derive(Debug)]
-pub struct Line {
+pub struct StatusLine {
     on: bool,
     written: bool,
 }
 
-impl Line {
-    /// A line on standard error, if that is a terminal.
+impl StatusLine {
+    /// Creates a status line on standard error.
     pub fn new() -> Self {
         Self { on: stderr().is_terminal(), written: false }
     }
 
-    /// Writes over it.
+    /// Overwrites the line.
     pub fn show(&mut self, text: impl Display) {
         if self.on {
             let _ = write!(stderr(), "\r\x1b[K{text}");
@@ -46,7 +46,7 @@ impl Line {
         }
     }
 
-    /// Takes it away.
+    /// Erases the line.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.written) {
             let _ = write!(stderr(), "\r\x1b[K");
@@ -54,13 +54,13 @@ impl Line {
     }
 }
 
-impl Default for Line {
+impl Default for StatusLine {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
     }

@@ -1,4 +1,4 @@
-//! What is seen of a run while it goes on: a line on the terminal, and the controller's processes.
+//! Observes a run: shows progress on the terminal and samples the controller's processes.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -7,30 +7,39 @@ use anyhow::Context as _;
 
 use crate::load::{self, Plan, Progress};
 use crate::process;
-use crate::say::Line;
+use crate::terminal::StatusLine;
 
-/// Shows how a run stands, and takes the controller's processor time where intervals begin and end.
-pub(super) struct Watch<'a> {
+/// Shows the progress of a run, and samples CPU time and memory at its start and end.
+pub(super) struct RunMonitor<'a> {
     plan: &'a Plan,
     pids: &'a [u32],
     what: &'a str,
-    line: Line,
-    /// When the line was last written, and how many answers there were.
+    line: StatusLine,
+    /// When the line was last written, and the number of answers at that time.
     shown: (Instant, u64),
     before: Option<io::Result<Duration>>,
     after: Option<io::Result<Duration>>,
-    /// The controller's memory before the first connection, and when all was measured.
+    /// Resident memory before the first connection, and at the end of the last interval.
     resident: (io::Result<u64>, io::Result<u64>),
 }
 
-impl<'a> Watch<'a> {
+impl<'a> RunMonitor<'a> {
     pub(super) fn new(plan: &'a Plan, pids: &'a [u32], what: &'a str) -> Self {
         let shown = (Instant::now(), 0);
         let resident = (process::resident_of_all(pids), Ok(0));
-        Self { plan, pids, what, line: Line::new(), shown, before: None, after: None, resident }
+        Self {
+            plan,
+            pids,
+            what,
+            line: StatusLine::new(),
+            shown,
+            before: None,
+            after: None,
+            resident,
+        }
     }
 
-    pub(super) fn see(&mut self, progress: Progress) {
+    pub(super) fn update(&mut self, progress: Progress) {
         match progress {
             Progress::Measuring(0, _) if self.before.is_none() => {
                 self.before = Some(process::cpu_time_of_all(self.pids));
@@ -75,7 +84,7 @@ impl<'a> Watch<'a> {
         self.shown = (Instant::now(), now);
     }
 
-    /// The processor time between the begin of the first interval and the end of the last.
+    /// Returns the CPU time between the start of the first interval and the end of the last.
     pub(super) fn cpu(&mut self) -> anyhow::Result<Option<Duration>> {
         if self.pids.is_empty() {
             return Ok(None);
@@ -89,8 +98,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The memory that the processes had in RAM before the first connection, and when all was
-    /// measured, in bytes.
+    /// Returns the resident memory before the first connection and at the end, in bytes.
     pub(super) fn resident(self) -> anyhow::Result<Option<(u64, u64)>> {
         if self.pids.is_empty() {
             return Ok(None);
