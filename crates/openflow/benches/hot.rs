@@ -1,4 +1,5 @@
-//! The messages of the packet path, and the worst ones: `cargo bench -p rosemary-openflow`.
+//! Benchmarks the messages of the packet path and their worst cases: `cargo bench -p
+//! rosemary-openflow`.
 
 mod thread_time;
 
@@ -10,7 +11,7 @@ use rosemary_openflow::{
 use std::hint::black_box;
 use thread_time::ThreadTime;
 
-/// A packet-in of 128 bytes of packet, as a switch sends it.
+/// Builds a packet-in with 128 bytes of packet.
 fn packet_in(version: Version) -> Vec<u8> {
     let packet_in = PacketIn::new(PortNo(3), &[0xab; 128]);
     let mut out = vec![0; 256];
@@ -19,7 +20,7 @@ fn packet_in(version: Version) -> Vec<u8> {
     out
 }
 
-/// What a learning switch installs.
+/// Builds the flow-mod of a learning switch.
 fn flow_mod(actions: &[Action]) -> FlowMod<'_> {
     let match_ = Match::new()
         .in_port(black_box(PortNo(3)))
@@ -28,7 +29,7 @@ fn flow_mod(actions: &[Action]) -> FlowMod<'_> {
     FlowMod::add(match_).priority(100).idle_timeout(60).apply(actions)
 }
 
-/// A flow of one TCP connection, every field exact.
+/// Builds the flow of one TCP connection, with every field exact.
 fn five_tuple(actions: &[Action]) -> FlowMod<'_> {
     let match_ = Match::new()
         .in_port(black_box(PortNo(3)))
@@ -89,7 +90,7 @@ fn hot(c: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// The longest that a message can make us work: 64 KB of the smallest elements there are.
+/// Measures the most expensive messages: 64 KB of the smallest elements.
 fn worst(c: &mut Criterion<ThreadTime>) {
     let mut group = c.benchmark_group("worst");
     let message = |kind: u8, body: Vec<u8>| {

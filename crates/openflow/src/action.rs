@@ -1,39 +1,40 @@
-//! The version-independent action: what happens to a packet.
+//! Version-independent actions on packets.
 //!
-//! OpenFlow 1.3.5 §7.2.5, OpenFlow 1.0.2 §5.2.4. Setting a header field is [`Action::SetField`] in
-//! every version, whatever the version's own action for it is called.
+//! OpenFlow 1.3.5 §7.2.5, OpenFlow 1.0.2 §5.2.4. [`Action::SetField`] sets a header field in every
+//! version; OpenFlow 1.0 encodes it as one of its specific actions.
 
 use crate::matching::Field;
 use crate::wire::List;
 use crate::{EncodeError, PortNo, Version, Writer, v1_0, v1_3};
 
-/// What happens to a packet.
+/// An action on a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Action {
-    /// Sends the packet out.
+    /// Outputs the packet to a port.
     Output {
-        /// Where to.
+        /// Output port.
         port: PortNo,
-        /// Most bytes to send if `port` is the controller; [`Action::NO_BUFFER`] is all.
+        /// Maximum number of bytes to send if `port` is the controller; [`Action::NO_BUFFER`] means
+        /// all.
         max_len: u16,
     },
-    /// Sends the packet out through a queue. OpenFlow 1.0 only: later versions set the queue
-    /// first and output then.
+    /// Outputs the packet to a queue of a port. OpenFlow 1.0 only: later versions set the queue
+    /// first and then output.
     Enqueue {
-        /// Where to.
+        /// Output port.
         port: PortNo,
-        /// The queue at that port.
+        /// Number of the queue at that port.
         queue_id: u32,
     },
-    /// Sets a header field. It has no mask, unless it is of a class that others define.
+    /// Sets a header field. The field has no mask, unless its class is not the specification's.
     ///
-    /// For `VlanVid` OpenFlow 1.0 adds a tag if there is none, 1.3 needs one to be there.
+    /// For `VlanVid`, OpenFlow 1.0 adds a tag if there is none, while 1.3 requires one.
     SetField(Field),
-    /// Sets the source port of whichever transport there is. OpenFlow 1.0 only.
+    /// Sets the source port of the transport header. OpenFlow 1.0 only.
     SetTpSrc(u16),
-    /// Sets the destination port of whichever transport there is. OpenFlow 1.0 only.
+    /// Sets the destination port of the transport header. OpenFlow 1.0 only.
     SetTpDst(u16),
     /// Pushes a VLAN tag of this ethertype, `0x8100` or `0x88a8`.
     PushVlan(u16),
@@ -41,7 +42,7 @@ pub enum Action {
     PopVlan,
     /// Pushes an MPLS label of this ethertype, `0x8847` or `0x8848`.
     PushMpls(u16),
-    /// Pops the outer MPLS label; the ethertype of what is below.
+    /// Pops the outer MPLS label; the argument is the ethertype below it.
     PopMpls(u16),
     /// Pushes a PBB service tag of this ethertype.
     PushPbb(u16),
@@ -49,7 +50,7 @@ pub enum Action {
     PopPbb,
     /// Sets the queue that outputs use.
     SetQueue(u32),
-    /// Hands the packet to a group.
+    /// Processes the packet with a group.
     Group(u32),
     /// Sets the IP TTL or hop limit.
     SetNwTtl(u8),
@@ -63,19 +64,19 @@ pub enum Action {
     CopyTtlOut,
     /// Copies the TTL inwards.
     CopyTtlIn,
-    /// An experimenter's own, as it stands on the wire after the id.
+    /// Experimenter-defined: the raw bytes after the id.
     Experimenter {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says; zeros that make the action's length a multiple of 8 are added when sent.
+        /// Data; encoding pads the action with zeros to a multiple of 8 bytes.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: Box<[u8]>,
     },
-    /// A type that the version does not define, as it stands on the wire.
+    /// A type that the version does not define, as raw bytes.
     Unknown {
         /// The type.
         kind: u16,
-        /// What follows the head.
+        /// The bytes after the element's header.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         body: Box<[u8]>,
     },
@@ -85,7 +86,7 @@ impl Action {
     /// `max_len` that sends the whole packet and buffers none of it (`OFPCML_NO_BUFFER`).
     pub const NO_BUFFER: u16 = 0xffff;
 
-    /// Sends the packet out through `port`; to the controller, all of it.
+    /// Outputs the packet to `port`; to the controller, without truncation.
     #[inline]
     pub fn output(port: PortNo) -> Self {
         Self::Output { port, max_len: Self::NO_BUFFER }
@@ -97,7 +98,7 @@ impl Action {
         Self::SetField(field)
     }
 
-    /// Writes the action for a version.
+    /// Writes the action in a version's format.
     #[inline]
     pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         match version {
@@ -107,9 +108,9 @@ impl Action {
     }
 }
 
-/// A list of actions: a slice of the caller's, or those of a decoded message.
+/// A list of actions: a slice of the caller, or the actions of a decoded message.
 ///
-/// Made from a slice or array of [`Action`]s with `into()`.
+/// A slice or array of [`Action`]s converts with `into()`.
 #[derive(Clone, Copy)]
 pub struct Actions<'a> {
     repr: Repr<'a>,
@@ -162,7 +163,7 @@ impl<'a> From<List<'a, v1_3::Action<'a>>> for Actions<'a> {
 }
 
 impl<'a> Actions<'a> {
-    /// The actions in order.
+    /// Returns the actions in order.
     pub fn iter(&self) -> impl Iterator<Item = Action> + use<'a> {
         let (slice, old, new) = match self.repr {
             Repr::Slice(slice) => (slice, List::default(), List::default()),
@@ -176,8 +177,8 @@ impl<'a> Actions<'a> {
             .chain(new.iter().map(|action| v1_3::convert::read_action(&action)))
     }
 
-    /// The actions that these bytes of a message are, if they are whole outputs to ports that
-    /// [`PortNo::is_usual_output`] accepts, and nothing else.
+    /// Reads actions that are all complete outputs to ports accepted by
+    /// [`PortNo::is_usual_output`]; `None` for any other list.
     #[expect(clippy::inline_always, reason = "as in `FlowModView::usual`")]
     #[inline(always)]
     pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
@@ -194,13 +195,13 @@ impl<'a> Actions<'a> {
         are.then_some(Self { repr })
     }
 
-    /// Whether they do nothing but output.
+    /// Whether all actions are outputs.
     #[inline]
     pub fn only_output(&self) -> bool {
         self.only_output_to(|_| true)
     }
 
-    /// Whether they do nothing but output, each to a port for which `allows` holds.
+    /// Whether all actions are outputs to ports accepted by `allows`.
     #[inline]
     pub fn only_output_to(&self, allows: impl Fn(PortNo) -> bool) -> bool {
         let allowed = match self.repr {
@@ -217,7 +218,7 @@ impl<'a> Actions<'a> {
         })
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
@@ -227,17 +228,17 @@ impl<'a> Actions<'a> {
         }
     }
 
-    /// Whether one of them names a group.
+    /// Whether an action refers to a group.
     #[inline]
     pub fn name_a_group(&self) -> bool {
         match self.repr {
             Repr::Slice(slice) => slice.iter().any(|action| matches!(action, Action::Group(_))),
-            Repr::V1_0(_) => false, // it has no groups
+            Repr::V1_0(_) => false, // OpenFlow 1.0 has no groups
             Repr::V1_3(list) => list.iter().any(|action| matches!(action, v1_3::Action::Group(_))),
         }
     }
 
-    /// Writes the actions for a version.
+    /// Writes the actions in a version's format.
     #[inline]
     pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         if let Repr::Slice(slice) = self.repr {
@@ -247,7 +248,8 @@ impl<'a> Actions<'a> {
     }
 }
 
-/// Whether these are elements of type 0 and `SIZE` bytes, all of which `allows` accepts, and nothing else.
+/// Whether the bytes are elements of type 0 with `SIZE` bytes, each accepted by `allows`, and
+/// nothing else.
 #[inline]
 fn are_outputs<const SIZE: usize>(bytes: &[u8], allows: impl Fn(&[u8; SIZE]) -> bool) -> bool {
     let (outputs, rest) = bytes.as_chunks::<SIZE>();
@@ -255,13 +257,13 @@ fn are_outputs<const SIZE: usize>(bytes: &[u8], allows: impl Fn(&[u8; SIZE]) -> 
     rest.is_empty() && outputs.iter().all(|output| is_output(output) && allows(output))
 }
 
-/// The port of an output: `port` of `ofp_action_output`, OpenFlow 1.0.2 §5.2.4.
+/// Returns the port of an output (`ofp_action_output`), OpenFlow 1.0.2 §5.2.4.
 #[inline]
 fn port_1_0([.., high, low, _, _]: [u8; 8]) -> PortNo {
     v1_0::port_from_wire(u16::from_be_bytes([high, low]))
 }
 
-/// The same of OpenFlow 1.3.5 §7.2.5.
+/// Returns the port of an output, OpenFlow 1.3.5 §7.2.5.
 #[inline]
 fn port_1_3([_, _, _, _, a, b, c, d, ..]: &[u8; 16]) -> PortNo {
     PortNo(u32::from_be_bytes([*a, *b, *c, *d]))

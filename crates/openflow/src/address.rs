@@ -1,4 +1,4 @@
-//! Names of things: datapath ids, Ethernet addresses, and how people write them.
+//! Datapath ids and Ethernet addresses, with their text forms.
 
 use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
@@ -8,13 +8,13 @@ use core::str::FromStr;
 use std::net::Ipv4Addr;
 use thiserror::Error;
 
-/// A text is not the name it should be.
+/// A text has the wrong form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ParseError {
     /// The text.
     text: String,
-    /// What it should have been.
+    /// The expected form.
     expected: &'static str,
 }
 
@@ -26,7 +26,7 @@ impl ParseError {
 
 /// A datapath id: the 64 bits that name a switch. OpenFlow 1.3.5 §7.3.1.
 ///
-/// Printed as eight bytes, `00:00:00:00:00:00:00:01`. Read back from that, from 16 hexadecimal
+/// Printed as eight bytes, `00:00:00:00:00:00:00:01`. Parsed from that form, from 16 hexadecimal
 /// digits (as `ovs-vsctl` prints it), from hexadecimal with `0x`, and from a decimal number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dpid(pub u64);
@@ -71,10 +71,10 @@ impl Hash for MacAddr {
 }
 
 impl MacAddr {
-    /// The address of everybody, `ff:ff:ff:ff:ff:ff`.
+    /// The broadcast address, `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether this is the address of a group: multicast or broadcast.
+    /// Whether this is a multicast or broadcast address.
     pub fn is_multicast(self) -> bool {
         let [first, ..] = self.0;
         first & 1 != 0
@@ -108,7 +108,7 @@ impl<'a> Wire<'a> for MacAddr {
     }
 }
 
-/// Four bytes, in the order in which people write them.
+/// Four bytes in network byte order.
 impl<'a> Wire<'a> for Ipv4Addr {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
@@ -129,7 +129,7 @@ fn write_colon_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Reads `N` bytes of one or two hexadecimal digits with colons between them.
+/// Parses `N` colon-separated bytes of one or two hexadecimal digits.
 fn colon_bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let mut parts = text.split(':');
@@ -140,7 +140,7 @@ fn colon_bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     parts.next().is_none().then_some(bytes)
 }
 
-/// Reads digits only: the standard parser would take a sign.
+/// Parses digits only; the standard parser would also accept a sign.
 fn digits(text: &str, radix: u32) -> Option<u64> {
     if !text.chars().all(|c| c.is_digit(radix)) {
         return None;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dpid_is_read_from_every_form_people_write() {
+    fn dpid_parses_from_every_form() {
         for text in ["00:00:00:00:00:00:00:2a", "000000000000002a", "0x2a", "42"] {
             assert_eq!(text.parse(), Ok(Dpid(42)), "{text}");
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_dpid_is_refused_with_the_text() {
+    fn invalid_dpid_is_quoted_in_the_error() {
         for text in [
             "",
             ":",

@@ -1,26 +1,26 @@
-//! What a switch says it is: the same five texts in every version.
+//! The description of a switch: the same five texts in every version.
 //! OpenFlow 1.3.5 §7.3.5.1, OpenFlow 1.0.2 §5.3.5.
 
 use crate::text::Text;
 use crate::wire::{Wire, wire_struct};
 use crate::{DecodeError, Reader, Writer};
 
-/// The size of all five texts.
+/// Size of the five texts, in bytes.
 const SIZE: usize = 256 * 4 + 32;
 
-/// The five texts as they came, borrowed: they are kilobytes of zeros as a rule.
+/// The five raw texts, borrowed because they are mostly zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DescBytes<'a>(&'a [u8; SIZE]);
 
 impl<'a> DescBytes<'a> {
-    /// The texts one after the other, each filled up with zeros.
+    /// Wraps the concatenated texts, each padded with zeros.
     pub fn new(bytes: &'a [u8; SIZE]) -> Self {
         Self(bytes)
     }
 
-    /// The five texts.
+    /// Returns the five texts.
     pub fn text(self) -> DescText {
-        // There are as many bytes as the texts take, so this does not fail.
+        // The bytes have exactly the size of the texts, so reading cannot fail.
         DescText::read(&mut Reader::new(self.0, 0), "desc").unwrap_or_default()
     }
 }
@@ -38,18 +38,18 @@ impl<'a> Wire<'a> for DescBytes<'a> {
 }
 
 wire_struct! {
-    /// What a switch says it is (`ofp_desc`).
+    /// Description of a switch (`ofp_desc`).
     #[derive(Default)]
     pub struct DescText = "desc" {
-        /// Who made it.
+        /// Manufacturer.
         mfr_desc: Text<256>,
-        /// Its hardware.
+        /// Hardware.
         hw_desc: Text<256>,
-        /// Its software.
+        /// Software.
         sw_desc: Text<256>,
-        /// Its serial number.
+        /// Serial number.
         serial_num: Text<32>,
-        /// The datapath, in words for people.
+        /// Description of the datapath for people.
         dp_desc: Text<256>,
     }
 }

@@ -1,17 +1,17 @@
-//! Echo: are you there? OpenFlow 1.3.5 §7.5.2, §7.5.3; OpenFlow 1.0.2 §5.5.2, §5.5.3.
+//! Echo requests and replies. OpenFlow 1.3.5 §7.5.2, §7.5.3; OpenFlow 1.0.2 §5.5.2, §5.5.3.
 
 use crate::header::{Header, check_version};
 use crate::{DecodeError, EncodeError, Kind, Version, Writer};
 
-/// An echo request or reply. Its payload is the requester's business and comes back unchanged.
+/// An echo request or reply. The reply returns the request's payload unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Echo<'a> {
-    /// Whether it is the reply.
+    /// Whether this is a reply.
     pub is_reply: bool,
     /// The transaction id; a reply has the request's.
     pub xid: u32,
-    /// What the requester wants back.
+    /// The payload.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
@@ -39,7 +39,7 @@ impl<'a> Echo<'a> {
         Ok(Self { is_reply, xid: header.xid, data: body.rest() })
     }
 
-    /// Encodes the echo for a version; returns its size.
+    /// Encodes the echo in a version's format; returns its size.
     ///
     /// # Errors
     /// [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message can
@@ -53,9 +53,9 @@ impl<'a> Echo<'a> {
     }
 }
 
-/// Writes the reply to a whole echo request: the same bytes with another type; returns its size.
+/// Writes the reply to a complete echo request, which differs only in its type; returns its size.
 ///
-/// The request may have any version: it may come before a version is agreed on.
+/// The request may have any version, because it may precede version negotiation.
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`] if `request` is not an echo request, [`EncodeError::NoRoom`] if
@@ -63,7 +63,7 @@ impl<'a> Echo<'a> {
 #[inline]
 pub fn echo_reply(request: &[u8], out: &mut [u8]) -> Result<usize, EncodeError> {
     let not_an_echo = EncodeError::Unsupported {
-        field: "an echo reply to what is not an echo request",
+        field: "an echo reply to another message than an echo request",
         version: request
             .first()
             .and_then(|&version| Version::from_wire(version).ok())

@@ -1,16 +1,15 @@
-//! The two ways this crate can fail: bytes that are not a message, and a message that cannot be
-//! bytes.
+//! The two kinds of failure: bytes that do not decode, and a message that does not encode.
 //!
-//! A [`DecodeError`] is the peer's fault and says where in the message the fault is; an
-//! [`EncodeError`] is the caller's and says what to change.
+//! A [`DecodeError`] is the peer's fault and locates the fault in the message. An [`EncodeError`]
+//! is the caller's fault and says what to change.
 
 use crate::Version;
 use thiserror::Error;
 
-/// Why received bytes are not the message they claim to be.
+/// Why received bytes are not a valid message.
 ///
 /// Every variant is the sender's fault. `offset` counts bytes from the first byte of the message's
-/// header, so that a capture can be read beside the error.
+/// header, so a capture can be read beside the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -26,14 +25,14 @@ pub enum DecodeError {
         /// Bytes that were left.
         have: usize,
     },
-    /// A length field says something the format cannot mean.
+    /// A length field has an invalid value.
     #[error("{field} at byte {offset} is {found}, expected {expected}")]
     BadLength {
         /// The length field, by its name in the specification.
         field: &'static str,
         /// Where the field begins.
         offset: usize,
-        /// What was sent.
+        /// The received value.
         found: usize,
         /// The rule it broke, as a phrase.
         expected: &'static str,
@@ -45,7 +44,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Where the field begins.
         offset: usize,
-        /// What was sent.
+        /// The received value.
         found: u64,
         /// The rule it broke, as a phrase.
         expected: &'static str,
@@ -62,12 +61,12 @@ pub enum DecodeError {
     /// The version has no message of this type.
     #[error("header.type at byte 1 is {found}, expected a message type of OpenFlow {version}")]
     UnknownKind {
-        /// The version whose list was looked at.
+        /// The version whose message types were searched.
         version: Version,
         /// The type byte.
         found: u8,
     },
-    /// The message is sound so far, but not the one the caller wanted to decode.
+    /// The message is valid so far but has another type than the caller expects.
     #[error("header.type at byte 1 is {found} (version byte {version:#04x}), expected {expected}")]
     WrongKind {
         /// The version byte.
@@ -91,10 +90,10 @@ pub enum EncodeError {
         /// Bytes the buffer has.
         size: usize,
     },
-    /// The version cannot express what was asked.
+    /// The version cannot express the message.
     #[error("OpenFlow {version} cannot express {field}")]
     Unsupported {
-        /// What cannot be said, as the field's name.
+        /// Name of the field or feature.
         field: &'static str,
         /// The version that lacks it.
         version: Version,
@@ -102,11 +101,11 @@ pub enum EncodeError {
     /// A part of the message is longer than its length field can count.
     #[error("{field} is {size} bytes long, its length field counts at most {max}")]
     TooLong {
-        /// The part, by its name.
+        /// Name of the part.
         field: &'static str,
-        /// How long it is, in bytes.
+        /// Its size, in bytes.
         size: usize,
-        /// The most that fits.
+        /// Maximum size that the length field can express.
         max: usize,
     },
 }

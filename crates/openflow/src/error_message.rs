@@ -1,4 +1,4 @@
-//! Error messages: what the peer would not do, and why.
+//! Error messages: the rejected request and the reason.
 //!
 //! OpenFlow 1.3.5 §7 (`ofp_error_msg`), OpenFlow 1.0.2 §5.4.4. The names are those of the
 //! specification.
@@ -11,26 +11,26 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ErrorMessage<'a> {
-    /// The version it was sent in, which gives type and code their meaning.
+    /// The version of the message, which defines the meaning of type and code.
     pub version: Version,
-    /// The type: what kind of thing failed.
+    /// The type: category of the failure.
     pub kind: u16,
-    /// The code: what was wrong.
+    /// The code: the reason.
     pub code: u16,
-    /// Usually the first 64 bytes or more of the message that failed; for hello-failed, text.
+    /// Usually at least the first 64 bytes of the rejected message; text for hello-failed.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
-/// A type's name and its codes' names, at the place of their numbers.
+/// Name of a type, and names of its codes indexed by number.
 type Names = &'static [(&'static str, &'static [&'static str])];
 
 impl<'a> ErrorMessage<'a> {
-    /// The type of hello-failed; code 0 is "no version in common". In every version.
+    /// Type hello-failed; code 0 means "no version in common". Same in every version.
     pub const HELLO_FAILED: u16 = 0;
-    /// The type of bad-request. In every version.
+    /// Type bad-request. Same in every version.
     pub const BAD_REQUEST: u16 = 1;
-    /// The type of experimenters' errors; the code is theirs. Not in OpenFlow 1.0.
+    /// Type of experimenter errors; the experimenter defines the code. Not in OpenFlow 1.0.
     pub const EXPERIMENTER: u16 = 0xffff;
 
     /// Decodes a whole error message of any version.
@@ -42,8 +42,8 @@ impl<'a> ErrorMessage<'a> {
         Self::decode_body(version, message)
     }
 
-    /// Decodes the body of a whole error message whose header may have any version; type and code
-    /// get the meaning that they have in `version`. The layout is the same in all versions.
+    /// Decodes the body of a complete error message with any header version. Type and code are
+    /// interpreted as in `version`; the layout is the same in all versions.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one message of at least 12 bytes.
@@ -67,7 +67,7 @@ impl<'a> ErrorMessage<'a> {
         to.finish()
     }
 
-    /// The type's name, if the version has it.
+    /// Returns the name of the type, if the version defines it.
     pub fn kind_name(&self) -> Option<&'static str> {
         if self.version != Version::V1_0 && self.kind == Self::EXPERIMENTER {
             return Some("EXPERIMENTER");
@@ -75,7 +75,7 @@ impl<'a> ErrorMessage<'a> {
         self.names().map(|(kind, _)| *kind)
     }
 
-    /// The code's name, if the version has it.
+    /// Returns the name of the code, if the version defines it.
     pub fn code_name(&self) -> Option<&'static str> {
         self.names().and_then(|(_, codes)| codes.get(usize::from(self.code)).copied())
     }
@@ -89,7 +89,7 @@ impl<'a> ErrorMessage<'a> {
     }
 }
 
-/// `bad_match/dup_field`, or the numbers where there is no name: `type 99/code 7`.
+/// `bad_match/dup_field`, or numbers without names: `type 99/code 7`.
 impl fmt::Display for ErrorMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind_name() {

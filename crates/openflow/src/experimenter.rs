@@ -1,4 +1,4 @@
-//! The version-independent experimenter message: somebody's own; vendor message in OpenFlow 1.0.
+//! The version-independent experimenter message, called vendor message in OpenFlow 1.0.
 //!
 //! OpenFlow 1.3.5 §7.5 (`ofp_experimenter_header`), OpenFlow 1.0.2 §5.5.4.
 
@@ -9,9 +9,10 @@ use crate::{DecodeError, EncodeError, Kind, Version};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Experimenter<'a> {
-    /// Whose it is: a zero byte and an OUI, or a number given by the Open Networking Foundation.
+    /// Experimenter id: a zero byte and an OUI, or a number assigned by the Open Networking
+    /// Foundation.
     pub experimenter: u32,
-    /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+    /// Data; from OpenFlow 1.3 on it starts with a 4-byte type.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
@@ -34,7 +35,7 @@ impl<'a> Experimenter<'a> {
     /// Encodes the message for a version; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if there is no type and the version has one,
+    /// [`EncodeError::Unsupported`] if `data` lacks the type that the version requires,
     /// [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message can
     /// hold it.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {

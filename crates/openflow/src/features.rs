@@ -8,7 +8,7 @@ use crate::wire::{Pad, Wire};
 use crate::{DecodeError, Dpid, EncodeError, Kind, PortDesc, Version, v1_0, v1_3};
 
 bits! {
-    /// What a switch can do, with OpenFlow 1.3's numbers (`ofp_capabilities`).
+    /// Capabilities of a switch, with OpenFlow 1.3's bit numbers (`ofp_capabilities`).
     pub struct Capabilities(u32) {
         /// It keeps flow statistics.
         FLOW_STATS = 1 << 0;
@@ -24,9 +24,9 @@ bits! {
         QUEUE_STATS = 1 << 6;
         /// It matches IP addresses in ARP. OpenFlow 1.0 only.
         ARP_MATCH_IP = 1 << 7;
-        /// It blocks looping ports itself. Not in OpenFlow 1.0.
+        /// It blocks looping ports by itself. Not in OpenFlow 1.0.
         PORT_BLOCKED = 1 << 8;
-        /// It does spanning tree. OpenFlow 1.0 only, where it has the bit of `GROUP_STATS`.
+        /// It supports spanning tree. OpenFlow 1.0 only, where it uses the bit of `GROUP_STATS`.
         STP = 1 << 31;
     }
 }
@@ -46,23 +46,23 @@ impl Capabilities {
     }
 }
 
-/// A switch's identity and abilities: the features reply.
+/// A features reply: identity and capabilities of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Features {
-    /// Its identity.
+    /// Datapath id.
     pub dpid: Dpid,
-    /// How many packets it can hold.
+    /// Number of packets that it can buffer.
     pub n_buffers: u32,
-    /// How many flow tables it has.
+    /// Number of flow tables.
     pub n_tables: u8,
-    /// Which connection this is; 0 is the main one, as always in OpenFlow 1.0.
+    /// Number of the connection; 0 is the main one and the only one in OpenFlow 1.0.
     pub auxiliary_id: u8,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
-    /// Which actions it can do: a bit for each type. OpenFlow 1.0 only, else 0.
+    /// Supported actions: one bit per type. OpenFlow 1.0 only, otherwise 0.
     pub actions: u32,
-    /// Its ports. OpenFlow 1.0 only, else empty: see [`crate::port_desc_request`].
+    /// Its ports. OpenFlow 1.0 only, otherwise empty: see [`crate::port_desc_request`].
     pub ports: Vec<PortDesc>,
 }
 
@@ -99,14 +99,14 @@ impl Features {
             n_buffers: wire.n_buffers,
             n_tables: wire.n_tables,
             auxiliary_id: wire.auxiliary_id,
-            // Nothing in OpenFlow 1.3 has the bit that stands for 1.0's spanning tree here.
+            // OpenFlow 1.3 defines no meaning for the bit that represents 1.0's spanning tree here.
             capabilities: Capabilities(wire.capabilities & !Capabilities::STP.0),
             actions: 0,
             ports: Vec::new(),
         }
     }
 
-    /// Encodes the reply for a version, as a switch would; returns its size.
+    /// Encodes the reply in a version's format, as a switch would; returns its size.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] for ports and actions in a version whose reply has none, and for an
@@ -156,13 +156,13 @@ impl Features {
     }
 }
 
-/// How a switch treats what it sends to the controller: get-config reply and set-config.
+/// Switch configuration for messages to the controller: get-config reply and set-config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SwitchConfig {
-    /// How IP fragments are handled: `ofp_config_flags`; 0 is nothing special.
+    /// Handling of IP fragments: `ofp_config_flags`; 0 means no special handling.
     pub flags: u16,
-    /// Most bytes of a packet that a packet-in carries; 0xffff is all, unbuffered (OpenFlow 1.3).
+    /// Maximum number of packet bytes in a packet-in; 0xffff means all, unbuffered (OpenFlow 1.3).
     pub miss_send_len: u16,
 }
 
@@ -245,7 +245,7 @@ mod tests {
     use crate::{MacAddr, PortNo};
 
     #[test]
-    fn features_reply_survives_its_version_and_cuts() {
+    fn features_reply_round_trips() {
         let port = PortDesc::new(PortNo(1), MacAddr([2, 0, 0, 0, 0, 1]), "eth1");
         let new = Features {
             dpid: Dpid(0x1234),

@@ -1,7 +1,8 @@
-//! The version-independent flow-mod: adds, changes, deletes flow entries.
+//! The version-independent flow-mod, which adds, changes or deletes flow entries.
 //!
-//! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Making one from a match of the usual size and
-//! a slice of actions, and encoding it, allocates nothing; decoding one borrows its actions.
+//! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Building a flow-mod from a match of usual size
+//! and a slice of actions does not allocate, nor does encoding it. A decoded flow-mod borrows its
+//! actions.
 
 mod template;
 mod view;
@@ -17,31 +18,31 @@ use crate::wire::Wire;
 use crate::write::put;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
-/// `buffer_id` of no buffer (`OFP_NO_BUFFER`).
+/// The `buffer_id` that means "no buffer" (`OFP_NO_BUFFER`).
 pub(crate) const NO_BUFFER: u32 = 0xffff_ffff;
 
-/// What a flow-mod does. The numbers are the same in every version.
+/// Command of a flow-mod. The numbers are the same in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum FlowModCommand {
-    /// Adds an entry; replaces one of the same match and priority.
+    /// Adds an entry; replaces one with the same match and priority.
     Add,
-    /// Changes the instructions of every entry that the match covers.
+    /// Changes the instructions of every entry covered by the match.
     Modify,
-    /// Changes the instructions of the entry of just this match and priority.
+    /// Changes the instructions of the entry with exactly this match and priority.
     ModifyStrict,
-    /// Deletes every entry that the match covers.
+    /// Deletes every entry covered by the match.
     Delete,
-    /// Deletes the entry of just this match and priority.
+    /// Deletes the entry with exactly this match and priority.
     DeleteStrict,
 }
 
 impl FlowModCommand {
-    /// Every command, at the place of its number.
+    /// Every command, indexed by its number.
     const ALL: [Self; 5] =
         [Self::Add, Self::Modify, Self::ModifyStrict, Self::Delete, Self::DeleteStrict];
 
-    /// The command's number.
+    /// Returns the command's number.
     pub fn wire(self) -> u8 {
         match self {
             Self::Add => 0,
@@ -61,7 +62,7 @@ impl FlowModCommand {
         })
     }
 
-    /// Whether it deletes.
+    /// Whether it is a delete.
     pub fn is_delete(self) -> bool {
         matches!(self, Self::Delete | Self::DeleteStrict)
     }
@@ -73,9 +74,9 @@ impl FlowModCommand {
 pub struct FlowModFlags(pub u16);
 
 impl FlowModFlags {
-    /// Send a flow-removed message when the entry goes.
+    /// Send a flow-removed message when the entry is removed.
     pub const SEND_FLOW_REM: Self = Self(1 << 0);
-    /// Refuse an entry that overlaps another of the same priority.
+    /// Reject an entry that overlaps another of the same priority.
     pub const CHECK_OVERLAP: Self = Self(1 << 1);
     /// Reset the counters of a replaced or changed entry. Not in OpenFlow 1.0.
     pub const RESET_COUNTS: Self = Self(1 << 2);
@@ -83,7 +84,7 @@ impl FlowModFlags {
     pub const NO_PKT_COUNTS: Self = Self(1 << 3);
     /// Do not count bytes. Not in OpenFlow 1.0.
     pub const NO_BYT_COUNTS: Self = Self(1 << 4);
-    /// Put the entry into the emergency table. OpenFlow 1.0 only, where its bit is 2.
+    /// Put the entry into the emergency table. OpenFlow 1.0 only, where it is bit 2.
     pub const EMERGENCY: Self = Self(1 << 15);
 
     /// Whether all of `flags` are set.
@@ -91,12 +92,12 @@ impl FlowModFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// The bits both versions have in common.
+    /// The bits that both versions share.
     const SHARED: u16 = 0b11;
     /// The bit of [`FlowModFlags::EMERGENCY`] in OpenFlow 1.0.
     const EMERGENCY_1_0: u16 = 1 << 2;
 
-    /// The bits OpenFlow 1.3 has.
+    /// The bits of OpenFlow 1.3.
     const V1_3: u16 = 0b1_1111;
 
     fn from_v1_3(found: u16, offset: usize) -> Result<Self, DecodeError> {
@@ -106,7 +107,7 @@ impl FlowModFlags {
                 field: "flow_mod.flags",
                 offset,
                 found: found.into(),
-                expected: "no bits but those of OpenFlow 1.3: 0x1f",
+                expected: "only bits of OpenFlow 1.3: 0x1f",
             }),
         }
     }
@@ -119,7 +120,7 @@ impl FlowModFlags {
                 field: "flow_mod.flags",
                 offset,
                 found: found.into(),
-                expected: "no bits but those of OpenFlow 1.0: 0x7",
+                expected: "only bits of OpenFlow 1.0: 0x7",
             }),
         }
     }
@@ -159,44 +160,44 @@ impl core::ops::BitOr for FlowModFlags {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowMod<'a> {
-    /// What it does.
+    /// The command.
     pub command: FlowModCommand,
-    /// The table; in a delete, [`FlowMod::ALL_TABLES`] is all. 0 in OpenFlow 1.0.
+    /// Table number; [`FlowMod::ALL_TABLES`] in a delete means every table. 0 in OpenFlow 1.0.
     pub table_id: u8,
-    /// What the controller wants to know the entry by.
+    /// Cookie chosen by the controller.
     pub cookie: u64,
-    /// Which cookie bits an entry must share to be modified or deleted. 0 in OpenFlow 1.0.
+    /// Mask of the cookie in modify and delete. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
-    /// Which packets.
+    /// The match.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
-    /// The higher goes first.
+    /// Priority; the highest matching entry applies.
     pub priority: u16,
-    /// Seconds without a packet before the entry goes; 0 is never.
+    /// Idle timeout in seconds; 0 means none.
     pub idle_timeout: u16,
-    /// Seconds before the entry goes; 0 is never.
+    /// Hard timeout in seconds; 0 means none.
     pub hard_timeout: u16,
-    /// A packet the switch holds, to be sent through the new entry.
+    /// Id of a buffered packet that the new entry then processes.
     pub buffer_id: Option<u32>,
-    /// Deletes only entries that output here; [`PortNo::ANY`] does not ask.
+    /// Deletes only entries that output to this port; [`PortNo::ANY`] disables the filter.
     pub out_port: PortNo,
-    /// Deletes only entries that use this group; [`FlowMod::ANY_GROUP`] does not ask.
+    /// Deletes only entries that use this group; [`FlowMod::ANY_GROUP`] disables the filter.
     pub out_group: u32,
     /// Flags.
     pub flags: FlowModFlags,
-    /// What happens to the packets; none drops them.
+    /// Treatment of matching packets; an empty list drops them.
     pub instructions: Instructions<'a>,
 }
 
 impl<'a> FlowMod<'a> {
-    /// `table_id` of a delete from every table (`OFPTT_ALL`).
+    /// `table_id` of a delete in every table (`OFPTT_ALL`).
     pub const ALL_TABLES: u8 = 0xff;
-    /// `out_group` that does not ask (`OFPG_ANY`).
+    /// `out_group` that disables the filter (`OFPG_ANY`).
     pub const ANY_GROUP: u32 = 0xffff_ffff;
-    /// The priority of an entry that does not say another, as Open vSwitch has it.
+    /// Default priority, the same as Open vSwitch's.
     pub const DEFAULT_PRIORITY: u16 = 0x8000;
 
-    /// A flow-mod that does `command` in table 0 at the default priority.
+    /// Creates a flow-mod for table 0 with the default priority.
     #[inline]
     pub fn new(command: FlowModCommand, match_: Match) -> Self {
         Self {
@@ -216,13 +217,13 @@ impl<'a> FlowMod<'a> {
         }
     }
 
-    /// Adds an entry for these packets.
+    /// Creates a flow-mod that adds an entry.
     #[inline]
     pub fn add(match_: Match) -> Self {
         Self::new(FlowModCommand::Add, match_)
     }
 
-    /// Deletes the entries that the match covers, in table 0.
+    /// Creates a flow-mod that deletes the entries covered by the match, in table 0.
     #[inline]
     pub fn delete(match_: Match) -> Self {
         Self::new(FlowModCommand::Delete, match_)
@@ -244,7 +245,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Narrows a modify or delete to entries that share these bits of this cookie.
+    /// Restricts a modify or delete to entries whose cookie equals this one under the mask.
     #[must_use]
     #[inline]
     pub fn only_cookie(mut self, cookie: u64, mask: u64) -> Self {
@@ -261,7 +262,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Lets the entry go after this many seconds without a packet.
+    /// Sets the idle timeout in seconds.
     #[must_use]
     #[inline]
     pub fn idle_timeout(mut self, seconds: u16) -> Self {
@@ -269,7 +270,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Lets the entry go after this many seconds.
+    /// Sets the hard timeout in seconds.
     #[must_use]
     #[inline]
     pub fn hard_timeout(mut self, seconds: u16) -> Self {
@@ -277,7 +278,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Sends a packet that the switch holds through the new entry.
+    /// Sets the buffered packet that the new entry then processes.
     #[must_use]
     #[inline]
     pub fn buffer_id(mut self, buffer_id: Option<u32>) -> Self {
@@ -285,7 +286,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Narrows a delete to entries that output here.
+    /// Restricts a delete to entries that output to this port.
     #[must_use]
     #[inline]
     pub fn out_port(mut self, port: PortNo) -> Self {
@@ -301,7 +302,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Applies these actions to the packets at once.
+    /// Sets actions that are applied to matching packets immediately.
     #[must_use]
     #[inline]
     pub fn apply(mut self, actions: &'a [Action]) -> Self {
@@ -309,7 +310,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Merges these actions into the packets' action set.
+    /// Sets actions that are merged into the packets' action set.
     #[must_use]
     #[inline]
     pub fn write(mut self, actions: &'a [Action]) -> Self {
@@ -317,7 +318,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Goes on in a later table.
+    /// Sets the later table in which processing continues.
     #[must_use]
     #[inline]
     pub fn goto_table(mut self, table_id: u8) -> Self {
@@ -325,7 +326,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Sends the packets through a meter.
+    /// Sets the meter that packets pass.
     #[must_use]
     #[inline]
     pub fn meter(mut self, meter_id: u32) -> Self {
@@ -333,7 +334,7 @@ impl<'a> FlowMod<'a> {
         self
     }
 
-    /// Encodes the flow-mod for a version; returns its size.
+    /// Encodes the flow-mod in a version's format; returns its size.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
@@ -343,10 +344,10 @@ impl<'a> FlowMod<'a> {
         self.encode_with_priority(self.priority, version, xid, out)
     }
 
-    /// As [`FlowMod::encode`], as if its priority were another.
+    /// Like [`FlowMod::encode`], with another priority.
     ///
     /// # Errors
-    /// As `encode`.
+    /// Like `encode`.
     pub fn encode_with_priority(
         &self,
         priority: u16,
@@ -421,9 +422,8 @@ impl<'a> FlowMod<'a> {
 
     /// Decodes a whole flow-mod of any version.
     ///
-    /// Everything is read through: the length of every action and instruction, the match, and
-    /// whether a field or an instruction comes twice. What the switch would be left to guess is
-    /// an error.
+    /// Decoding validates the length of every action and instruction and the match, and rejects a
+    /// repeated field or instruction: the specification does not define its meaning.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one flow-mod.
@@ -438,7 +438,7 @@ impl<'a> FlowMod<'a> {
     }
 
     pub(crate) fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
-        /// Where command, flags and match stand in the message, for errors.
+        /// Offsets of command, flags and match in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 17;
         const FLAGS_AT: usize = Header::SIZE + 36;
         const MATCH_AT: usize = Header::SIZE + 40;
@@ -460,7 +460,7 @@ impl<'a> FlowMod<'a> {
     }
 
     pub(crate) fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
-        /// Where command and flags stand in the message, for errors.
+        /// Offsets of command and flags in the message, for errors.
         const COMMAND_AT: usize = Header::SIZE + 48;
         const FLAGS_AT: usize = Header::SIZE + 62;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The version-independent flow-removed message: a flow entry is gone.
+//! The version-independent flow-removed message.
 //!
 //! OpenFlow 1.3.5 §7.4.2, OpenFlow 1.0.2 §5.4.2.
 
@@ -8,13 +8,13 @@ use crate::wire::{Pad, Wire};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_3};
 use core::time::Duration;
 
-/// Why a flow entry went (`ofp_flow_removed_reason`).
+/// Reason for the removal of a flow entry (`ofp_flow_removed_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum FlowRemovedReason {
-    /// No packet for the idle timeout.
+    /// The idle timeout expired.
     IdleTimeout,
-    /// The hard timeout passed.
+    /// The hard timeout expired.
     HardTimeout,
     /// A flow-mod deleted it.
     Delete,
@@ -25,7 +25,7 @@ pub enum FlowRemovedReason {
 }
 
 impl FlowRemovedReason {
-    /// The reason that a number means.
+    /// Returns the reason with this number.
     pub fn from_wire(found: u8) -> Self {
         match found {
             0 => Self::IdleTimeout,
@@ -36,7 +36,7 @@ impl FlowRemovedReason {
         }
     }
 
-    /// The reason's number.
+    /// Returns the reason's number.
     pub fn wire(self) -> u8 {
         match self {
             Self::IdleTimeout => 0,
@@ -48,7 +48,7 @@ impl FlowRemovedReason {
     }
 }
 
-/// A flow entry is gone.
+/// A flow-removed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowRemoved {
@@ -59,38 +59,38 @@ pub struct FlowRemoved {
     pub cookie: u64,
     /// Its priority.
     pub priority: u16,
-    /// Why it went.
+    /// Reason for the removal.
     pub reason: FlowRemovedReason,
     /// Its table; 0 in OpenFlow 1.0.
     pub table_id: u8,
-    /// How long it was there.
+    /// Lifetime of the entry.
     pub duration: Duration,
     /// Its idle timeout, in seconds.
     pub idle_timeout: u16,
     /// Its hard timeout, in seconds; 0 in OpenFlow 1.0.
     pub hard_timeout: u16,
-    /// How many packets it matched.
+    /// Number of matched packets.
     pub packet_count: u64,
-    /// How many bytes it matched.
+    /// Number of matched bytes.
     pub byte_count: u64,
 }
 
-/// Seconds of a duration as the wire has them; what is longer than 136 years is that.
+/// Converts a duration to wire seconds, limited to the maximum of 136 years.
 pub(crate) fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// A duration from the wire; nanoseconds that make a second or more are one short of that.
+/// Reads a duration from the wire; nanoseconds are limited to one less than a second.
 pub(crate) fn duration(seconds: u32, nanoseconds: u32) -> Duration {
     Duration::new(seconds.into(), nanoseconds.min(999_999_999))
 }
 
-/// A duration that the switch may not keep: then both parts are all ones, as in counters.
+/// Reads an optional duration: all ones in both parts mean that the switch does not keep it.
 pub(crate) fn duration_if_kept(seconds: u32, nanoseconds: u32) -> Option<Duration> {
     ((seconds, nanoseconds) != (u32::MAX, u32::MAX)).then(|| duration(seconds, nanoseconds))
 }
 
-/// Writes a duration that the switch may not keep.
+/// Writes an optional duration.
 pub(crate) fn write_duration_if_kept(duration: Option<Duration>, to: &mut Writer<'_>) {
     to.u32(duration.map_or(u32::MAX, seconds));
     to.u32(duration.map_or(u32::MAX, |duration| duration.subsec_nanos()));
@@ -100,8 +100,8 @@ impl FlowRemoved {
     /// Decodes a whole flow-removed message of any version.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one flow-removed message, or its match has a
-    /// field twice.
+    /// [`DecodeError`] if the bytes are not exactly one flow-removed message, or its match repeats
+    /// a field.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowRemoved)?;
         let removed = match version {
@@ -133,7 +133,7 @@ impl FlowRemoved {
     }
 
     pub(crate) fn from_v1_3(wire: &v1_3::FlowRemoved<'_>) -> Result<Self, DecodeError> {
-        /// Where the match stands in the message, for errors.
+        /// Offset of the match in the message, for errors.
         const MATCH_AT: usize = Header::SIZE + 40;
         Ok(Self {
             match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,

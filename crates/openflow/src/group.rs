@@ -1,13 +1,13 @@
 //! The version-independent group-mod: adds, changes, deletes groups. Not in OpenFlow 1.0.
 //!
-//! OpenFlow 1.3.5 §5.6 (what groups are), §7.3.4.2 (the message).
+//! OpenFlow 1.3.5 §5.6 (definition of groups), §7.3.4.2 (the message).
 
 use crate::action::{Action, Actions};
 use crate::header::{begin, open};
 use crate::wire::Wire;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_3};
 
-/// What a group-mod does (`ofp_group_mod_command`).
+/// Command of a group-mod (`ofp_group_mod_command`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum GroupModCommand {
@@ -15,7 +15,7 @@ pub enum GroupModCommand {
     Add,
     /// Replaces a group.
     Modify,
-    /// Deletes a group, and the flow entries that use it.
+    /// Deletes a group and the flow entries that use it.
     Delete,
 }
 
@@ -48,20 +48,20 @@ impl GroupModCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum GroupKind {
-    /// Every one: multicast.
+    /// All buckets: multicast.
     All,
-    /// One, chosen by the switch: load sharing.
+    /// One bucket chosen by the switch: load sharing.
     Select,
-    /// The only one.
+    /// The only bucket.
     Indirect,
-    /// The first that is live.
+    /// The first live bucket.
     FastFailover,
     /// A number that the specification does not define.
     Other(u8),
 }
 
 impl GroupKind {
-    /// The kind that a number means.
+    /// Returns the type with this number.
     pub fn from_wire(found: u8) -> Self {
         match found {
             0 => Self::All,
@@ -72,7 +72,7 @@ impl GroupKind {
         }
     }
 
-    /// The kind's number.
+    /// Returns the type's number.
     pub fn wire(self) -> u8 {
         match self {
             Self::All => 0,
@@ -88,21 +88,21 @@ impl GroupKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Bucket {
-    /// Its share of the traffic, in a select group; else 0.
+    /// Weight in a select group; otherwise 0.
     pub weight: u16,
-    /// The port whose state decides whether it is live; [`PortNo::ANY`] is none.
+    /// Port whose state decides whether the bucket is live; [`PortNo::ANY`] means none.
     pub watch_port: PortNo,
-    /// The group whose state decides whether it is live; [`Bucket::ANY_GROUP`] is none.
+    /// Group whose state decides whether the bucket is live; [`Bucket::ANY_GROUP`] means none.
     pub watch_group: u32,
-    /// What happens to a packet that comes here.
+    /// Actions on a packet that takes this bucket.
     pub actions: Vec<Action>,
 }
 
 impl Bucket {
-    /// `watch_group` that watches none (`OFPG_ANY`).
+    /// `watch_group` without a group (`OFPG_ANY`).
     pub const ANY_GROUP: u32 = 0xffff_ffff;
 
-    /// A bucket of weight 0 that watches nothing.
+    /// Creates a bucket of weight 0 that watches nothing.
     pub fn new(actions: impl Into<Vec<Action>>) -> Self {
         Self {
             weight: 0,
@@ -154,18 +154,18 @@ impl Bucket {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupMod {
-    /// What it does.
+    /// The command.
     pub command: GroupModCommand,
-    /// Which buckets a packet takes.
+    /// Type: which buckets a packet takes.
     pub kind: GroupKind,
-    /// Which group; [`GroupMod::ALL_GROUPS`] in a delete is every one.
+    /// Group number; [`GroupMod::ALL_GROUPS`] in a delete means every group.
     pub group_id: u32,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
 }
 
 impl GroupMod {
-    /// The highest number a group can have (`OFPG_MAX`).
+    /// The highest group number (`OFPG_MAX`).
     pub const MAX_GROUP: u32 = 0xffff_ff00;
     /// `group_id` of a delete of every group (`OFPG_ALL`).
     pub const ALL_GROUPS: u32 = 0xffff_fffc;

@@ -1,5 +1,4 @@
-//! The header that begins every message of every version, and the message types of all versions
-//! under one name each.
+//! The header of every message, and the message types of all versions under common names.
 //!
 //! OpenFlow 1.3.5 §7.1, OpenFlow 1.0.2 §5.1:
 //!
@@ -21,21 +20,22 @@ pub struct Header {
     pub version: u8,
     /// The message type, whose meaning depends on the version: see [`Kind::from_wire`].
     pub kind: u8,
-    /// Bytes of the whole message, header included; at least [`Header::SIZE`] once decoded.
+    /// Size of the whole message in bytes, including the header; at least [`Header::SIZE`] once
+    /// decoded.
     pub length: u16,
-    /// Transaction id: an answer carries that of its request.
+    /// Transaction id; a reply carries the request's.
     pub xid: u32,
 }
 
 impl Header {
-    /// Bytes a header takes.
+    /// Size of a header, in bytes.
     pub const SIZE: usize = 8;
 
-    /// Decodes the header at the start of `bytes`; the rest of the message need not be there yet.
+    /// Decodes the header at the start of `bytes`; the rest of the message may be missing.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if `bytes` is shorter than a header, [`DecodeError::BadLength`]
-    /// if the message claims to be. Any version and type byte is accepted.
+    /// if the length field is below the header's size. Any version and type byte is accepted.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut bytes = Reader::new(bytes, 0);
@@ -54,7 +54,7 @@ impl Header {
         Ok(Self { version, kind, length, xid })
     }
 
-    /// Writes the header as it is to the start of `out`; returns [`Header::SIZE`].
+    /// Writes the header unchanged to the start of `out`; returns [`Header::SIZE`].
     ///
     /// # Errors
     /// [`EncodeError::NoRoom`] if `out` is shorter than a header.
@@ -68,10 +68,10 @@ impl Header {
         Ok(Self::SIZE)
     }
 
-    /// Decodes the header of exactly one whole message and returns its body's reader.
+    /// Decodes the header of exactly one complete message and returns a reader of its body.
     ///
     /// # Errors
-    /// As [`Header::decode`]; also if `bytes` does not end where the message ends.
+    /// Like [`Header::decode`]; also if `bytes` does not end where the message ends.
     #[inline]
     pub fn split(bytes: &[u8]) -> Result<(Self, Reader<'_>), DecodeError> {
         let header = Self::decode(bytes)?;
@@ -98,14 +98,14 @@ impl Header {
     }
 }
 
-/// The version of a message, before anything else is looked at: what comes from a version not
-/// spoken here is that, whatever else is wrong with it.
+/// Checks the version byte first: a message of an unsupported version is reported as such, even if
+/// it has further faults.
 #[inline]
 pub(crate) fn check_version(bytes: &[u8]) -> Result<Version, DecodeError> {
     Version::from_wire(Reader::new(bytes, 0).u8("header.version")?)
 }
 
-/// Starts decoding a whole message that must be of `kind`: its version, header and body.
+/// Starts to decode a complete message of `kind`; returns version, header and body.
 #[inline]
 pub(crate) fn open(bytes: &[u8], kind: Kind) -> Result<(Version, Header, Reader<'_>), DecodeError> {
     let version = check_version(bytes)?;
@@ -120,7 +120,7 @@ pub(crate) fn open(bytes: &[u8], kind: Kind) -> Result<(Version, Header, Reader<
     Ok((version, header, body))
 }
 
-/// Starts encoding a message of `kind`.
+/// Starts to encode a message of `kind`.
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`] if the version has no such message.
@@ -138,10 +138,10 @@ pub(crate) fn begin(
 
 macro_rules! kinds {
     ($( $(#[$meta:meta])* $kind:ident = $name:literal, $v1_0:expr, $v1_3:expr; )*) => {
-        /// A message type, the same name for what versions number differently.
+        /// A message type, under one name for all versions.
         ///
-        /// OpenFlow 1.3.5 §7.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of
-        /// 1.0 are its multipart messages here, and its vendor message the experimenter message.
+        /// OpenFlow 1.3.5 §7.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of 1.0
+        /// appear as multipart messages, and its vendor message as experimenter message.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Kind {
@@ -152,12 +152,12 @@ macro_rules! kinds {
             /// Every kind, in the order of OpenFlow 1.3's numbers.
             pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
 
-            /// The message's name in `snake_case`, as errors and logs give it.
+            /// Returns the name in `snake_case`, as used in errors and logs.
             pub fn name(self) -> &'static str {
                 match self { $(Kind::$kind => $name,)* }
             }
 
-            /// The type byte of this kind, if the version has such a message.
+            /// Returns the type byte of this kind, if the version has it.
             #[inline]
             pub const fn to_wire(self, version: Version) -> Option<u8> {
                 match version {
@@ -172,31 +172,31 @@ macro_rules! kinds {
 kinds! {
     /// Version negotiation, the first message from either side.
     Hello = "hello", Some(0), Some(0);
-    /// A request failed, or the connection is refused.
+    /// A request failed, or the connection is rejected.
     Error = "error", Some(1), Some(1);
-    /// Are you there?
+    /// Echo request.
     EchoRequest = "echo_request", Some(2), Some(2);
-    /// I am here.
+    /// Echo reply.
     EchoReply = "echo_reply", Some(3), Some(3);
-    /// A message of somebody's own; `VENDOR` in OpenFlow 1.0.
+    /// Experimenter-defined message; `VENDOR` in OpenFlow 1.0.
     Experimenter = "experimenter", Some(4), Some(4);
-    /// What are you?
+    /// Features request.
     FeaturesRequest = "features_request", Some(5), Some(5);
-    /// The switch's identity and abilities.
+    /// Features reply: the switch's identity and capabilities.
     FeaturesReply = "features_reply", Some(6), Some(6);
-    /// Asks for the switch's configuration.
+    /// Requests the switch's configuration.
     GetConfigRequest = "get_config_request", Some(7), Some(7);
     /// The switch's configuration.
     GetConfigReply = "get_config_reply", Some(8), Some(8);
     /// Sets the switch's configuration.
     SetConfig = "set_config", Some(9), Some(9);
-    /// A packet for the controller.
+    /// Packet-in: a packet for the controller.
     PacketIn = "packet_in", Some(10), Some(10);
-    /// A flow entry is gone.
+    /// A flow entry was removed.
     FlowRemoved = "flow_removed", Some(11), Some(11);
-    /// A port came, went or changed.
+    /// A port was added, removed or changed.
     PortStatus = "port_status", Some(12), Some(12);
-    /// A packet from the controller.
+    /// Packet-out: a packet from the controller.
     PacketOut = "packet_out", Some(13), Some(13);
     /// Adds, changes or deletes flow entries.
     FlowMod = "flow_mod", Some(14), Some(14);
@@ -206,27 +206,27 @@ kinds! {
     PortMod = "port_mod", Some(15), Some(16);
     /// Configures a flow table.
     TableMod = "table_mod", None, Some(17);
-    /// Asks for statistics or descriptions; `STATS_REQUEST` in OpenFlow 1.0.
+    /// Requests statistics or descriptions; `STATS_REQUEST` in OpenFlow 1.0.
     MultipartRequest = "multipart_request", Some(16), Some(18);
     /// Statistics or descriptions; `STATS_REPLY` in OpenFlow 1.0.
     MultipartReply = "multipart_reply", Some(17), Some(19);
-    /// Finish all before this first.
+    /// Barrier request: complete all earlier messages first.
     BarrierRequest = "barrier_request", Some(18), Some(20);
-    /// All before that is finished.
+    /// Barrier reply: all earlier messages are complete.
     BarrierReply = "barrier_reply", Some(19), Some(21);
-    /// Asks for a port's queues.
+    /// Requests a port's queues.
     QueueGetConfigRequest = "queue_get_config_request", Some(20), Some(22);
     /// A port's queues.
     QueueGetConfigReply = "queue_get_config_reply", Some(21), Some(23);
-    /// Asks for, or for a change of, this controller's role.
+    /// Requests this controller's role, or a change of it.
     RoleRequest = "role_request", None, Some(24);
     /// This controller's role.
     RoleReply = "role_reply", None, Some(25);
-    /// Asks which asynchronous messages this controller gets.
+    /// Requests the filter of asynchronous messages to this controller.
     GetAsyncRequest = "get_async_request", None, Some(26);
-    /// Which asynchronous messages this controller gets.
+    /// The filter of asynchronous messages to this controller.
     GetAsyncReply = "get_async_reply", None, Some(27);
-    /// Sets which asynchronous messages this controller gets.
+    /// Sets the filter of asynchronous messages to this controller.
     SetAsync = "set_async", None, Some(28);
     /// Adds, changes or deletes a meter.
     MeterMod = "meter_mod", None, Some(29);
@@ -239,7 +239,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// The kind that a version's type byte means.
+    /// Returns the kind of a version's type byte.
     ///
     /// # Errors
     /// [`DecodeError::UnknownKind`] if the version has no such type.
@@ -255,8 +255,8 @@ impl Kind {
         kind.ok_or(DecodeError::UnknownKind { version, found })
     }
 
-    /// The kinds of a version, each at the place of its number.
-    #[expect(clippy::indexing_slicing, reason = "while it is compiled")]
+    /// Returns the kinds of a version, indexed by their number.
+    #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
     const fn by_wire<const N: usize>(version: Version) -> [Option<Kind>; N] {
         let mut kinds = [None; N];
         let mut at = 0;
@@ -269,11 +269,11 @@ impl Kind {
         kinds
     }
 
-    /// Encodes a message that is a header only, such as a features request; returns its size.
+    /// Encodes a message without a body, such as a features request; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version lacks the kind or the kind has a body that must
-    /// be there; [`EncodeError::NoRoom`] if `out` is shorter than a header.
+    /// [`EncodeError::Unsupported`] if the version lacks the kind or the kind requires a body;
+    /// [`EncodeError::NoRoom`] if `out` is shorter than a header.
     pub fn encode_empty(
         self,
         version: Version,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_a_version_comes_back_from_its_number() {
+    fn every_kind_round_trips_through_its_number() {
         for version in [Version::V1_0, Version::V1_3] {
             let known: Vec<u8> =
                 (0..=255).filter(|&n| Kind::from_wire(version, n).is_ok()).collect();

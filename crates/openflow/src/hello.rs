@@ -1,7 +1,7 @@
-//! Hello: which version will be spoken.
+//! Hello messages and version negotiation.
 //!
-//! OpenFlow 1.3.5 §6.3.1 (negotiation) and §7.5.1 (the message); OpenFlow 1.0.2 §5.5.1, whose
-//! hello may carry anything, to be ignored. After the header come elements:
+//! OpenFlow 1.3.5 §6.3.1 (negotiation) and §7.5.1 (the message). In OpenFlow 1.0.2 §5.5.1 a hello
+//! may carry arbitrary data, which is ignored. After the header come elements:
 //!
 //! ```text
 //!  0      2        4
@@ -29,7 +29,7 @@ const FIRST_WITH_ELEMENTS: u8 = 4;
 pub struct NegotiationError {
     /// The version byte of the peer's hello.
     pub version: u8,
-    /// The bitmap in it, if there is one.
+    /// The bitmap of the hello, if it has one.
     pub bitmap: Option<u32>,
 }
 
@@ -37,17 +37,17 @@ pub struct NegotiationError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Hello {
-    /// The version byte: the highest version that the sender speaks.
+    /// The version byte: the sender's highest version.
     pub version: u8,
-    /// Every version the sender speaks, bit n for version byte n, if it says so. Version bytes
+    /// The sender's versions, bit n for version byte n, if the hello has a bitmap. Version bytes
     /// above 31 do not exist yet and are left out.
     pub bitmap: Option<u32>,
 }
 
 impl Hello {
-    /// The hello of a side that speaks `versions`.
+    /// Creates the hello of a side that speaks `versions`.
     ///
-    /// It has a bitmap unless all of them are older than bitmaps.
+    /// It has a bitmap unless all versions predate bitmaps.
     pub fn new(versions: &[Version]) -> Self {
         let version = versions.iter().map(|version| version.wire()).max().unwrap_or(0);
         let bitmap = versions.iter().fold(0, |bits, version| bits | 1_u32 << version.wire());
@@ -56,9 +56,9 @@ impl Hello {
 
     /// Decodes a whole hello with any version byte.
     ///
-    /// Elements other than the bitmap are ignored, and so is everything after the header of a
-    /// hello older than OpenFlow 1.3. Bytes that are no element are ignored together with all
-    /// bytes after them: a later version may define another body, and negotiation must still work.
+    /// Elements other than the bitmap are ignored, as is the body of a hello older than OpenFlow
+    /// 1.3. Invalid bytes and all bytes after them are also ignored: a later version may define
+    /// another body, and negotiation must still work.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one hello.
@@ -94,15 +94,17 @@ impl Hello {
         to.finish()
     }
 
-    /// The version to speak with the peer whose hello this is, if we sent `Hello::new(ours)`.
+    /// Negotiates the version with the peer that sent this hello, assuming that this side sent
+    /// `Hello::new(ours)`.
     ///
-    /// If the peer's hello has a bitmap: the highest version of ours in it. A peer that lists its
-    /// versions speaks no other one, whatever the version byte is. Without a bitmap: the smaller
-    /// of the two version bytes, if we speak it. A bitmap without any version counts as none.
+    /// If the peer's hello has a bitmap, the result is the highest common version in it. A peer
+    /// that lists its versions speaks no other, whatever its version byte is. Without a bitmap, the
+    /// result is the smaller of the two version bytes, if this side speaks it. An empty bitmap
+    /// counts as none.
     ///
     /// # Errors
-    /// [`NegotiationError`] if there is no such version; the peer then gets an error of type
-    /// hello-failed.
+    /// [`NegotiationError`] if there is no common version; the caller should then send an error of
+    /// type hello-failed.
     pub fn negotiate(&self, ours: &[Version]) -> Result<Version, NegotiationError> {
         let smaller = self.version.min(Self::new(ours).version);
         let is_offered = |version: &Version| match self.offered() {
@@ -113,13 +115,13 @@ impl Hello {
         best.ok_or(NegotiationError { version: self.version, bitmap: self.bitmap })
     }
 
-    /// The bitmap, if it names a version; there is no version 0.
+    /// Returns the bitmap, unless it is empty. Version 0 does not exist.
     pub fn offered(&self) -> Option<u32> {
         self.bitmap.map(|bitmap| bitmap & !1).filter(|bitmap| *bitmap != 0)
     }
 }
 
-/// Reads an element and the padding after it; returns the first word if it is a bitmap.
+/// Reads an element with its padding; returns the first word of a bitmap.
 fn read_element(body: &mut Reader<'_>) -> Result<Option<u32>, DecodeError> {
     let kind = body.u16("hello_elem.type")?;
     let offset = body.offset();
@@ -131,7 +133,7 @@ fn read_element(body: &mut Reader<'_>) -> Result<Option<u32>, DecodeError> {
         return Err(bad("no more than the bytes left"));
     }
     let mut element = body.sub("hello_elem", size)?;
-    // Some senders leave the padding off the last element.
+    // Some senders omit the padding of the last element.
     let pad = found.next_multiple_of(8) - found;
     body.take("hello_elem.pad", pad.min(body.left()))?;
     if kind != VERSION_BITMAP {
@@ -158,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn bitmap_in_common_decides() {
+    fn common_bitmap_version_is_chosen() {
         let ovs = Hello { version: 6, bitmap: Some(1 << 1 | 1 << 4 | 1 << 6) };
         assert_eq!(ovs.negotiate(&[V1_0, V1_3]), Ok(V1_3));
         assert_eq!(ovs.negotiate(&[V1_0]), Ok(V1_0));
         let odd = Hello { version: 5, bitmap: Some(1 << 1 | 1 << 5) };
         assert_eq!(odd.negotiate(&[V1_0, V1_3]), Ok(V1_0));
-        // The version byte does not count beside a bitmap, also if they contradict each other.
+        // A bitmap overrides the version byte, even if they contradict each other.
         for version in [0, 1, 2, 4, 6, 7, 0xff] {
             let hello = |bitmap| Hello { version, bitmap: Some(bitmap) };
             assert_eq!(hello(1 << 1 | 1 << 4 | 1 << 7).negotiate(&[V1_0, V1_3]), Ok(V1_3));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bitmap_the_smaller_version_decides() {
+    fn smaller_version_is_chosen_without_bitmap() {
         let hello = |version| Hello { version, bitmap: None };
         assert_eq!(hello(1).negotiate(&[V1_0, V1_3]), Ok(V1_0));
         assert_eq!(hello(4).negotiate(&[V1_0, V1_3]), Ok(V1_3));
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_element_are_ignored() {
+    fn invalid_elements_are_ignored() {
         let head = |size: u8| vec![7, 0, 0, size, 0, 0, 0, 1];
         let decode = |body: &[u8]| {
             let size = u8::try_from(8 + body.len()).unwrap();

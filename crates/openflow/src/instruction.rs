@@ -1,51 +1,51 @@
-//! The version-independent instructions: what a flow entry does with its packets.
+//! The version-independent instructions of a flow entry.
 //!
-//! OpenFlow 1.3.5 §5.9, §7.2.4. OpenFlow 1.0 has a list of actions in their place.
+//! OpenFlow 1.3.5 §5.9, §7.2.4. OpenFlow 1.0 has a list of actions instead.
 
 use crate::action::Actions;
 use crate::wire::{List, Pad, Wire};
 use crate::write::put;
 use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
 
-/// What an entry does with its packets: one instruction of each kind at most, as OpenFlow 1.3.5
-/// §5.9 says, in the order in which a switch carries them out.
+/// The instructions of a flow entry: at most one of each kind, executed in this order (OpenFlow
+/// 1.3.5 §5.9).
 ///
-/// OpenFlow 1.0 has only `apply`.
+/// OpenFlow 1.0 supports only `apply`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instructions<'a> {
     /// Sends the packet through this meter.
     pub meter: Option<u32>,
-    /// Applies these actions at once.
+    /// Applies these actions immediately.
     pub apply: Actions<'a>,
     /// Empties the action set.
     pub clear: bool,
     /// Merges these actions into the action set.
     pub write: Actions<'a>,
-    /// Writes metadata: the bits, and which of them.
+    /// Writes metadata: value and mask.
     pub metadata: Option<(u64, u64)>,
-    /// Goes on in this table.
+    /// Continues in this table.
     pub goto_table: Option<u8>,
-    /// Experimenters' instructions and ones not in the specification. OpenFlow 1.3 only.
+    /// Experimenter and unknown instructions. OpenFlow 1.3 only.
     pub others: OtherInstructions<'a>,
 }
 
-/// Instructions that only OpenFlow 1.3's own types can say: experimenters' and unknown ones.
+/// Instructions without a version-independent form: experimenter and unknown ones.
 #[derive(Clone, Copy, Default)]
 pub struct OtherInstructions<'a> {
-    /// These, and those that are said elsewhere.
+    /// All instructions of the entry; iteration skips those with a version-independent form.
     all: List<'a, v1_3::Instruction<'a>>,
 }
 
 impl<'a> From<List<'a, v1_3::Instruction<'a>>> for OtherInstructions<'a> {
-    /// Instructions of the specification among them are left out.
+    /// Instructions that the specification defines are skipped.
     fn from(all: List<'a, v1_3::Instruction<'a>>) -> Self {
         Self { all }
     }
 }
 
 impl<'a> OtherInstructions<'a> {
-    /// The instructions in order.
+    /// Iterates over the instructions in order.
     pub fn iter(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
         self.all.iter().filter(|instruction| {
             matches!(
@@ -55,7 +55,7 @@ impl<'a> OtherInstructions<'a> {
         })
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() || self.iter().next().is_none()
@@ -76,10 +76,10 @@ impl core::fmt::Debug for OtherInstructions<'_> {
 }
 
 impl<'a> Instructions<'a> {
-    /// The instructions that those of OpenFlow 1.3 are.
+    /// Converts the instructions of OpenFlow 1.3.
     ///
     /// # Errors
-    /// [`DecodeError::BadValue`] if one comes twice: what the switch would make of it is not said.
+    /// [`DecodeError::BadValue`] if one is repeated: the specification does not define its meaning.
     pub(crate) fn from_v1_3(
         wire: List<'a, v1_3::Instruction<'a>>,
         at: usize,
@@ -172,7 +172,7 @@ impl<'a> Instructions<'a> {
     }
 }
 
-/// Writes an instruction of OpenFlow 1.3 that holds actions (`ofp_instruction_actions`, §7.2.4).
+/// Writes an OpenFlow 1.3 instruction that contains actions (`ofp_instruction_actions`, §7.2.4).
 #[inline]
 fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let start = to.position();

@@ -1,9 +1,9 @@
-//! How types are serialized, for tools that print JSON.
+//! Serialises types for tools that print JSON.
 //!
-//! Structures serialize by their fields' names, variants in `snake_case`. What people write as
-//! text is text: addresses, match fields (`"ipv4_dst": "10.0.0.1"`), names. Bytes are a string of
-//! hexadecimal digits, and padding appears only where it is not zero. Nothing deserializes: bytes
-//! are the form that goes both ways.
+//! Structures use their field names, and variants use `snake_case`. Values with a text form are
+//! strings: addresses, match fields (`"ipv4_dst": "10.0.0.1"`), names. Bytes are hexadecimal
+//! strings, and padding appears only if it is not zero. Deserialisation is not supported: the wire
+//! format is the format for both directions.
 
 use crate::matching::Field;
 use crate::wire::{Align8, Empty, List, Pad, Padded, Wire};
@@ -11,18 +11,18 @@ use crate::{Actions, Dpid, MacAddr, Match, OtherInstructions, PacketInMatch, Por
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// A field of a structure of the wire.
+/// A field of a wire structure.
 pub(crate) trait AsField {
     /// Serializes it.
     fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Whether it says nothing: padding of zeros.
+    /// Whether it can be omitted: padding of zeros.
     fn says_nothing(&self) -> bool {
         false
     }
 }
 
-/// [`AsField::serialize_field`] under the name that `serialize_with` takes.
+/// [`AsField::serialize_field`] with the signature of `serialize_with`.
 pub(crate) fn field<T: AsField, S: Serializer>(
     value: &T,
     serializer: S,
@@ -30,7 +30,7 @@ pub(crate) fn field<T: AsField, S: Serializer>(
     value.serialize_field(serializer)
 }
 
-/// [`AsField::says_nothing`] under the name that `skip_serializing_if` takes.
+/// [`AsField::says_nothing`] with the signature of `skip_serializing_if`.
 pub(crate) fn nothing<T: AsField>(value: &T) -> bool {
     value.says_nothing()
 }
@@ -43,13 +43,13 @@ pub(crate) fn hex<T: AsRef<[u8]> + ?Sized, S: Serializer>(
     use core::fmt::Write;
     let mut text = String::new();
     for byte in bytes.as_ref() {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     serializer.serialize_str(&text)
 }
 
-/// A thing that serializes as a field does.
+/// Wraps a value that serialises like a field.
 struct Item<T>(T);
 
 impl<T: AsField> Serialize for Item<T> {
@@ -58,7 +58,7 @@ impl<T: AsField> Serialize for Item<T> {
     }
 }
 
-/// Gives types that serialize the same as a field.
+/// Implements [`AsField`] for types whose `Serialize` has the same form.
 macro_rules! as_field {
     ($($type:ty),* $(,)?) => {$(
         impl $crate::json::AsField for $type {
@@ -134,7 +134,7 @@ impl AsField for Align8 {
 }
 
 impl<T: AsField> AsField for Padded<T> {
-    /// The padding after an item is left out, whatever it holds.
+    /// Padding after an item is always omitted.
     fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.item.serialize_field(serializer)
     }
@@ -193,7 +193,7 @@ impl<const N: usize> Serialize for Text<N> {
     }
 }
 
-/// A reserved port is its name, another its number.
+/// A reserved port serialises as its name, any other port as its number.
 impl Serialize for PortNo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.reserved_name() {
@@ -203,7 +203,7 @@ impl Serialize for PortNo {
     }
 }
 
-/// The value of a field without its name.
+/// Returns the value of a field without its name.
 fn value(field: &Field) -> String {
     let text = field.to_string();
     match text.split_once('=') {
@@ -212,7 +212,7 @@ fn value(field: &Field) -> String {
     }
 }
 
-/// The name of a field, also of one that has none.
+/// Returns the name of a field, including unknown fields.
 fn name(field: &Field) -> String {
     let text = field.to_string();
     match text.split_once('=') {
@@ -284,7 +284,7 @@ mod tests {
     use crate::{Action, Field, FlowMod, Match, Message, PortNo, Version};
 
     #[test]
-    fn message_serializes_with_names_where_people_would_look_for_them() {
+    fn message_serializes_with_field_names() {
         let actions = [Action::output(PortNo::CONTROLLER)];
         let flow_mod =
             FlowMod::add(Match::new().in_port(PortNo(1)).eth_type(0x800)).apply(&actions);

@@ -1,20 +1,20 @@
-//! OpenFlow 1.0 and 1.3 on the wire, in both directions, to the last byte.
+//! Encodes and decodes OpenFlow 1.0 and 1.3 messages without loss.
 //!
-//! # Two floors
+//! # Two layers
 //!
 //! * [`v1_0`] and [`v1_3`] mirror the structures of the specifications (OpenFlow 1.0.2 and 1.3.5),
-//!   padding included. What they decode encodes to the same bytes: [`Message`] holds a message of
-//!   either.
-//! * Above them, the types of this page say the same thing once for every version: [`Match`],
-//!   [`Action`], [`FlowMod`], [`PacketIn`], [`PortDesc`], [`MultipartReply`], ... They are encoded
-//!   for and decoded from a given [`Version`]. What a version cannot express is an error that
-//!   names the field; what a message says twice or in a number that means nothing is refused.
+//!   including padding. Decoded structures encode to the same bytes; [`Message`] holds a message of
+//!   either version.
+//! * The types of this page are version-independent: [`Match`], [`Action`], [`FlowMod`],
+//!   [`PacketIn`], [`PortDesc`], [`MultipartReply`], ... They are encoded for and decoded from a
+//!   given [`Version`]. A feature that the version cannot express is an error that names the field.
+//!   Repeated fields and undefined numbers are rejected.
 //!
-//! Another version is a folder beside these two, and nothing above this crate changes.
+//! Support for another version is a folder beside these two and changes nothing outside this crate.
 //!
 //! # From bytes to a flow-mod
 //!
-//! A switch's bytes arrive in pieces. The header says how long the message is and what it is:
+//! A switch's bytes arrive in pieces. The header contains the length and the type of a message:
 //!
 //! ```
 //! use rosemary_openflow::{
@@ -58,17 +58,18 @@
 //!
 //! # Buffers
 //!
-//! Everything encodes into a buffer of the caller's; one that is too small is
-//! [`EncodeError::NoRoom`], which says how much it takes. [`append`] does the same onto a `Vec`.
-//! Header, packet-in, packet-out, flow-mod and echo allocate in neither direction, as long as a
-//! match fits into 96 bytes and holds no experimenter's data; lists in a message stay where they
-//! are, read through once when it is decoded, and walked by iterators.
+//! Every message encodes into a buffer of the caller. If it is too small, [`EncodeError::NoRoom`]
+//! reports the needed size. [`append`] encodes to the end of a `Vec`.
+//!
+//! Header, packet-in, packet-out, flow-mod and echo do not allocate in either direction, as long as
+//! a match fits into 96 bytes and contains no experimenter data. Lists in a decoded message are
+//! validated once, stay in place, and are read by iterators.
 //!
 //! # Hostile bytes
 //!
-//! There is no I/O, no clock and no `unsafe`, and no indexing that can fail. Every length is held
-//! against zero, its own head, its alignment and what is left around it. An error says which
-//! field it was, at which byte of the message, what stood there and what was expected:
+//! The crate has no I/O, no clock, no `unsafe`, and no indexing that can fail. Every length is
+//! checked against zero, its own header, its alignment and the enclosing bytes. An error names the
+//! field, its byte offset in the message, the value found and the value expected:
 //!
 //! ```
 //! use rosemary_openflow::Message;
@@ -81,10 +82,10 @@
 //! );
 //! ```
 //!
-//! # For people
+//! # Output for people
 //!
-//! [`Message`] and most types print as one line in the manner of `ovs-ofctl`. With the feature
-//! `serde` they serialize, for tools that print JSON.
+//! [`Message`] and most types print as one line in the style of `ovs-ofctl`. With the feature
+//! `serde` they serialise, for tools that print JSON.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

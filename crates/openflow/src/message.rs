@@ -1,12 +1,12 @@
-//! A message of any version, to the last byte.
+//! A message of either version, decoded without loss.
 
 use crate::header::check_version;
 use crate::{DecodeError, EncodeError, Kind, Version, v1_0, v1_3};
 
-/// A message of any version, as it stands on the wire.
+/// A message of either version that encodes to the same bytes.
 ///
-/// For tools that show, check or pass on whatever comes. Who wants to know what a message means,
-/// whatever its version, looks at its [`Kind`] and decodes with the type of that name.
+/// For tools that show, check or forward any message. To use a message's content independently of
+/// its version, decode it with the type named after its [`Kind`].
 ///
 /// ```
 /// use rosemary_openflow::{Kind, Message, Version};
@@ -34,8 +34,8 @@ impl<'a> Message<'a> {
     /// Decodes a whole message.
     ///
     /// # Errors
-    /// [`DecodeError::UnsupportedVersion`] if it is of a version not spoken here, another
-    /// [`DecodeError`] if the bytes are not exactly one message.
+    /// [`DecodeError::UnsupportedVersion`] if its version is not supported, another [`DecodeError`]
+    /// if the bytes are not exactly one message.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         Ok(match check_version(message)? {
             Version::V1_0 => Self::V1_0(v1_0::Message::decode(message)?),
@@ -55,7 +55,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Its version.
+    /// Returns the version.
     pub fn version(&self) -> Version {
         match self {
             Self::V1_0(_) => Version::V1_0,
@@ -63,7 +63,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Its kind; `None` for a type that is not in the specification.
+    /// Returns the kind; `None` for a type that the specification does not define.
     pub fn kind(&self) -> Option<Kind> {
         let wire = match self {
             Self::V1_0(message) => message.body.kind(),
@@ -72,7 +72,7 @@ impl<'a> Message<'a> {
         Kind::from_wire(self.version(), wire).ok()
     }
 
-    /// Its transaction id.
+    /// Returns the transaction id.
     pub fn xid(&self) -> u32 {
         match self {
             Self::V1_0(message) => message.xid,

@@ -1,22 +1,22 @@
-//! The macros that gather a version's bodies into its message and multipart enums.
+//! Macros that build the message and multipart enums of a version.
 
-/// Defines a version's message: `Message { xid, body }` with a `Body` enum, a variant for each
-/// message type.
+/// Defines a version's `Message { xid, body }` with a `Body` enum that has a variant per message
+/// type.
 macro_rules! message_enum {
     (
         $version:expr, $expected:literal;
         $( $(#[$meta:meta])* $variant:ident($body:ty) = $number:literal, )*
     ) => {
-        /// A message of this version, as it stands on the wire.
+        /// A message of this version that encodes to the same bytes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct Message<'a> {
             /// The transaction id.
             pub xid: u32,
-            /// What it says.
+            /// The body.
             pub body: Body<'a>,
         }
 
-        /// What a message of this version says.
+        /// The body of a message of this version.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(
             feature = "serde",
@@ -32,11 +32,11 @@ macro_rules! message_enum {
                     $body,
                 ),
             )*
-            /// A type that is not in the specification, kept as it came.
+            /// A type that the specification does not define, kept unchanged.
             Unknown {
                 /// The type.
                 kind: u8,
-                /// What follows the header.
+                /// The bytes after the message header.
                 #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
                 body: &'a [u8],
             },
@@ -95,9 +95,9 @@ macro_rules! message_enum {
     };
 }
 
-/// Defines what a multipart or statistics message carries: a variant for each type.
+/// Defines a multipart or statistics message with a variant per type.
 ///
-/// The type, the flags and `$pad` bytes of padding come before it.
+/// Type, flags and `$pad` bytes of padding precede the content.
 macro_rules! multipart_enum {
     (
         $(#[$struct_meta:meta])*
@@ -111,7 +111,7 @@ macro_rules! multipart_enum {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct $name<'a> {
-            /// Bit 0: more of these with the same xid follow.
+            /// Bit 0: more parts with the same xid follow.
             pub flags: u16,
             /// Padding.
             #[cfg_attr(feature = "serde", serde(
@@ -119,7 +119,7 @@ macro_rules! multipart_enum {
                 skip_serializing_if = "crate::json::nothing"
             ))]
             pub pad: $crate::wire::Pad<$pad>,
-            /// What is asked or told.
+            /// Content, by type.
             pub body: $body<'a>,
         }
 
@@ -139,7 +139,7 @@ macro_rules! multipart_enum {
                     $type,
                 ),
             )*
-            /// A type that is not in the specification, kept as it came.
+            /// A type that the specification does not define, kept unchanged.
             Unknown {
                 /// The type.
                 kind: u16,

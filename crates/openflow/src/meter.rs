@@ -1,6 +1,6 @@
 //! The version-independent meter-mod: adds, changes, deletes meters. Not in OpenFlow 1.0.
 //!
-//! OpenFlow 1.3.5 §5.7 (what meters are), §7.3.4.4 (the message).
+//! OpenFlow 1.3.5 §5.7 (definition of meters), §7.3.4.4 (the message).
 
 use crate::header::{begin, open};
 use crate::port::bits;
@@ -8,7 +8,7 @@ use crate::tlv::write_aligned;
 use crate::wire::{Pad, Wire};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_3};
 
-/// What a meter-mod does (`ofp_meter_mod_command`).
+/// Command of a meter-mod (`ofp_meter_mod_command`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum MeterModCommand {
@@ -16,7 +16,7 @@ pub enum MeterModCommand {
     Add,
     /// Replaces a meter.
     Modify,
-    /// Deletes a meter, and the flow entries that use it.
+    /// Deletes a meter and the flow entries that use it.
     Delete,
 }
 
@@ -46,57 +46,57 @@ impl MeterModCommand {
 }
 
 bits! {
-    /// How a meter counts (`ofp_meter_flags`).
+    /// Meter flags (`ofp_meter_flags`).
     pub struct MeterFlags(u16) {
         /// Rates are in kbit/s.
         KBPS = 1 << 0;
         /// Rates are in packets per second.
         PKTPS = 1 << 1;
-        /// Burst sizes count.
+        /// Burst sizes apply.
         BURST = 1 << 2;
         /// The switch keeps statistics.
         STATS = 1 << 3;
     }
 }
 
-/// A band of a meter: what happens to packets above a rate.
+/// A meter band: the treatment of packets above a rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MeterBand {
     /// Drops the packet.
     Drop {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
     },
     /// Raises the packet's drop precedence.
     DscpRemark {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
-        /// By how much.
+        /// Number of precedence levels.
         prec_level: u8,
     },
-    /// An experimenter's own.
+    /// Experimenter-defined.
     Experimenter {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says; zeros that make the length a multiple of 8 are added when sent.
+        /// Data; encoding pads the band with zeros to a multiple of 8 bytes.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: Box<[u8]>,
     },
-    /// A type that the version does not define, as it stands on the wire.
+    /// A type that the version does not define, as raw bytes.
     Unknown {
         /// The type.
         kind: u16,
-        /// What follows the head.
+        /// The bytes after the element's header.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         body: Box<[u8]>,
     },
@@ -147,18 +147,18 @@ impl MeterBand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterMod {
-    /// What it does.
+    /// The command.
     pub command: MeterModCommand,
-    /// How the meter counts.
+    /// Flags: how the meter counts.
     pub flags: MeterFlags,
-    /// Which meter; [`MeterMod::ALL_METERS`] in a delete is every one.
+    /// Meter number; [`MeterMod::ALL_METERS`] in a delete means every meter.
     pub meter_id: u32,
     /// Its bands.
     pub bands: Vec<MeterBand>,
 }
 
 impl MeterMod {
-    /// The highest number a meter can have (`OFPM_MAX`).
+    /// The highest meter number (`OFPM_MAX`).
     pub const MAX_METER: u32 = 0xffff_0000;
     /// `meter_id` of a delete of every meter (`OFPM_ALL`).
     pub const ALL_METERS: u32 = 0xffff_ffff;

@@ -1,6 +1,6 @@
-//! OXM, the extensible match: the fields of a match as type, length and value.
+//! OXM, the extensible match: match fields as type, length and value.
 //!
-//! OpenFlow 1.3.5 §7.2.3.2; the same in every version from 1.2 on, which is why it stands above
+//! OpenFlow 1.3.5 §7.2.3.2. The format is the same in every version from 1.2 on, so it is outside
 //! the version folders:
 //!
 //! ```text
@@ -11,8 +11,7 @@
 //! +-------+-------+-----+--------+-------+-------------------+
 //! ```
 //!
-//! In class `0xffff` an experimenter id of 4 bytes comes before the value and is counted by
-//! `length`.
+//! In class `0xffff` a 4-byte experimenter id precedes the value and is included in `length`.
 
 use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
@@ -24,23 +23,23 @@ pub const EXPERIMENTER: u16 = 0xffff;
 /// The size of an OXM's header, in bytes.
 pub(crate) const HEADER_SIZE: usize = 4;
 
-/// One field of a match, as it stands on the wire.
+/// One match field as on the wire.
 ///
-/// A field of the specification has the length the specification gives it; others are opaque.
+/// A field of the specification has its specified length; other fields are opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Oxm<'a> {
-    /// Who defined the field: [`OPENFLOW_BASIC`], [`EXPERIMENTER`], or another.
+    /// Class: who defined the field ([`OPENFLOW_BASIC`], [`EXPERIMENTER`], or another).
     pub class: u16,
     /// The field's number in its class; 7 bits.
     pub field: u8,
-    /// Whether the second half of the value is a mask.
+    /// Whether the second half of the payload is a mask.
     pub has_mask: bool,
-    /// All that `length` counts: experimenter id if there is one, value, mask; at most 255 bytes.
+    /// The bytes counted by `length`: experimenter id (if any), value, mask; at most 255 bytes.
     pub payload: &'a [u8],
 }
 
-/// The size of the value of a field of class [`OPENFLOW_BASIC`], in bytes, if OpenFlow 1.3
-/// defines the field. OpenFlow 1.3.5 §7.2.3.7.
+/// Returns the value size in bytes of a field of class [`OPENFLOW_BASIC`], if OpenFlow 1.3 defines
+/// the field. OpenFlow 1.3.5 §7.2.3.7.
 pub fn basic_size(field: u8) -> Option<usize> {
     Some(match field {
         0 | 1 | 11 | 12 | 22 | 23 | 28 | 34 => 4,
@@ -55,9 +54,9 @@ pub fn basic_size(field: u8) -> Option<usize> {
 }
 
 impl<'a> Oxm<'a> {
-    /// Value and mask, of equal length; for an experimenter's field without its id.
+    /// Returns value and mask, which have equal length; an experimenter's field without its id.
     ///
-    /// An opaque field whose length is odd has no mask here.
+    /// An opaque field of odd length has no mask here.
     pub fn value_and_mask(&self) -> (&'a [u8], Option<&'a [u8]>) {
         let body = match self.class {
             EXPERIMENTER => self.payload.get(4..).unwrap_or_default(),
@@ -71,7 +70,7 @@ impl<'a> Oxm<'a> {
         }
     }
 
-    /// Reads one whose length is known to be right.
+    /// Reads an OXM whose length is already validated.
     #[inline]
     pub(crate) fn read_canonical(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let [a, b, field, length] = from.array("oxm")?;
@@ -83,7 +82,7 @@ impl<'a> Oxm<'a> {
         })
     }
 
-    /// Class, field and length.
+    /// Returns class, field and length as bytes.
     #[inline]
     pub(crate) fn head(&self) -> [u8; HEADER_SIZE] {
         let [a, b] = self.class.to_be_bytes();
@@ -91,13 +90,13 @@ impl<'a> Oxm<'a> {
         [a, b, self.field << 1 | u8::from(self.has_mask), length]
     }
 
-    /// What the length counts: a payload past 255 bytes, which no length can, is cut.
+    /// Returns the payload, truncated to the 255 bytes that the length can express.
     #[inline]
     pub(crate) fn value(&self) -> &'a [u8] {
         self.payload.get(..255).unwrap_or(self.payload)
     }
 
-    /// The size on the wire, in bytes.
+    /// Returns the size on the wire, in bytes.
     pub(crate) fn size(&self) -> usize {
         HEADER_SIZE + self.payload.len()
     }
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn field_nobody_here_knows_is_kept_as_it_is() {
+    fn unknown_field_is_kept_unchanged() {
         for class in [0x0001_u16, 0x8000, 0xffff] {
             let [a, b] = class.to_be_bytes();
             let bytes = [a, b, 100 << 1, 5, 1, 2, 3, 4, 5];

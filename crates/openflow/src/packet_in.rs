@@ -1,7 +1,7 @@
-//! The version-independent packet-in: the switch hands the controller a packet.
+//! The version-independent packet-in: the switch sends a packet to the controller.
 //!
-//! OpenFlow 1.3.5 §7.4.1, OpenFlow 1.0.2 §5.4.1. This is the hot path: on a reactive network every
-//! new flow starts here, so decoding borrows the packet and allocates nothing.
+//! OpenFlow 1.3.5 §7.4.1, OpenFlow 1.0.2 §5.4.1. This is the hot path: in a reactive network every
+//! new flow starts here. Decoding therefore borrows the packet and does not allocate.
 
 use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
@@ -10,22 +10,22 @@ use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::{List, Pad, Wire};
 use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
-/// Why a packet was sent to the controller. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
+/// Reason for a packet-in. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PacketInReason {
     /// No entry matched, or only the table-miss entry.
     NoMatch,
-    /// An entry's action says so.
+    /// An action of an entry.
     Action,
-    /// Its TTL ran out.
+    /// The TTL expired.
     InvalidTtl,
     /// A number that the specification does not define.
     Other(u8),
 }
 
 impl PacketInReason {
-    /// The reason that a number means.
+    /// Returns the reason with this number.
     pub fn from_wire(found: u8) -> Self {
         match found {
             0 => Self::NoMatch,
@@ -35,7 +35,7 @@ impl PacketInReason {
         }
     }
 
-    /// The reason's number.
+    /// Returns the reason's number.
     pub fn wire(self) -> u8 {
         match self {
             Self::NoMatch => 0,
@@ -46,22 +46,22 @@ impl PacketInReason {
     }
 }
 
-/// What the pipeline knew about a packet: the match of its packet-in, borrowed.
+/// Pipeline fields of a packet: the match of its packet-in, borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PacketInMatch<'a> {
     fields: List<'a, Oxm<'a>>,
 }
 
 impl PacketInMatch<'_> {
-    /// The fields, the in-port among them, in the order they came. None in OpenFlow 1.0.
+    /// Iterates over the fields in wire order, including the in-port. Empty in OpenFlow 1.0.
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         self.fields.iter().map(|oxm| Field::from_oxm(&oxm))
     }
 
-    /// The fields as a match of their own.
+    /// Converts the fields to a match.
     ///
     /// # Errors
-    /// [`DecodeError::BadValue`] if a field comes twice.
+    /// [`DecodeError::BadValue`] if a field is repeated.
     pub fn to_match(&self) -> Result<Match, DecodeError> {
         Match::from_oxms(self.fields, 24)
     }
@@ -71,31 +71,32 @@ impl PacketInMatch<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketIn<'a> {
-    /// The switch's own copy of the packet, if it kept one.
+    /// Id of the switch's buffer, if it buffered the packet.
     pub buffer_id: Option<u32>,
-    /// Length of the packet at the switch, in bytes; `data` may be shorter.
+    /// Size of the packet at the switch, in bytes; `data` may be shorter.
     pub total_len: u16,
-    /// Why it was sent.
+    /// Reason for the packet-in.
     pub reason: PacketInReason,
-    /// The table that was looked up; 0 in OpenFlow 1.0.
+    /// Number of the table that sent it; 0 in OpenFlow 1.0.
     pub table_id: u8,
-    /// The cookie of the entry that sent it; [`PacketIn::NO_COOKIE`] if none, as in OpenFlow 1.0.
+    /// Cookie of the entry that sent it; [`PacketIn::NO_COOKIE`] if there is none, as in OpenFlow
+    /// 1.0.
     pub cookie: u64,
-    /// Where it came in; [`PortNo::ANY`] if the switch did not say.
+    /// In-port of the packet; [`PortNo::ANY`] if the switch did not include it.
     pub in_port: PortNo,
-    /// What else the pipeline knew. Empty for one made here; the in-port is then sent.
+    /// Pipeline fields. If empty, encoding writes the in-port.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: PacketInMatch<'a>,
-    /// The packet, from its Ethernet header on.
+    /// The packet, starting with its Ethernet header.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
 impl<'a> PacketIn<'a> {
-    /// `cookie` of a packet that no entry's cookie goes with.
+    /// The `cookie` of a packet-in without an entry.
     pub const NO_COOKIE: u64 = u64::MAX;
 
-    /// A whole packet that no entry matched, unbuffered.
+    /// Creates a packet-in for a whole, unbuffered packet that no entry matched.
     pub fn new(in_port: PortNo, data: &'a [u8]) -> Self {
         Self {
             buffer_id: None,
@@ -112,10 +113,10 @@ impl<'a> PacketIn<'a> {
     /// Decodes a whole packet-in of any version.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one packet-in. The packet is not looked at.
+    /// [`DecodeError`] if the bytes are not exactly one packet-in. The packet itself is not parsed.
     #[expect(
         clippy::inline_always,
-        reason = "to be made where it is looked at, and not copied there"
+        reason = "the result is built in the caller's registers instead of being copied"
     )]
     #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
@@ -125,9 +126,9 @@ impl<'a> PacketIn<'a> {
         }
     }
 
-    /// A packet-in as nearly all are, by the places where things stand in it: each of 1.0, and of 1.3 those whose
-    /// match says the in-port alone. What [`decode`](Self::decode) returns is the same. `None` is no error: that says
-    /// what it is.
+    /// Decodes the common shape at fixed offsets: any packet-in of 1.0, and one of 1.3 whose match
+    /// contains only the in-port. The result equals that of [`decode`](Self::decode). `None` means
+    /// another shape, not an error; `decode` handles it.
     #[expect(clippy::inline_always, reason = "as in `decode`")]
     #[inline(always)]
     pub fn usual(message: &'a [u8]) -> Option<Self> {
@@ -203,7 +204,7 @@ impl<'a> PacketIn<'a> {
         Self::of_v1_3(wire, in_port(wire.match_.fields))
     }
 
-    /// `in_port` is among the fields of its match.
+    /// `in_port` comes from the fields of its match.
     #[inline]
     fn of_v1_3(wire: &v1_3::PacketIn<'a>, in_port: PortNo) -> Self {
         Self {
@@ -218,7 +219,7 @@ impl<'a> PacketIn<'a> {
         }
     }
 
-    /// Encodes the packet-in for a version, as a switch would; returns its size.
+    /// Encodes the packet-in in a version's format, as a switch would; returns its size.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
@@ -270,7 +271,7 @@ impl<'a> PacketIn<'a> {
     }
 }
 
-/// The in-port among the fields, which switches send first.
+/// Finds the in-port among the fields; switches send it first.
 #[inline]
 fn in_port(fields: List<'_, Oxm<'_>>) -> PortNo {
     fields
@@ -284,7 +285,7 @@ fn in_port(fields: List<'_, Oxm<'_>>) -> PortNo {
 mod tests {
     use super::*;
 
-    /// Four packet bytes from port 1, by hand from the figures.
+    /// Four packet bytes from port 1, written by hand from the specification's figures.
     #[rustfmt::skip]
     const V1_3: [u8; 46] = [
         4, 10, 0, 46, 0, 0, 0, 0,
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_packet_in_is_what_decoding_says_and_everything_else_is_unusual() {
+    fn fast_path_equals_decode_or_declines() {
         let mut usual = 0;
         for whole in [&V1_3[..], &V1_0[..]] {
             assert!(PacketIn::usual(whole).is_some());
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_in_encodes_to_the_bytes_it_came_from() {
+    fn packet_in_reencodes_to_the_same_bytes() {
         for (version, bytes) in [(Version::V1_3, &V1_3[..]), (Version::V1_0, &V1_0[..])] {
             let mut packet_in = PacketIn::decode(bytes).unwrap();
             packet_in.match_ = PacketInMatch::default();
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn match_shorter_than_its_head_is_bad_length_and_says_where() {
+    fn short_match_is_bad_length_with_offset() {
         let mut message = V1_3;
         message[27] = 3;
         let error = PacketIn::decode(&message).unwrap_err();

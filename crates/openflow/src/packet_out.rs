@@ -1,4 +1,4 @@
-//! The version-independent packet-out: the controller has the switch send a packet.
+//! The version-independent packet-out: the controller sends a packet through the switch.
 //!
 //! OpenFlow 1.3.5 §7.3.7, OpenFlow 1.0.2 §5.3.6.
 
@@ -25,32 +25,32 @@ use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, v1_0, v1_3}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
-    /// The switch's own copy to send; `None` sends `data`.
+    /// Id of the buffered packet to send; `None` sends `data`.
     pub buffer_id: Option<u32>,
-    /// The port it is taken to have come in through; [`PortNo::CONTROLLER`] or, in OpenFlow 1.0,
-    /// [`PortNo::ANY`] if it did not.
+    /// In-port for the actions; [`PortNo::CONTROLLER`] or, in OpenFlow 1.0, [`PortNo::ANY`] if
+    /// there is none.
     pub in_port: PortNo,
-    /// What happens to it; none drops it.
+    /// Actions on the packet; an empty list drops it.
     pub actions: Actions<'a>,
-    /// The packet, from its Ethernet header on.
+    /// The packet, starting with its Ethernet header.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
 impl<'a> PacketOut<'a> {
-    /// Sends `data`.
+    /// Creates a packet-out that carries `data`.
     #[inline]
     pub fn new(in_port: PortNo, actions: &'a [Action], data: &'a [u8]) -> Self {
         Self { buffer_id: None, in_port, actions: actions.into(), data }
     }
 
-    /// Sends the packet that the switch holds under `buffer_id`.
+    /// Creates a packet-out of the packet buffered under `buffer_id`.
     #[inline]
     pub fn buffered(in_port: PortNo, actions: &'a [Action], buffer_id: u32) -> Self {
         Self { buffer_id: Some(buffer_id), in_port, actions: actions.into(), data: &[] }
     }
 
-    /// Encodes the packet-out for a version; returns its size.
+    /// Encodes the packet-out in a version's format; returns its size.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
@@ -84,10 +84,11 @@ impl<'a> PacketOut<'a> {
         to.finish()
     }
 
-    /// Decodes a whole packet-out of any version; every action is read through.
+    /// Decodes a whole packet-out of any version and validates every action.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet is not looked at.
+    /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet itself is not
+    /// parsed.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketOut)?;
         Ok(match version {
@@ -96,9 +97,9 @@ impl<'a> PacketOut<'a> {
         })
     }
 
-    /// What [`decode`](Self::decode) reads of a packet-out as nearly all are, whose actions are outputs to ports that
-    /// [`PortNo::is_usual_output`] accepts, by the places where things stand in it. `None` is no error: `decode` says
-    /// what it is.
+    /// Decodes the common shape at fixed offsets: all actions are outputs to ports that
+    /// [`PortNo::is_usual_output`] accepts. The result equals that of [`decode`](Self::decode).
+    /// `None` means another shape, not an error; `decode` handles it.
     #[inline]
     pub fn usual(message: &'a [u8]) -> Option<Self> {
         let (version, length) = match message.first_chunk()? {
@@ -142,14 +143,14 @@ impl<'a> PacketOut<'a> {
     }
 }
 
-/// What errors that nobody sees name.
+/// Field name for errors that the caller discards.
 const FIELDS: &str = "packet_out";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Output to port 2 of two bytes from port 1, by hand from the figures.
+    /// Outputs two bytes from port 1 to port 2, written by hand from the specification's figures.
     #[rustfmt::skip]
     const V1_3: [u8; 42] = [
         4, 13, 0, 42, 0, 0, 0, 9, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 16, 0, 0, 0, 0, 0, 0,
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_packet_out_is_read_as_any_is_and_no_other_is_usual() {
+    fn fast_path_equals_decode_or_declines() {
         let one = [Action::output(PortNo(2))];
         let two = [PortNo::FLOOD, PortNo(7)].map(Action::output);
         let strip = [Action::PopVlan, Action::output(PortNo(2))];

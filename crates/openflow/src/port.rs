@@ -1,4 +1,4 @@
-//! The version-independent port: its description, and news about it.
+//! The version-independent port: its description and its status changes.
 //!
 //! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3.
 
@@ -40,25 +40,25 @@ macro_rules! bits {
 pub(crate) use bits;
 
 bits! {
-    /// What the controller set on a port (`ofp_port_config`).
+    /// Port configuration by the controller (`ofp_port_config`).
     pub struct PortConfig(u32) {
         /// The port is down.
         PORT_DOWN = 1 << 0;
-        /// It takes no part in the spanning tree. OpenFlow 1.0 only.
+        /// It does not take part in spanning tree. OpenFlow 1.0 only.
         NO_STP = 1 << 1;
         /// It drops what it receives.
         NO_RECV = 1 << 2;
         /// It drops spanning tree packets it receives. OpenFlow 1.0 only.
         NO_RECV_STP = 1 << 3;
-        /// It is not flooded to. OpenFlow 1.0 only.
+        /// It is excluded from flooding. OpenFlow 1.0 only.
         NO_FLOOD = 1 << 4;
-        /// It drops what is forwarded to it.
+        /// It drops packets that are forwarded to it.
         NO_FWD = 1 << 5;
-        /// Its packets cause no packet-ins.
+        /// Its packets do not cause packet-ins.
         NO_PACKET_IN = 1 << 6;
     }
 
-    /// What the switch found about a port (`ofp_port_state`).
+    /// Port state reported by the switch (`ofp_port_state`).
     pub struct PortState(u32) {
         /// There is no link.
         LINK_DOWN = 1 << 0;
@@ -70,7 +70,7 @@ bits! {
         STP_MASK = 3 << 8;
     }
 
-    /// What a link does, with OpenFlow 1.3's numbers (`ofp_port_features`).
+    /// Port features, with OpenFlow 1.3's bit numbers (`ofp_port_features`).
     pub struct PortFeatures(u32) {
         /// 10 Mbit/s half-duplex.
         RATE_10MB_HD = 1 << 0;
@@ -108,18 +108,18 @@ bits! {
 }
 
 impl PortFeatures {
-    /// The rates that all versions have at the same bits.
+    /// The rates with the same bits in all versions.
     const SHARED: u32 = 0x7f;
-    /// How much higher copper and what follows it stand than in OpenFlow 1.0.
+    /// How far copper and the following bits are shifted up from OpenFlow 1.0.
     const MEDIA_SHIFT: u32 = 4;
-    /// Copper and what follows it in OpenFlow 1.0.
+    /// Copper and the following bits in OpenFlow 1.0.
     const MEDIA_1_0: u32 = 0xf80;
 
     pub(crate) fn from_v1_0(bits: u32) -> Self {
         Self(bits & Self::SHARED | (bits & Self::MEDIA_1_0) << Self::MEDIA_SHIFT)
     }
 
-    /// The bits of OpenFlow 1.0.
+    /// Converts to the bits of OpenFlow 1.0.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`], naming `field`, if it lacks one of them.
@@ -142,26 +142,26 @@ pub struct PortDesc {
     pub hw_addr: MacAddr,
     /// Its name.
     pub name: PortName,
-    /// What the controller set.
+    /// Configuration by the controller.
     pub config: PortConfig,
-    /// What the switch found.
+    /// State reported by the switch.
     pub state: PortState,
-    /// What the link does.
+    /// Current features.
     pub curr: PortFeatures,
-    /// What the port offers.
+    /// Advertised features.
     pub advertised: PortFeatures,
-    /// What the port could do.
+    /// Supported features.
     pub supported: PortFeatures,
-    /// What the other end offers.
+    /// Features advertised by the peer.
     pub peer: PortFeatures,
-    /// The link's speed now, in kbit/s; 0 in OpenFlow 1.0.
+    /// Current speed of the link, in kbit/s; 0 in OpenFlow 1.0.
     pub curr_speed: u32,
-    /// The port's best speed, in kbit/s; 0 in OpenFlow 1.0.
+    /// Maximum speed of the port, in kbit/s; 0 in OpenFlow 1.0.
     pub max_speed: u32,
 }
 
 impl PortDesc {
-    /// A port that is up, with nothing known of its link.
+    /// Creates a port that is up and whose link is unknown.
     pub fn new(port_no: PortNo, hw_addr: MacAddr, name: &str) -> Self {
         Self {
             port_no,
@@ -178,7 +178,7 @@ impl PortDesc {
         }
     }
 
-    /// Whether packets can pass: the controller did not put it down and it has a link.
+    /// Whether packets can pass: the port is not administratively down and has a link.
     pub fn is_up(&self) -> bool {
         !self.config.contains(PortConfig::PORT_DOWN) && !self.state.contains(PortState::LINK_DOWN)
     }
@@ -252,15 +252,15 @@ impl PortDesc {
     }
 }
 
-/// What happened to a port (`ofp_port_reason`).
+/// Reason of a port-status message (`ofp_port_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum PortReason {
-    /// It came.
+    /// The port was added.
     Add,
-    /// It went.
+    /// The port was removed.
     Delete,
-    /// It changed.
+    /// The port was changed.
     Modify,
 }
 
@@ -288,13 +288,13 @@ impl PortReason {
     }
 }
 
-/// A port came, went or changed.
+/// A port-status message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortStatus {
-    /// What happened.
+    /// The reason.
     pub reason: PortReason,
-    /// The port as it is now.
+    /// Description of the port after the change.
     pub desc: PortDesc,
 }
 
@@ -373,12 +373,12 @@ fn begin_port_desc(
     Ok(to)
 }
 
-/// One part of the answer to [`port_desc_request`].
+/// One part of the reply to [`port_desc_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortDescReply;
 
 impl PortDescReply {
-    /// Decodes one whole multipart reply with port descriptions: the ports, and whether more
+    /// Decodes one complete multipart reply with port descriptions: the ports, and whether more
     /// replies follow.
     ///
     /// # Errors
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn port_status_survives_both_versions_and_cuts() {
+    fn port_status_round_trips_in_both_versions() {
         for (version, size) in [(Version::V1_0, 64), (Version::V1_3, 80)] {
             let status = PortStatus { reason: PortReason::Delete, desc: port() };
             let mut out = [0; 80];
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn features_bits_of_1_0_are_those_of_1_3_elsewhere() {
+    fn feature_bits_of_1_0_are_shifted_in_1_3() {
         let copper_1_0 = 1 << 7;
         assert_eq!(PortFeatures::from_v1_0(copper_1_0), PortFeatures::COPPER);
         for bits in 0..0x1000 {

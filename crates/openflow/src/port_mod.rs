@@ -1,4 +1,4 @@
-//! The version-independent port-mod and table-mod: the controller changes a port, or a table.
+//! The version-independent port-mod and table-mod, which configure a port or a table.
 //!
 //! OpenFlow 1.3.5 §7.3.4.3, §7.3.3; OpenFlow 1.0.2 §5.3.3.
 
@@ -11,15 +11,15 @@ use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortMod {
-    /// Which port.
+    /// Port number.
     pub port_no: PortNo,
-    /// Its Ethernet address, which must be the one the switch told.
+    /// Its Ethernet address, which must equal the one in the port description.
     pub hw_addr: MacAddr,
-    /// Bits to set.
+    /// Configuration bits to set.
     pub config: PortConfig,
-    /// Which of them to set.
+    /// Mask of `config`.
     pub mask: PortConfig,
-    /// What the port is to offer; 0 leaves it as it is.
+    /// Features to advertise; 0 means no change.
     pub advertise: PortFeatures,
 }
 
@@ -91,11 +91,11 @@ impl PortMod {
     }
 }
 
-/// A table-mod. Not in OpenFlow 1.0, and without use in 1.3, where all its bits are deprecated.
+/// A table-mod. Not in OpenFlow 1.0, and without effect in 1.3, which deprecates all its bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableMod {
-    /// Which table; 0xff is every one.
+    /// Table number; 0xff means every table.
     pub table_id: u8,
     /// `ofp_table_config`.
     pub config: u32,

@@ -6,34 +6,34 @@ use core::fmt;
 
 /// A port number, 32 bits wide as in OpenFlow 1.3. OpenFlow 1.3.5 §7.2.1 (`ofp_port_no`).
 ///
-/// The 16-bit numbers of OpenFlow 1.0 are widened so that a reserved port is the same number in
+/// The 16-bit numbers of OpenFlow 1.0 are widened so that a reserved port has the same number in
 /// every version: see [`crate::v1_0::port_from_wire`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortNo(pub u32);
 
 impl PortNo {
-    /// The highest number a port of a switch can have.
+    /// The highest physical or logical port number.
     pub const MAX: Self = Self(0xffff_ff00);
-    /// Output only: the port the packet came in through.
+    /// Output only: the in-port of the packet.
     pub const IN_PORT: Self = Self(0xffff_fff8);
-    /// Output in a packet-out only: look the packet up in the flow tables.
+    /// Output in a packet-out only: look up the packet in the flow tables.
     pub const TABLE: Self = Self(0xffff_fff9);
     /// The switch's own forwarding, without OpenFlow.
     pub const NORMAL: Self = Self(0xffff_fffa);
-    /// All ports but the one it came from and those not flooded to.
+    /// All ports except the in-port and those excluded from flooding.
     pub const FLOOD: Self = Self(0xffff_fffb);
-    /// All ports but the one it came from.
+    /// All ports except the in-port.
     pub const ALL: Self = Self(0xffff_fffc);
     /// The controller.
     pub const CONTROLLER: Self = Self(0xffff_fffd);
     /// The switch's own network stack.
     pub const LOCAL: Self = Self(0xffff_fffe);
-    /// No port, or any: a wildcard in requests; `NONE` in OpenFlow 1.0.
+    /// No port, or any port: a wildcard in requests; `NONE` in OpenFlow 1.0.
     pub const ANY: Self = Self(0xffff_ffff);
 
-    /// Whether this is a number that a port of a switch can have, not a reserved one.
+    /// Whether this is the number of a switch port and not a reserved one.
     ///
-    /// The local port is reserved in this sense.
+    /// The local port counts as reserved.
     #[inline]
     pub fn is_physical(self) -> bool {
         self.0 != 0 && self <= Self::MAX
@@ -41,18 +41,18 @@ impl PortNo {
 
     /// Whether a host can be behind this port: a physical or logical port, or [`LOCAL`](Self::LOCAL).
     ///
-    /// An app that learns where hosts are must learn from packets of these ports only. A packet-in may
-    /// carry a reserved port as its in-port, `CONTROLLER` for example, if somebody sent the packet through the flow
-    /// tables with a packet-out; forwarding to that port makes a loop. OpenFlow 1.3.5 §4.5.
+    /// An app that learns the location of hosts must learn from packets of these ports only. A
+    /// packet-in may carry a reserved in-port, for example `CONTROLLER`, if a packet-out sent the
+    /// packet through the flow tables. Forwarding to that port creates a loop. OpenFlow 1.3.5 §4.5.
     #[inline]
     pub fn is_host_port(self) -> bool {
         self.is_physical() || self == Self::LOCAL
     }
 
-    /// Whether flows and packet-outs usually output to this port: a physical one, `LOCAL`, `FLOOD` or `ALL`.
+    /// Whether this is a common output port: a physical one, `LOCAL`, `FLOOD` or `ALL`.
     ///
-    /// These lead to ports of the switch, whatever the in-port is. The fast readers [`FlowModView::usual`] and
-    /// [`PacketOut::usual`] read outputs to them alone.
+    /// These lead to ports of the switch, whatever the in-port is. The fast decoders
+    /// [`FlowModView::usual`] and [`PacketOut::usual`] accept only outputs to them.
     ///
     /// [`FlowModView::usual`]: crate::FlowModView::usual
     /// [`PacketOut::usual`]: crate::PacketOut::usual
@@ -61,7 +61,7 @@ impl PortNo {
         self.is_physical() || matches!(self, Self::LOCAL | Self::FLOOD | Self::ALL)
     }
 
-    /// The name of a reserved port.
+    /// Returns the name of a reserved port.
     pub(crate) fn reserved_name(self) -> Option<&'static str> {
         Some(match self {
             Self::IN_PORT => "IN_PORT",

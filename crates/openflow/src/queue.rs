@@ -1,4 +1,4 @@
-//! The version-independent queue configuration: what a port's queues guarantee.
+//! The version-independent queue configuration: rates of a port's queues.
 //!
 //! OpenFlow 1.3.5 §7.2.2, §7.3.6; OpenFlow 1.0.2 §5.2.2, §5.3.4.
 
@@ -10,30 +10,30 @@ use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Queue {
-    /// Its number at its port.
+    /// Number of the queue at its port.
     pub queue_id: u32,
     /// Its port.
     pub port: PortNo,
-    /// What it gets at least, in tenths of a percent; above 1000 it is off.
+    /// Minimum rate in tenths of a percent; a value above 1000 disables it.
     pub min_rate: Option<u16>,
-    /// What it gets at most, in tenths of a percent. Not in OpenFlow 1.0.
+    /// Maximum rate in tenths of a percent. Not in OpenFlow 1.0.
     pub max_rate: Option<u16>,
 }
 
-/// What a port's queues are: the queue configuration reply. Experimenters' properties are left
+/// Configuration of a port's queues. Experimenters' properties are
 /// out; [`v1_3::QueueGetConfigReply`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QueueConfig {
-    /// Which port; [`PortNo::ANY`] if every one was asked for.
+    /// Port number; [`PortNo::ANY`] if the request was for all ports.
     pub port: PortNo,
     /// Its queues.
     pub queues: Vec<Queue>,
 }
 
 impl QueueConfig {
-    /// Encodes a request for the queues of a port; returns its size. [`PortNo::ANY`] asks for
-    /// those of every port, but not in OpenFlow 1.0.
+    /// Encodes a request for the queues of a port; returns its size. [`PortNo::ANY`] requests those
+    /// of every port, except in OpenFlow 1.0.
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::NoRoom`] if
@@ -110,7 +110,7 @@ impl QueueConfig {
     /// Encodes the reply for a version, as a switch would; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] for a highest rate, or queues of several ports, in OpenFlow
+    /// [`EncodeError::Unsupported`] for a maximum rate, or queues of several ports, in OpenFlow
     /// 1.0; [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message
     /// can hold it.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {

@@ -1,5 +1,5 @@
-//! A cursor over received bytes: every read is bounds-checked, names what it wanted and knows
-//! where in the message it stands.
+//! A cursor over received bytes. Every read is bounds-checked, and its errors name the field and
+//! its offset in the message.
 
 use crate::DecodeError;
 
@@ -17,13 +17,13 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, offset }
     }
 
-    /// Where the next byte stands in the message.
+    /// Returns the offset of the next byte in the message.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[inline]
     pub fn left(&self) -> usize {
         self.rest.len()
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Takes the next `n` bytes as a reader of their own, which ends where they end.
+    /// Takes the next `n` bytes as a separate reader.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if fewer than `n` bytes are left.
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     /// Succeeds if nothing is left.
     ///
     /// # Errors
-    /// [`DecodeError::BadLength`] naming how many bytes follow the end of `field`.
+    /// [`DecodeError::BadLength`] with the number of bytes after the end of `field`.
     #[inline]
     pub fn finish(&self, field: &'static str) -> Result<(), DecodeError> {
         if self.rest.is_empty() {

@@ -1,22 +1,21 @@
-//! The version-independent role and asynchronous configuration: which controller is master, and
-//! who hears what. Not in OpenFlow 1.0. OpenFlow 1.3.5 §6.3 (multiple
-//! controllers), §7.3.9, §7.3.10.
+//! The version-independent controller role and asynchronous configuration. Not in OpenFlow 1.0.
+//! OpenFlow 1.3.5 §6.3 (multiple controllers), §7.3.9, §7.3.10.
 
 use crate::header::{begin, open};
 use crate::wire::{Pad, Wire};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_3};
 
-/// What a controller is to a switch (`ofp_controller_role`).
+/// Role of a controller towards a switch (`ofp_controller_role`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum ControllerRole {
-    /// Whatever it was: only asks.
+    /// No change: the request only queries the role.
     NoChange,
-    /// One of several with full access; the role everybody starts with.
+    /// Full access, shared with other controllers; the initial role.
     Equal,
-    /// The only one with full access.
+    /// Exclusive full access.
     Master,
-    /// Only reads.
+    /// Read-only access.
     Slave,
 }
 
@@ -24,9 +23,9 @@ pub enum ControllerRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Role {
-    /// The role asked for, or had.
+    /// The requested or current role.
     pub role: ControllerRole,
-    /// The number of the master election, which the switch holds against older ones.
+    /// Generation id of the master election; the switch rejects older ones.
     pub generation_id: u64,
 }
 
@@ -119,16 +118,16 @@ impl Role {
     }
 }
 
-/// Which asynchronous messages a controller gets: a bit for each reason, first as master or
-/// equal, then as slave.
+/// Filter of asynchronous messages to a controller. Bits select reasons; the first element applies
+/// to master and equal, the second to slave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AsyncConfig {
-    /// Packet-ins, by [`crate::PacketInReason::wire`].
+    /// Packet-ins: bits of [`crate::PacketInReason::wire`].
     pub packet_in_mask: [u32; 2],
-    /// Port-status messages, by their reason's number.
+    /// Port-status messages: bits of `ofp_port_reason`.
     pub port_status_mask: [u32; 2],
-    /// Flow-removed messages, by [`crate::FlowRemovedReason::wire`].
+    /// Flow-removed messages: bits of [`crate::FlowRemovedReason::wire`].
     pub flow_removed_mask: [u32; 2],
 }
 

@@ -1,12 +1,12 @@
-//! Text in a field of fixed size: names and descriptions that switches give.
+//! Fixed-size text fields: names and descriptions that a switch sends.
 
 use crate::wire::Wire;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 
-/// Text in a field of `N` bytes, of which those before the first zero count.
+/// A text field of `N` bytes; the text ends at the first zero.
 ///
-/// A switch chose it: it prints with everything but printable ASCII escaped.
+/// A switch controls its content, so all characters except printable ASCII are escaped in output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text<const N: usize>(pub [u8; N]);
 
@@ -17,7 +17,7 @@ impl<const N: usize> Default for Text<N> {
 }
 
 impl<const N: usize> Text<N> {
-    /// The text cut to what fits with a zero after it.
+    /// Creates a text, truncated so that it fits with a terminating zero.
     pub fn new(text: &str) -> Self {
         let mut bytes = [0; N];
         for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(text.as_bytes()) {
@@ -26,12 +26,12 @@ impl<const N: usize> Text<N> {
         Self(bytes)
     }
 
-    /// The text's bytes.
+    /// Returns the bytes before the first zero.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// The text, up to the first byte that is no text.
+    /// Returns the text up to the first invalid byte.
     pub fn as_str(&self) -> &str {
         let bytes = self.as_bytes();
         match core::str::from_utf8(bytes) {
@@ -68,7 +68,7 @@ impl<'a, const N: usize> Wire<'a> for Text<N> {
 }
 
 impl<const N: usize> From<[u8; N]> for Text<N> {
-    /// The field as it stands.
+    /// Wraps the field unchanged.
     fn from(bytes: [u8; N]) -> Self {
         Self(bytes)
     }

@@ -1,13 +1,13 @@
-//! Elements that begin with a 16-bit type and a 16-bit length counting the whole element: actions,
-//! instructions, meter bands, properties. `tlv_enum!` makes an enum of them.
+//! Elements that start with a 16-bit type and a 16-bit length of the whole element: actions,
+//! instructions, meter bands, properties. `tlv_enum!` defines an enum of them.
 
 use crate::{DecodeError, Reader};
 
-/// Reads the head of an element; returns its type and a reader of exactly what follows the head.
+/// Reads an element's header; returns its type and a reader of the bytes after the header.
 ///
 /// # Errors
-/// [`DecodeError`] if the length is shorter than the head, not a multiple of `align`, or longer
-/// than what is left.
+/// [`DecodeError`] if the length is below the header's size, not a multiple of `align`, or beyond
+/// the available bytes.
 #[inline]
 pub(crate) fn read_head<'a>(
     from: &mut Reader<'a>,
@@ -30,8 +30,8 @@ pub(crate) fn read_head<'a>(
     Ok((kind, from.sub(len_field, body)?))
 }
 
-/// Defines an enum of elements: each variant's number and what follows the head; `$align` is
-/// what a length must be a multiple of.
+/// Defines an enum of elements from each variant's number and content; `$align` is the unit of all
+/// lengths.
 macro_rules! tlv_enum {
     (
         $(#[$meta:meta])*
@@ -55,11 +55,11 @@ macro_rules! tlv_enum {
                     $body,
                 ),
             )*
-            /// A type that is not in the specification, kept as it came.
+            /// A type that the specification does not define, kept unchanged.
             Unknown {
                 /// The type.
                 kind: u16,
-                /// What follows the head.
+                /// The bytes after the element's header.
                 #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
                 body: &$life [u8],
             },
@@ -110,13 +110,13 @@ macro_rules! tlv_enum {
 }
 pub(crate) use tlv_enum;
 
-/// Writes an element and the zeros that make its length a multiple of 8.
+/// Writes an element and pads it with zeros to a multiple of 8 bytes.
 ///
-/// Needed only for elements whose content the caller chose, an experimenter's data: all others
-/// have such a length by their layout.
+/// Only elements with caller-chosen content (experimenter data) need this; the layout of all others
+/// ensures the alignment.
 ///
 /// # Errors
-/// [`crate::EncodeError::TooLong`] if the length field cannot count it.
+/// [`crate::EncodeError::TooLong`] if the length field cannot express it.
 #[inline]
 pub(crate) fn write_aligned<'a>(
     element: &impl crate::wire::Wire<'a>,

@@ -1,9 +1,9 @@
-//! The versions of OpenFlow that this crate speaks.
+//! The supported OpenFlow versions.
 
 use crate::DecodeError;
 use core::fmt;
 
-/// A version of OpenFlow.
+/// An OpenFlow version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// OpenFlow 1.0, version byte 1.
@@ -13,10 +13,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// Every version this crate speaks, oldest first.
+    /// Every supported version, oldest first.
     pub const ALL: &'static [Self] = &[Self::V1_0, Self::V1_3];
 
-    /// The version byte.
+    /// Returns the version byte.
     #[inline]
     pub fn wire(self) -> u8 {
         match self {
@@ -25,10 +25,10 @@ impl Version {
         }
     }
 
-    /// The version a version byte means.
+    /// Returns the version of a version byte.
     ///
     /// # Errors
-    /// [`DecodeError::UnsupportedVersion`] for every byte but 1 and 4.
+    /// [`DecodeError::UnsupportedVersion`] for every byte except 1 and 4.
     #[inline]
     pub fn from_wire(found: u8) -> Result<Self, DecodeError> {
         match found {

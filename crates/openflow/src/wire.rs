@@ -1,22 +1,22 @@
-//! What the per-version types are made of: things with a place on the wire.
+//! The building blocks of the per-version types.
 //!
-//! [`Wire`] is reading and writing of one thing; [`Pad`] is padding, kept so that a message
-//! re-encodes to the same bytes; [`List`] is a run of things, borrowed either from a message or
-//! from a slice of the caller, so that neither direction allocates; the macro `wire_struct!`
-//! makes a struct of fixed layout from its fields, in the order of the specification's figure.
+//! [`Wire`] reads and writes one value. [`Pad`] is padding, kept so that a message re-encodes to
+//! the same bytes. [`List`] is a sequence of values, borrowed from a message or from a slice of the
+//! caller, so that neither direction allocates. The macro `wire_struct!` defines a struct of fixed
+//! layout from its fields, in the order of the specification's figure.
 
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 
-/// A thing with a place on the wire.
+/// A value with a wire format.
 pub trait Wire<'a>: Copy {
-    /// Reads one from `from`; `field` is its name for errors.
+    /// Reads a value from `from`; `field` is its name in errors.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not one of these.
+    /// [`DecodeError`] if the bytes are not a valid value.
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError>;
 
-    /// Writes it.
+    /// Writes the value.
     fn write(&self, to: &mut Writer<'_>);
 }
 
@@ -53,7 +53,7 @@ impl<'a, T: Wire<'a> + Default, const N: usize> Wire<'a> for [T; N] {
     }
 }
 
-/// All bytes that are left.
+/// All remaining bytes.
 impl<'a> Wire<'a> for &'a [u8] {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
@@ -65,10 +65,10 @@ impl<'a> Wire<'a> for &'a [u8] {
     }
 }
 
-/// `N` bytes of padding: zero in what we make, kept as found in what we receive.
+/// `N` bytes of padding: zero in created messages, kept unchanged in received ones.
 ///
-/// The specification asks senders to write zeros and receivers to ignore what they find; real
-/// senders write anything, and a codec that forgot it could not give a message back unchanged.
+/// The specification asks senders to write zeros and receivers to ignore them. Real senders write
+/// anything, and a codec that dropped the bytes could not reproduce a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pad<const N: usize>(pub [u8; N]);
 
@@ -95,7 +95,7 @@ impl<'a, const N: usize> Wire<'a> for Pad<N> {
     }
 }
 
-/// Padding of 0 to 7 bytes up to a multiple of 8, kept as found.
+/// Padding of 0 to 7 bytes up to a multiple of 8, kept unchanged.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Align8([u8; 7]);
 
@@ -106,7 +106,7 @@ impl fmt::Debug for Align8 {
 }
 
 impl Align8 {
-    /// All seven bytes it can have.
+    /// Returns all seven bytes that it can have.
     #[cfg(feature = "serde")]
     pub(crate) fn as_bytes(&self) -> &[u8; 7] {
         &self.0
@@ -115,7 +115,7 @@ impl Align8 {
     /// Reads the padding after `size` bytes.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] if it is not all there.
+    /// [`DecodeError::Truncated`] if it is incomplete.
     #[inline]
     pub fn read(
         from: &mut Reader<'_>,
@@ -136,17 +136,17 @@ impl Align8 {
         to.bytes(self.0.get(..Self::after(size)).unwrap_or_default());
     }
 
-    /// How many bytes of padding follow `size` bytes.
+    /// Returns the number of padding bytes after `size` bytes.
     #[inline]
     fn after(size: usize) -> usize {
         size.wrapping_neg() % 8
     }
 }
 
-/// A thing and the padding after it up to a multiple of 8, which its own length does not count.
+/// A value and the padding after it up to a multiple of 8, which its own length does not include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Padded<T> {
-    /// The thing.
+    /// The value.
     pub item: T,
     /// The padding.
     pub pad: Align8,
@@ -172,7 +172,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Padded<T> {
     }
 }
 
-/// Nothing: the body of a message that is a header only.
+/// The empty body of a message that consists of a header only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Empty;
 
@@ -183,18 +183,18 @@ impl<'a> Wire<'a> for Empty {
     fn write(&self, _: &mut Writer<'_>) {}
 }
 
-/// A run of `T`s: the whole rest of what holds them.
+/// A sequence of `T`s that fills the rest of the enclosing structure.
 ///
-/// Either a slice the caller made (`List::from(&items)`), or received bytes that have been checked
-/// to the last one when the list was read; [`List::iter`] gives the same items for both.
+/// It is either a slice of the caller (`List::from(&items)`) or received bytes that were validated
+/// when the list was read. [`List::iter`] returns the same items for both.
 pub struct List<'a, T> {
     repr: Repr<'a, T>,
 }
 
 enum Repr<'a, T> {
-    /// Received and already read through once.
+    /// Received bytes, already validated.
     Wire(&'a [u8]),
-    /// Made here.
+    /// Items of the caller.
     Items(&'a [T]),
 }
 
@@ -237,13 +237,13 @@ impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
 }
 
 impl<'a, T: Wire<'a>> List<'a, T> {
-    /// A list of bytes that are known to be items.
+    /// Wraps bytes that are already validated.
     #[inline]
     pub(crate) fn checked(bytes: &'a [u8]) -> Self {
         Self { repr: Repr::Wire(bytes) }
     }
 
-    /// The bytes of a list that was received.
+    /// Returns the bytes of a received list.
     #[inline]
     pub(crate) fn received(&self) -> Option<&'a [u8]> {
         match self.repr {
@@ -252,12 +252,12 @@ impl<'a, T: Wire<'a>> List<'a, T> {
         }
     }
 
-    /// The items in order.
+    /// Iterates over the items in order.
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { repr: self.repr }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
@@ -274,7 +274,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for List<'a, T> {
             let before = check.left();
             T::read(&mut check, field)?;
             if check.left() == before {
-                // No item is empty; were one to be, this is what keeps the loop from running on.
+                // No item is empty; if one were, this check would prevent an endless loop.
                 return Err(DecodeError::BadLength {
                     field,
                     offset: check.offset(),
@@ -334,7 +334,7 @@ impl<'a, T: Wire<'a>> Iterator for ListIter<'a, T> {
         match &mut self.repr {
             Repr::Wire(bytes) => {
                 let mut reader = Reader::new(bytes, 0);
-                // The list was read through when it was made, so this fails only at its end.
+                // The list was validated when it was read, so this fails only at its end.
                 let item = T::read(&mut reader, "item").ok();
                 *bytes = if item.is_some() { reader.rest() } else { &[] };
                 item
@@ -348,8 +348,8 @@ impl<'a, T: Wire<'a>> Iterator for ListIter<'a, T> {
     }
 }
 
-/// Defines structs of fixed layout: the fields in the order of the wire, each of a type that is
-/// [`Wire`]. The string is the name that errors give the struct.
+/// Defines structs of fixed layout from their fields in wire order, each of a [`Wire`] type. The
+/// string is the struct's name in errors.
 macro_rules! wire_struct {
     ($(
         $(#[$meta:meta])*
@@ -374,7 +374,7 @@ macro_rules! wire_struct {
     )*};
 }
 
-/// The [`Wire`] implementation that `wire_struct!` gives.
+/// Implements [`Wire`] for `wire_struct!`.
 macro_rules! wire_impl {
     ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
         #[cfg(feature = "serde")]
@@ -415,10 +415,11 @@ macro_rules! wire_impl {
 }
 pub(crate) use {wire_impl, wire_struct};
 
-/// Takes the rest of a structure whose 16-bit length is next and counts from `start` bytes left.
+/// Takes the rest of a structure whose 16-bit length comes next and counts from `start` bytes left.
 ///
 /// # Errors
-/// [`DecodeError`] if the length is shorter than what has been read, or longer than what is left.
+/// [`DecodeError`] if the length is shorter than the bytes already read, or beyond the available
+/// bytes.
 #[inline]
 pub(crate) fn read_sized<'a>(
     from: &mut Reader<'a>,
@@ -437,7 +438,7 @@ pub(crate) fn read_sized<'a>(
     from.sub(length_field, size)
 }
 
-/// Defines structs that hold their own length, in bytes, between the fields of `before` and those
+/// Defines structs that contain their own length in bytes, between the fields of `before` and those
 /// of `after`.
 macro_rules! sized_struct {
     ($(

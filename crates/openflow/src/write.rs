@@ -1,12 +1,12 @@
 //! A cursor that writes a message into the caller's buffer.
 //!
-//! Writing past the end is counted, not refused: only [`Writer::finish`] fails, and it can then
-//! say how many bytes the whole message takes. Writing code thus stays free of error handling
-//! except where a version cannot express something.
+//! Writing past the end is counted instead of rejected. Only [`Writer::finish`] fails, and it then
+//! reports the size of the whole message. Encoders therefore handle no errors except features that
+//! a version cannot express.
 
 use crate::EncodeError;
 
-/// The most a message can hold: its header's length field has 16 bits.
+/// Maximum size of a message: the header's length field has 16 bits.
 const MAX_MESSAGE_SIZE: usize = 0xffff;
 
 /// A write position in a byte slice; network byte order throughout.
@@ -32,7 +32,7 @@ impl<'b> Writer<'b> {
         writer
     }
 
-    /// How many bytes have been written, or would have been with room enough.
+    /// Returns the number of bytes written, including those that did not fit.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
@@ -48,10 +48,10 @@ impl<'b> Writer<'b> {
         self.position = end;
     }
 
-    /// The next `N` bytes, all of which are to be [`put`]; `None` if there is no room: they are counted
-    /// only.
+    /// Returns the next `N` bytes, all of which the caller must [`put`]; `None` if they do not fit:
+    /// they are then only counted.
     ///
-    /// Where the places of several things are known, room for them is looked for once.
+    /// Several values at known offsets thus need one bounds check.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         let start = self.position;
@@ -59,8 +59,8 @@ impl<'b> Writer<'b> {
         self.out.get_mut(start..)?.first_chunk_mut()
     }
 
-    /// Writes the first `size` bytes of `bytes`. What stands behind them in the buffer may change, too: a
-    /// copy whose length is known beforehand is several times faster.
+    /// Writes the first `size` bytes of `bytes`. Bytes after them in the buffer may change as well:
+    /// a copy of constant length is several times faster.
     #[inline]
     pub(crate) fn beginning_of<const N: usize>(&mut self, bytes: &[u8; N], size: usize) {
         let room = self.out.get_mut(self.position..).and_then(<[u8]>::first_chunk_mut::<N>);
@@ -107,10 +107,10 @@ impl<'b> Writer<'b> {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// Writes at `at` the 16-bit count of bytes from `start` to here.
+    /// Writes the 16-bit number of bytes from `start` to here at offset `at`.
     ///
-    /// A count too large for the field is caught by [`Writer::finish`], since the message that
-    /// holds it is longer still.
+    /// [`Writer::finish`] reports a number that is too large for the field, because the enclosing
+    /// message is even longer.
     #[inline]
     pub fn patch_size(&mut self, at: usize, start: usize) {
         let size = u16::try_from(self.position.saturating_sub(start)).unwrap_or(u16::MAX);
@@ -122,7 +122,7 @@ impl<'b> Writer<'b> {
     /// Ends a message begun with [`Writer::message`]; returns its size in bytes.
     ///
     /// # Errors
-    /// [`EncodeError::TooLong`] if the message exceeds what a header can count,
+    /// [`EncodeError::TooLong`] if the message exceeds the header's length field,
     /// [`EncodeError::NoRoom`] if it did not fit.
     #[inline]
     pub fn finish(mut self) -> Result<usize, EncodeError> {
@@ -142,7 +142,7 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// Puts `bytes` into an array, at a constant place.
+/// Writes `bytes` into an array at a constant offset.
 #[inline]
 pub(crate) fn put<const N: usize, const M: usize>(room: &mut [u8; N], at: usize, bytes: [u8; M]) {
     let place = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
@@ -152,7 +152,7 @@ pub(crate) fn put<const N: usize, const M: usize>(room: &mut [u8; N], at: usize,
     }
 }
 
-/// Appends what `encode` writes to `out`, making room as needed; returns the size written.
+/// Appends the message that `encode` writes to `out`; returns its size.
 ///
 /// ```
 /// use rosemary_openflow::{append, Kind, Version};
@@ -164,7 +164,7 @@ pub(crate) fn put<const N: usize, const M: usize>(room: &mut [u8; N], at: usize,
 /// ```
 ///
 /// # Errors
-/// What `encode` returns; `out` is then as it was. Never [`EncodeError::NoRoom`].
+/// The error of `encode`; `out` is then unchanged. Never [`EncodeError::NoRoom`].
 pub fn append(
     out: &mut Vec<u8>,
     encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,

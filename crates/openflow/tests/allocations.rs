@@ -1,4 +1,4 @@
-//! The packet path allocates nothing: shown by an allocator that counts.
+//! Shows with a counting allocator that the packet path does not allocate.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -12,14 +12,14 @@ use rosemary_openflow::{
 use sys::testing::Counting;
 
 thread_local! {
-    // Of this thread only: the test harness allocates in others.
+    // Per thread, because the test harness allocates in other threads.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting(|_| ALLOCATIONS.with(|count| count.set(count.get() + 1)));
 
-/// How often `run` allocates.
+/// Counts the allocations of `run`.
 fn allocations(run: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.with(Cell::get);
     run();
@@ -34,7 +34,7 @@ fn packet_in(version: Version) -> Vec<u8> {
 }
 
 #[test]
-fn the_allocator_counts() {
+fn counting_allocator_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1]))), 1);
 }
 
@@ -75,7 +75,7 @@ fn flow_mod_of_an_exact_tcp_flow_and_two_actions_allocates_nothing() {
             let actions = [Action::SetField(rewrite), Action::output(PortNo(7))];
             let flow_mod = FlowMod::add(match_).priority(100).idle_timeout(60).apply(&actions);
             let size = flow_mod.encode(version, 7, &mut out).unwrap();
-            // Nor does what the kernel does with one: decode it, and look at every action.
+            // The kernel's use does not allocate either: decode it, and read every action.
             let decoded = FlowMod::decode(&out[..size]).unwrap();
             assert_eq!(decoded.instructions.apply.iter().count(), 2);
             assert_eq!(decoded, flow_mod);

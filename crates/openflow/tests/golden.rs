@@ -1,7 +1,7 @@
-//! Golden messages: what a real Open vSwitch sent and received, in `golden/of10.hex` and
-//! `golden/of13.hex`, with what `ovs-ofctl` says of each as a comment under it (`golden/make.sh`
-//! made them). What we say of them is in `golden/of10.txt` and `of13.txt`, a line per message,
-//! compared by eye with the comments; `UPDATE_GOLDEN=1` writes it anew.
+//! Compares golden messages, which a real Open vSwitch sent and received. `golden/of10.hex` and
+//! `golden/of13.hex` contain them with the output of `ovs-ofctl` as a comment below each
+//! (`golden/make.sh` wrote them). Our output is in `golden/of10.txt` and `of13.txt`, a line per
+//! message, compared by eye with the comments; `UPDATE_GOLDEN=1` rewrites it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn path(name: &str, extension: &str) -> PathBuf {
     folder.join(name).with_extension(extension)
 }
 
-/// The messages of a file, each with the number of its line.
+/// Reads the messages of a file, each with its line number.
 fn messages(name: &str) -> Vec<(usize, Vec<u8>)> {
     let text = fs::read_to_string(path(name, "hex")).unwrap();
     let lines =
@@ -30,7 +30,7 @@ fn messages(name: &str) -> Vec<(usize, Vec<u8>)> {
 }
 
 #[test]
-fn golden_messages_come_back_byte_for_byte() {
+fn golden_messages_reencode_byte_for_byte() {
     for (name, _) in FILES {
         for (line, bytes) in messages(name) {
             let message = Message::decode(&bytes).unwrap_or_else(|e| panic!("{name}:{line}: {e}"));
@@ -42,7 +42,7 @@ fn golden_messages_come_back_byte_for_byte() {
 }
 
 #[test]
-fn golden_messages_read_as_they_did() {
+fn golden_messages_print_unchanged() {
     for (name, _) in FILES {
         let ours: String = messages(name)
             .iter()
@@ -63,7 +63,7 @@ fn golden_messages_read_as_they_did() {
 }
 
 #[test]
-fn golden_messages_are_of_nearly_every_kind() {
+fn golden_messages_cover_nearly_every_kind() {
     for (name, version) in FILES {
         let messages = messages(name);
         let headers: Vec<_> =

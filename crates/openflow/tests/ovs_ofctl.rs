@@ -1,4 +1,4 @@
-//! What we encode, Open vSwitch's `ovs-ofctl ofp-print` reads as it was meant.
+//! Checks that Open vSwitch's `ovs-ofctl ofp-print` reads encoded messages as intended.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test that says what it skips")]
 
 use rosemary_openflow::{
@@ -8,7 +8,8 @@ use rosemary_openflow::{
 };
 use std::process::Command;
 
-/// What `ovs-ofctl` says about a message, on one line; `None`, loudly, if it is not there.
+/// Returns the output of `ovs-ofctl` about a message as one line; `None`, with a note, if it is not
+/// installed.
 fn ovs_ofctl(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Option<String> {
     let mut bytes = Vec::new();
     append(&mut bytes, encode).unwrap();
@@ -37,7 +38,7 @@ macro_rules! reads {
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
 #[test]
-fn flow_mod_of_an_exact_tcp_flow_reads_the_same_in_both_versions() {
+fn tcp_flow_mod_prints_alike_in_both_versions() {
     let match_ = Match::new()
         .in_port(PortNo(1))
         .eth_src(MAC)
@@ -82,7 +83,7 @@ fn flow_mod_of_an_exact_tcp_flow_reads_the_same_in_both_versions() {
 }
 
 #[test]
-fn delete_of_arp_entries_reads_the_same_in_both_versions() {
+fn arp_delete_prints_alike_in_both_versions() {
     let arp = Match::new().eth_type(0x806).arp_op(1).arp_tpa([10, 0, 0, 2].into());
     let said = "DEL arp,arp_tpa=10.0.0.2,arp_op=1 actions=drop";
     reads!(FlowMod::delete(arp.clone()), V1_0, format!("OFPT_FLOW_MOD (xid=0x1): {said}"));
@@ -90,7 +91,7 @@ fn delete_of_arp_entries_reads_the_same_in_both_versions() {
 }
 
 #[test]
-fn flow_mod_with_masks_and_every_instruction_reads_as_meant() {
+fn masks_and_instructions_print_as_intended() {
     let match_ = Match::new()
         .eth_type(0x86dd)
         .ip_proto(58)
@@ -118,7 +119,7 @@ fn flow_mod_with_masks_and_every_instruction_reads_as_meant() {
 }
 
 #[test]
-fn mpls_and_ttl_actions_read_as_meant() {
+fn mpls_and_ttl_actions_print_as_intended() {
     let mpls = Match::new().eth_type(0x8847).with(&Field::MplsLabel(99)).with(&Field::MplsBos(1));
     let actions = [
         Action::SetMplsTtl(9),
@@ -137,7 +138,7 @@ fn mpls_and_ttl_actions_read_as_meant() {
 }
 
 #[test]
-fn packet_out_and_requests_read_as_meant() {
+fn packet_out_and_requests_print_as_intended() {
     let flood = [Action::output(PortNo::FLOOD)];
     let packet_out = PacketOut::buffered(PortNo(3), &flood, 0x100);
     let said = "in_port=3 actions=FLOOD buffer=0x00000100";
@@ -153,7 +154,7 @@ fn packet_out_and_requests_read_as_meant() {
 }
 
 #[test]
-fn groups_and_meters_read_as_meant() {
+fn groups_and_meters_print_as_intended() {
     let bucket = |port| Bucket { weight: 3, ..Bucket::new([Action::output(PortNo(port))]) };
     reads!(
         GroupMod {

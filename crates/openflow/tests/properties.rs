@@ -1,4 +1,4 @@
-//! Properties of generated messages of every type.
+//! Checks properties of generated messages of every type.
 #![allow(unreachable_pub, reason = "modules shared between test programs")]
 
 mod checks;
@@ -6,7 +6,7 @@ mod generate;
 
 use proptest::prelude::*;
 
-/// The message with its header's length made true.
+/// Sets the header's length to the message's size.
 fn with_true_length(mut bytes: Vec<u8>) -> Vec<u8> {
     let size = u16::try_from(bytes.len()).expect("generated messages are small");
     if let Some(length) = bytes.get_mut(2..4) {
@@ -15,7 +15,7 @@ fn with_true_length(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Looks at bytes that may be anything, in every way there is.
+/// Decodes arbitrary bytes in every available way.
 fn look_at(bytes: &[u8]) {
     let _ = checks::raw_comes_back(bytes);
     let _ = checks::meaning_comes_back(bytes);
@@ -24,9 +24,9 @@ fn look_at(bytes: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Generating a message has shown that `decode(encode(m)) == m`.
+    /// Generating a message already checks that `decode(encode(m)) == m`.
     #[test]
-    fn generated_message_comes_back(bytes in generate::message()) {
+    fn generated_message_reencodes(bytes in generate::message()) {
         prop_assert_eq!(checks::raw_comes_back(&bytes), Ok(()));
     }
 
@@ -74,13 +74,13 @@ proptest! {
 }
 
 proptest! {
-    // Each case looks at some thousand messages.
+    // Each case decodes several thousand messages.
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
     fn every_16_bits_set_to_the_edges_never_panic_or_hang(bytes in generate::message()) {
         let bytes = with_true_length(bytes);
-        // What comes later is more of the same.
+        // Later bytes repeat the same structures.
         for at in 4..(bytes.len() - 1).min(300) {
             for value in [0, 1, 3, 4, 7, 8, 9, 0xfff8, 0xffff_u16] {
                 let mut changed = bytes.clone();

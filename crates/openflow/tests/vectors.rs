@@ -1,6 +1,6 @@
-//! Public test vectors, which are not part of this repository: the folder that the environment
-//! variable `OPENFLOW_VECTORS` names, with `valid-of13.tsv` and the like. A line is
-//! source, kind, detail and the message in hexadecimal, with tabs between them.
+//! Runs public test vectors, which are not part of this repository. The environment variable
+//! `OPENFLOW_VECTORS` names their folder, with files such as `valid-of13.tsv`. A line contains
+//! source, kind, detail and the message in hexadecimal, separated by tabs.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ struct Vector {
     bytes: Vec<u8>,
 }
 
-/// The vectors of a file; none, loudly, if there are none on this machine.
+/// Reads the vectors of a file; empty, with a note, if this machine has none.
 fn vectors(file: &str) -> Vec<Vector> {
     let Some(folder) = std::env::var_os("OPENFLOW_VECTORS") else {
         println!("SKIPPED: OPENFLOW_VECTORS is not set, {file} was not tried");
@@ -38,7 +38,7 @@ fn vectors(file: &str) -> Vec<Vector> {
         .collect()
 }
 
-/// Fails if any vector of the files does not pass `check`, which says what is wrong with it.
+/// Fails if `check` reports a fault in any vector of the files.
 fn all(files: &[&str], check: impl Fn(&[u8]) -> Option<String>) {
     for file in files {
         let vectors = vectors(file);
@@ -50,16 +50,16 @@ fn all(files: &[&str], check: impl Fn(&[u8]) -> Option<String>) {
 }
 
 #[test]
-fn valid_vectors_come_back_byte_for_byte() {
+fn valid_vectors_reencode_byte_for_byte() {
     all(&["valid-of10.tsv", "valid-of13.tsv"], |bytes| {
         checks::raw_comes_back(bytes).err().map(|error| error.to_string())
     });
 }
 
 #[test]
-fn valid_vectors_mean_the_same_after_coming_back() {
+fn valid_vectors_keep_their_meaning() {
     all(&["valid-of10.tsv", "valid-of13.tsv"], |bytes| {
-        // Some of them hold numbers that no specification defines: those are refused as values.
+        // Some contain numbers that no specification defines; these are rejected as values.
         match checks::meaning_comes_back(bytes) {
             Ok(()) | Err(DecodeError::BadValue { .. } | DecodeError::UnknownKind { .. }) => None,
             Err(error) => Some(error.to_string()),

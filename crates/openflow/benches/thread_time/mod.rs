@@ -1,14 +1,14 @@
-//! What the benchmarks measure: processor time of the thread, not time on the wall. The machines that
-//! run them are shared, and only caches and sibling threads should be seen of the others.
+//! Measures the CPU time of the thread instead of wall-clock time, because the benchmark machines
+//! are shared: other processes then affect only caches and sibling hardware threads.
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 pub(crate) struct ThreadTime;
 
-/// Processor time that this thread has had so far.
+/// Returns the CPU time of this thread so far.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

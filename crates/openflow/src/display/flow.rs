@@ -1,4 +1,4 @@
-//! Flow entries: their matches, instructions and actions, and the packets that meet them.
+//! Formats flow entries, their matches, instructions and actions, and packets.
 
 use super::{Bits, Hex, Seconds, list};
 use crate::{
@@ -223,7 +223,7 @@ impl fmt::Display for PacketOut<'_> {
     }
 }
 
-/// The Ethernet header of a packet, if there is one.
+/// Formats the Ethernet header of a packet, if it is complete.
 fn ethernet(f: &mut fmt::Formatter<'_>, packet: &[u8]) -> fmt::Result {
     let mut packet = Reader::new(packet, 0);
     let header = (packet.array("eth_dst"), packet.array("eth_src"), packet.u16("eth_type"));
@@ -260,7 +260,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A group's number, or the word for every group.
+/// A group number, or the word for every group.
 pub(super) struct GroupId(pub(super) u32);
 
 impl fmt::Display for GroupId {
@@ -273,7 +273,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A meter's number, or the word for every meter and for the virtual ones.
+/// A meter number, or the word for every meter and for the virtual ones.
 pub(super) struct MeterId(pub(super) u32);
 
 impl fmt::Display for MeterId {

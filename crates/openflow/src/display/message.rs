@@ -1,4 +1,4 @@
-//! A whole message: its name, version, xid, and what it says.
+//! Formats a whole message: name, version, xid and content.
 
 use super::{Hex, list};
 use crate::wire::{List, Wire};
@@ -19,7 +19,7 @@ impl fmt::Display for Message<'_> {
     }
 }
 
-/// As [`Message`] prints.
+/// Formats like [`Message`].
 impl fmt::Display for v1_0::Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.body {
@@ -37,7 +37,7 @@ impl fmt::Display for v1_0::Message<'_> {
     }
 }
 
-/// As [`Message`] prints.
+/// Formats like [`Message`].
 impl fmt::Display for v1_3::Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.body {
@@ -65,7 +65,7 @@ fn title(f: &mut fmt::Formatter<'_>, version: Version, kind: u8, xid: u32) -> fm
     write!(f, " (OF{version}) (xid={xid:#x}):")
 }
 
-/// The name of a multipart or statistics type. The first six are the same in every version.
+/// Returns the name of a multipart or statistics type. The first six are the same in every version.
 fn request_name(kind: u16) -> String {
     const NAMES: [&str; 14] = [
         "DESC",
@@ -90,7 +90,8 @@ fn request_name(kind: u16) -> String {
     }
 }
 
-/// Prints ` ` and what was made of the wire, or the wire as it is.
+/// Prints a space and the interpreted value, or the raw structure if it has no valid
+/// interpretation.
 fn said<T: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
     made: Result<T, DecodeError>,
@@ -135,7 +136,8 @@ fn asynchronous(f: &mut fmt::Formatter<'_>, wire: &v1_3::AsyncConfig) -> fmt::Re
     write!(f, " {config}")
 }
 
-/// ` version bitmap: 0x01, 0x04`, also of several words; an unknown element as its type and bytes.
+/// Formats ` version bitmap: 0x01, 0x04`, also for several words; an unknown element as type and
+/// bytes.
 fn hello_element(
     f: &mut fmt::Formatter<'_>,
     element: &v1_3::symmetric::HelloElement<'_>,
@@ -154,8 +156,8 @@ fn hello_element(
     }
 }
 
-/// Prints the properties that a queue's own line leaves out: those of other types than `known`, and all but the
-/// first of a known type.
+/// Formats the queue properties that the queue's own line omits: those of types other than `known`,
+/// and repeated properties of a known type.
 fn other_properties<'a, T: Wire<'a>>(
     f: &mut fmt::Formatter<'_>,
     properties: List<'a, T>,
@@ -177,7 +179,7 @@ fn other_properties<'a, T: Wire<'a>>(
     Ok(())
 }
 
-/// What the message says, after a space; nothing if it says nothing.
+/// Formats the content after a space; nothing for an empty body.
 impl fmt::Display for v1_0::Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -221,7 +223,7 @@ impl fmt::Display for v1_0::Body<'_> {
     }
 }
 
-/// What the message says, after a space; nothing if it says nothing.
+/// Formats the content after a space; nothing for an empty body.
 impl fmt::Display for v1_3::Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

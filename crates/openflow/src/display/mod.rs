@@ -1,8 +1,8 @@
-//! Messages as one line of text, in the manner of `ovs-ofctl ofp-print`.
+//! Formats messages as one line of text, in the style of `ovs-ofctl ofp-print`.
 //!
-//! What the version-independent types can say is printed in their words, the same for every
-//! version. What they refuse, such as a field that comes twice, is printed as it stands on the
-//! wire: a tool that shows messages must show the odd ones above all.
+//! Content that the version-independent types can express is printed in the same words for every
+//! version. Other content, such as a repeated field, is printed as raw structures, because a tool
+//! that shows messages must also show invalid ones.
 
 mod flow;
 mod message;
@@ -12,7 +12,7 @@ mod switch;
 use core::fmt;
 use core::time::Duration;
 
-/// Names of bits, joined by spaces; what has no name as a number; `0` for none.
+/// Names of set bits, separated by spaces; unnamed bits as a number; `0` if no bit is set.
 pub(crate) struct Bits<'n> {
     pub(crate) bits: u32,
     pub(crate) names: &'n [(u32, &'static str)],
@@ -37,9 +37,9 @@ impl fmt::Display for Bits<'_> {
     }
 }
 
-/// A duration in seconds, to the last digit that counts, in groups of three: `1.243s`, `60s`.
+/// A duration in seconds without trailing zeros, in groups of three digits: `1.243s`, `60s`.
 ///
-/// In integers: as a float, 1.243 s would be 1.2429999999999999 s.
+/// Computed with integers: as a float, 1.243 s would print as 1.2429999999999999 s.
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl fmt::Display for Seconds {
@@ -54,7 +54,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes in hexadecimal; only the first of many.
+/// Bytes in hexadecimal, truncated after the first 64.
 pub(crate) struct Hex<'b>(pub(crate) &'b [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -70,7 +70,7 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Items with commas between them.
+/// Formats items with a separator between them.
 pub(crate) fn list<T: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
     items: impl IntoIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! Statistics and descriptions.
+//! Formats statistics and descriptions.
 
 use super::flow::{GroupId, MeterId};
 use super::{Hex, Seconds, list};
@@ -148,7 +148,7 @@ impl fmt::Display for TableStats {
     }
 }
 
-/// A counter that the switch may not keep.
+/// A counter; all ones mean that the switch does not keep it.
 struct Kept(u64);
 
 impl fmt::Display for Kept {
@@ -160,7 +160,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// A duration that the switch may not keep.
+/// A lifetime, if the switch reports it.
 struct Age(Option<Duration>);
 
 impl fmt::Display for Age {
@@ -291,7 +291,7 @@ impl fmt::Display for MeterFeatures {
     }
 }
 
-/// A table's features: what it is, and how many properties say what it can do.
+/// A table's features: its identity, and the number of its properties.
 struct Table<'a>(v1_3::TableFeatures<'a>);
 
 impl fmt::Display for Table<'_> {

@@ -1,4 +1,4 @@
-//! Switches and their ports, roles and queues.
+//! Formats switches and their ports, roles and queues.
 
 use super::{Bits, list};
 use crate::{

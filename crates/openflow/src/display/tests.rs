@@ -1,4 +1,4 @@
-//! Lines of text that people will read, as they should read.
+//! Compares printed messages with their expected text.
 
 use crate::matching::OpaqueField;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     PortStatus, Version, append,
 };
 
-/// The line that the message `encode` makes prints as.
+/// Returns the printed form of the message that `encode` writes.
 fn line(encode: impl Fn(&mut [u8]) -> Result<usize, crate::EncodeError>) -> String {
     let mut bytes = Vec::new();
     append(&mut bytes, encode).unwrap();
@@ -18,7 +18,7 @@ fn line(encode: impl Fn(&mut [u8]) -> Result<usize, crate::EncodeError>) -> Stri
 }
 
 #[test]
-fn flow_mod_reads_as_ovs_ofctl_would_say_it() {
+fn flow_mod_prints_in_the_style_of_ovs_ofctl() {
     let net = Masked::new([10, 0, 0, 0].into(), [255, 0, 0, 0].into());
     let match_ =
         Match::new().in_port(PortNo(1)).eth_type(0x800).vlan_vid(7).with(&Field::Ipv4Dst(net));
@@ -50,7 +50,7 @@ fn flow_mod_reads_as_ovs_ofctl_would_say_it() {
 }
 
 #[test]
-fn packets_read_with_their_ethernet_header() {
+fn packets_print_their_ethernet_header() {
     let packet = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 0, 0];
     let packet_in = PacketIn::new(PortNo(3), &packet);
     assert_eq!(
@@ -67,7 +67,7 @@ fn packets_read_with_their_ethernet_header() {
 }
 
 #[test]
-fn switch_reads_with_its_ports() {
+fn features_reply_prints_ports() {
     let port = PortDesc::new(PortNo(1), MacAddr([2, 0, 0, 0, 0, 1]), "eth1");
     let features = Features {
         dpid: Dpid(1),
@@ -92,7 +92,7 @@ fn switch_reads_with_its_ports() {
 }
 
 #[test]
-fn groups_and_meters_read_with_what_they_hold() {
+fn groups_and_meters_print_their_content() {
     let group_mod = GroupMod {
         command: GroupModCommand::Add,
         kind: GroupKind::Select,
@@ -117,7 +117,7 @@ fn groups_and_meters_read_with_what_they_hold() {
 }
 
 #[test]
-fn the_rest_reads_too() {
+fn other_messages_print() {
     let error = ErrorMessage { version: Version::V1_3, kind: 4, code: 11, data: &[4, 14] };
     assert_eq!(
         line(|out| error.encode(9, out)),
@@ -139,7 +139,7 @@ fn the_rest_reads_too() {
 }
 
 #[test]
-fn message_that_makes_no_sense_prints_as_it_stands() {
+fn invalid_message_prints_raw() {
     let bytes = [4, 24, 0, 24, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
     let text = Message::decode(&bytes).unwrap().to_string();
     assert_eq!(
@@ -150,7 +150,7 @@ fn message_that_makes_no_sense_prints_as_it_stands() {
 }
 
 #[test]
-fn durations_print_without_the_noise_of_floats() {
+fn durations_print_exactly() {
     use core::time::Duration;
     let text = |seconds, nanos| super::Seconds(Duration::new(seconds, nanos)).to_string();
     assert_eq!(text(1, 243_000_000), "1.243s");
@@ -183,7 +183,7 @@ fn unknown_masked_fields_are_printed_with_their_masks() {
 
 #[test]
 fn queue_prints_every_property() {
-    // A minimum rate, another one, one of an unknown type, and an experimenter's.
+    // A minimum rate, a repeated one, one of an unknown type, and an experimenter's.
     let queue = [
         &[0, 0, 0, 7, 0, 0, 0, 2, 0, 76, 0, 0, 0, 0, 0, 0][..],
         &[0, 1, 0, 16, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0],

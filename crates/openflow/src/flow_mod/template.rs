@@ -1,4 +1,4 @@
-//! A flow-mod that is encoded once and sent often, with blanks that are filled in each time.
+//! A flow-mod that is encoded once and sent often, with fields that are filled in each time.
 
 use super::{FlowMod, NO_BUFFER};
 use crate::action::Action;
@@ -8,25 +8,25 @@ use crate::v1_0::matching::wildcard;
 use crate::write::put;
 use crate::{EncodeError, MacAddr, PortNo, Version, v1_0};
 
-/// What is filled into a [`FlowModTemplate`].
+/// The fields that are filled into a [`FlowModTemplate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blanks {
-    /// The port that the packets come in by.
+    /// In-port of the packets.
     pub in_port: PortNo,
-    /// Their destination.
+    /// Destination of the packets.
     pub eth_dst: MacAddr,
-    /// Their source.
+    /// Source of the packets.
     pub eth_src: MacAddr,
-    /// A packet the switch holds, to be sent through the new entry.
+    /// Id of a buffered packet that the new entry then processes.
     pub buffer_id: Option<u32>,
-    /// The port by which the packets go out.
+    /// Output port of the packets.
     pub output: PortNo,
 }
 
-/// A flow-mod for the packets of a pair of hosts, whose addresses and ports are blanks.
+/// A prebuilt flow-mod for pairs of hosts whose addresses and ports are left blank.
 ///
-/// Filling them in takes a fraction of what [`FlowMod::encode`] does, which looks at everything that a
-/// flow-mod can say.
+/// Filling in a template takes a fraction of the time of [`FlowMod::encode`], which handles every
+/// field of a flow-mod.
 ///
 /// ```
 /// use rosemary_openflow::{Blanks, FlowMod, FlowModTemplate, MacAddr, Match, PortNo, Version};
@@ -49,7 +49,7 @@ pub struct Blanks {
 #[derive(Debug, Clone)]
 pub struct FlowModTemplate(Message);
 
-/// The message, its blanks empty.
+/// The encoded message with empty blanks.
 #[derive(Debug, Clone)]
 enum Message {
     V1_0([u8; 80]),
@@ -57,7 +57,7 @@ enum Message {
 }
 
 impl FlowModTemplate {
-    /// One that says what `flow_mod` does, but for the match, the buffer and the instructions: those are
+    /// Creates a template from `flow_mod`. Its match, buffer and instructions are ignored: they are
     /// the blanks.
     ///
     /// # Errors
@@ -75,22 +75,24 @@ impl FlowModTemplate {
         Ok(Self(message))
     }
 
-    /// The template of which `message` is a flow-mod, whatever is in its blanks; `None` if it says anything
-    /// else in another place, is no flow-mod that adds, or none at all. What stands in the places that a
-    /// template leaves to who made it (priority, timeouts, cookie, flags) is not looked at.
+    /// Recognises an encoded flow-mod as an instance of a template, whatever its blanks hold;
+    /// `None` for any other message. The command must be add. Priority, timeouts, cookie and flags
+    /// are free, because a template's creator chooses them.
     pub fn of_message(message: &[u8]) -> Option<Self> {
         let has = |at: usize, expected: &[u8]| {
             message.get(at..).is_some_and(|rest| rest.starts_with(expected))
         };
         match message.first_chunk::<4>()? {
-            // OpenFlow 1.0.2 §5.2.3, §5.3.3: all wildcards but in-port, source and destination; OFPFC_ADD.
+            // OpenFlow 1.0.2 §5.2.3, §5.3.3: OFPFC_ADD; every field but in-port, source and
+            // destination is wildcarded.
             [1, 14, 0, 80] => {
                 let mut whole: [u8; 80] = message.try_into().ok()?;
                 let is = has(8, &V1_0_WILDCARDS) && has(56, &[0, 0]) && has(72, &[0, 0, 0, 8]);
                 put(&mut whole, OUTPUT_1_0, 1_u16.to_be_bytes());
                 is.then_some(Self(Message::V1_0(whole)))
             }
-            // OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1: OFPFC_ADD; a match of three fields; the action applied.
+            // OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1: OFPFC_ADD; a match of three fields; one
+            // apply-actions instruction.
             [4, 14, 0, 104] => {
                 let mut whole: [u8; 104] = message.try_into().ok()?;
                 put(&mut whole, OUTPUT_1_3, 1_u32.to_be_bytes());
@@ -106,7 +108,8 @@ impl FlowModTemplate {
         }
     }
 
-    /// The flow-mod with empty blanks: the output is port 1, whatever it was where the template was made from a message.
+    /// Returns the flow-mod with empty blanks. Its output is port 1, even if the template was made
+    /// from a message.
     #[inline]
     pub fn message(&self) -> &[u8] {
         match &self.0 {
@@ -115,7 +118,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// The same, to be changed in what a template leaves to who made it: priority, timeouts, cookie, flags.
+    /// Returns the flow-mod with empty blanks for changes of priority, timeouts, cookie and flags.
     #[inline]
     pub fn message_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
@@ -124,7 +127,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// The version in which it is encoded.
+    /// Returns the version of the encoding.
     #[inline]
     pub fn version(&self) -> Version {
         match &self.0 {
@@ -133,7 +136,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// Whether it adds flows.
+    /// Whether the flow-mod adds flows.
     #[inline]
     pub fn adds(&self) -> bool {
         match &self.0 {
@@ -142,7 +145,8 @@ impl FlowModTemplate {
         }
     }
 
-    /// The last of the ports that its version can say, from 0 on: there may be others behind, with gaps between.
+    /// Returns the last port of the contiguous range that starts at 0 and that the version can
+    /// express. Reserved ports follow with gaps.
     pub fn last_port(&self) -> PortNo {
         match &self.0 {
             Message::V1_0(_) => PortNo(u32::from(v1_0::RESERVED_16) - 1),
@@ -150,7 +154,7 @@ impl FlowModTemplate {
         }
     }
 
-    /// Whether its version has these ports.
+    /// Whether the version can express these ports.
     pub fn has_ports(&self, blanks: &Blanks) -> bool {
         match &self.0 {
             Message::V1_0(_) => [blanks.in_port, blanks.output]
@@ -160,11 +164,11 @@ impl FlowModTemplate {
         }
     }
 
-    /// Encodes it with the blanks filled in; returns its size.
+    /// Encodes the flow-mod with the blanks filled in; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::NoRoom`] if `out` is
-    /// too small.
+    /// [`EncodeError::Unsupported`] if the version cannot express a port, [`EncodeError::NoRoom`]
+    /// if `out` is too small.
     #[inline]
     pub fn fill(&self, blanks: &Blanks, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         match &self.0 {
@@ -173,8 +177,9 @@ impl FlowModTemplate {
         }
     }
 
-    /// Appends one for each of these blanks, whose transaction ids count up from `xid`, and returns how many: up to
-    /// the first that has a port which the version has not.
+    /// Appends a flow-mod for each of these blanks, with transaction ids counting up from `xid`.
+    /// Stops before the first one whose port the version cannot express; returns how many were
+    /// appended.
     #[inline]
     pub fn append_all(
         &self,
@@ -187,7 +192,7 @@ impl FlowModTemplate {
             let xid = std::mem::replace(next, next.wrapping_add(1));
             Some((xid, blanks))
         });
-        // A loop for each: how long a message is, is then known in it.
+        // One loop per version: inside it the message size is a constant.
         let size = self.message().len();
         match &self.0 {
             Message::V1_0(message) => {
@@ -208,12 +213,12 @@ impl FlowModTemplate {
         (out.len() - before) / size
     }
 
-    /// Appends the packet-out of a packet that asked for the flow of these blanks: from their in-port by their output, of
-    /// `data`, with no regard to their buffer.
+    /// Appends the packet-out of `data` from the blanks' in-port to their output; their buffer is
+    /// ignored.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::TooLong`] if no message can hold
-    /// `data`; nothing was appended.
+    /// [`EncodeError::Unsupported`] if the version cannot express a port, [`EncodeError::TooLong`]
+    /// if no message can hold `data`; nothing is appended then.
     #[inline]
     pub fn append_packet_out(
         &self,
@@ -241,15 +246,15 @@ impl FlowModTemplate {
     }
 }
 
-/// A packet-out without a buffer, by one port (OpenFlow 1.0.2 §5.3.6): in-port, length, transaction id and port are to be
-/// filled in.
+/// A packet-out without a buffer to one port (OpenFlow 1.0.2 §5.3.6). In-port, length, transaction
+/// id and port are filled in.
 #[rustfmt::skip]
 const PACKET_OUT_1_0: [u8; 24] = [
     1, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 8,
     0, 0, 0, 8, 0, 0, 0xff, 0xff,
 ];
 
-/// The same of OpenFlow 1.3.5 §7.3.7.
+/// The same in OpenFlow 1.3.5 §7.3.7.
 #[rustfmt::skip]
 const PACKET_OUT_1_3: [u8; 40] = [
     4, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
@@ -294,7 +299,7 @@ fn fill_v1_0<'o>(
     Ok(room.len())
 }
 
-/// OpenFlow 1.3.5 §7.2.3, §7.3.4.1: the three fields in the order of their numbers.
+/// OpenFlow 1.3.5 §7.2.3, §7.3.4.1: the three fields in ascending order.
 #[inline]
 fn fill_v1_3<'o>(
     blanks: &Blanks,
@@ -311,14 +316,14 @@ fn fill_v1_3<'o>(
     Ok(room.len())
 }
 
-/// Where every message has its transaction id.
+/// Offset of the transaction id in every message.
 const XID: usize = 4;
 
-/// Where a template has the port of its output.
+/// Offset of the output port in a template.
 const OUTPUT_1_0: usize = 76;
 const OUTPUT_1_3: usize = 92;
 
-/// The wildcards of OpenFlow 1.0 (§5.2.3) but those of in-port, source and destination.
+/// The wildcards of OpenFlow 1.0 (§5.2.3) except in-port, source and destination.
 const V1_0_WILDCARDS: [u8; 4] =
     (wildcard::ALL & !(wildcard::IN_PORT | wildcard::DL_SRC | wildcard::DL_DST)).to_be_bytes();
 
@@ -361,7 +366,7 @@ mod tests {
     use crate::PacketOut;
 
     #[test]
-    fn filled_template_is_the_flow_mod_that_says_so() {
+    fn filled_template_equals_the_encoded_flow_mod() {
         let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
         for version in [Version::V1_0, Version::V1_3] {
             let template = FlowModTemplate::new(&add, version).unwrap();
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_packet_out_is_the_one_that_is_encoded() {
+    fn appended_packet_out_equals_the_encoded_one() {
         let sizes: &[usize] = if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffd7, 0xffd8] };
         let add = FlowMod::add(Match::new());
         for version in [Version::V1_0, Version::V1_3] {
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn template_is_known_by_its_message_and_by_no_other() {
+    fn template_is_recognised_from_its_message_only() {
         let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
         let add = add.flags(crate::FlowModFlags::SEND_FLOW_REM);
         for version in [Version::V1_0, Version::V1_3] {
@@ -435,8 +440,9 @@ mod tests {
             let known = FlowModTemplate::of_message(message).expect("a template");
             assert_eq!(known.message(), message);
             let said = FlowMod::decode(message).unwrap();
-            // Whatever bit is changed: if it is still a template's, all that differs is not in the match's or
-            // the actions' kinds; and if it is one of the blanks', it is well-formed whatever they are.
+            // For each changed bit: if the message is still recognised, only free fields differ,
+            // not the kinds of the match or actions; if the bit belongs to a blank, the message
+            // stays well-formed.
             let mut filled = [0; 128];
             let all = Blanks {
                 in_port: PortNo(!1),
@@ -484,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn port_and_table_that_1_0_does_not_have_are_told() {
+    fn unsupported_port_and_table_are_named() {
         let add = FlowMod::add(Match::new());
         let template = FlowModTemplate::new(&add, Version::V1_0).unwrap();
         let none = MacAddr([0; 6]);

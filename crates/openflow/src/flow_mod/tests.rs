@@ -1,4 +1,4 @@
-//! Flow-mods against bytes written by hand from the specification's figures.
+//! Compares flow-mods with bytes written by hand from the specification's figures.
 
 use super::*;
 use crate::{Field, MacAddr};
@@ -17,7 +17,7 @@ const V1_3: [u8; 96] = [
     0, 0, 0, 16, 0, 0, 0, 2, 0xff, 0xff, 0, 0, 0, 0, 0, 0, // output:2
 ];
 
-/// The same in OpenFlow 1.0, but for the table.
+/// The same in OpenFlow 1.0, without the table.
 #[rustfmt::skip]
 const V1_0: [u8; 80] = [
     1, 14, 0, 80, 0, 0, 0, 7,
@@ -63,8 +63,8 @@ fn flow_mod_cut_anywhere_is_an_error() {
         for len in 0..whole.len() {
             let mut cut = whole[..len].to_vec();
             assert!(FlowMod::decode(&cut).is_err(), "cut at {len}");
-            // The same with a header that owns up to it; where only actions are lost, the rest
-            // may be a flow-mod of its own.
+            // The same with a matching length in the header. Where only actions are cut off, the
+            // rest may be a valid flow-mod.
             if let Some(length) = cut.get_mut(2..4) {
                 length.copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
                 let bare = [72, 72 + 8].contains(&len);
@@ -90,14 +90,14 @@ fn any_16_bits_set_to_any_value_never_panic() {
 }
 
 #[test]
-fn buffer_too_small_says_how_much_it_takes() {
+fn small_buffer_reports_the_needed_size() {
     let actions = [Action::output(PortNo(2))];
     let error = example(&actions).encode(Version::V1_3, 7, &mut [0; 10]).unwrap_err();
     assert_eq!(error, EncodeError::NoRoom { need: 96, size: 10 });
 }
 
 #[test]
-fn bytes_are_the_same_whatever_room_there_is_and_no_room_is_told() {
+fn encoding_is_independent_of_the_buffer_size() {
     let actions =
         [Action::SetField(Field::EthSrc(MacAddr([6; 6]).into())), Action::output(PortNo(2))];
     let web = Match::new().in_port(PortNo(1)).eth_type(0x800).ip_proto(6).tcp_dst(80);
@@ -121,7 +121,7 @@ fn bytes_are_the_same_whatever_room_there_is_and_no_room_is_told() {
 }
 
 #[test]
-fn flow_mod_with_another_priority_is_the_one_that_has_it() {
+fn encode_with_priority_overrides_the_priority() {
     for version in [Version::V1_0, Version::V1_3] {
         let flow_mod = FlowMod::add(Match::new().in_port(PortNo(1))).priority(1);
         let (mut with, mut has) = ([0; 128], [0; 128]);
@@ -132,7 +132,7 @@ fn flow_mod_with_another_priority_is_the_one_that_has_it() {
 }
 
 #[test]
-fn what_1_0_cannot_say_is_named() {
+fn feature_missing_in_1_0_is_named() {
     let said = |flow_mod: FlowMod<'_>| {
         flow_mod.encode(Version::V1_0, 0, &mut [0; 200]).unwrap_err().to_string()
     };
@@ -160,7 +160,7 @@ fn what_1_0_cannot_say_is_named() {
 }
 
 #[test]
-fn match_of_twelve_fields_survives_1_0() {
+fn match_of_twelve_fields_round_trips_in_1_0() {
     let match_ = Match::new()
         .in_port(PortNo::LOCAL)
         .eth_src(MacAddr([2, 0, 0, 0, 0, 1]))
@@ -182,7 +182,7 @@ fn match_of_twelve_fields_survives_1_0() {
 }
 
 #[test]
-fn instruction_twice_is_refused() {
+fn repeated_instruction_is_rejected() {
     let mut twice = V1_3.to_vec();
     twice.extend_from_slice(&V1_3[72..]);
     twice[3] = u8::try_from(twice.len()).unwrap();
@@ -191,7 +191,7 @@ fn instruction_twice_is_refused() {
 }
 
 #[test]
-fn action_lengths_that_cannot_be_are_bad_length() {
+fn impossible_action_lengths_are_bad_length() {
     for (bytes, at) in [(&V1_3[..], 82), (&V1_0[..], 74)] {
         for len in [0_u16, 1, 3, 4, 7, 9, 15, 24, 0xfff8, 0xffff] {
             let mut bytes = bytes.to_vec();

@@ -1,5 +1,4 @@
-//! A flow-mod that is only looked at: what stands in it, without a [`Match`](crate::Match) made of
-//! its match.
+//! A read-only view of a flow-mod that does not build a [`Match`](crate::Match).
 
 use super::{FlowModCommand, FlowModFlags, NO_BUFFER};
 use crate::action::Actions;
@@ -11,41 +10,41 @@ use crate::v1_0::matching::wildcard::DL_TYPE;
 use crate::wire::Wire;
 use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
 
-/// What errors that nobody sees name.
+/// Field name for errors that the caller discards.
 const FIELDS: &str = "flow_mod";
 
-/// What a flow-mod says, as far as a proxy or a guard asks; see [`FlowMod`](super::FlowMod) for
-/// the meaning of each.
+/// The fields of a flow-mod that a proxy or a guard checks; see [`FlowMod`](super::FlowMod) for
+/// their meaning.
 ///
-/// Reading one takes about half the time of [`FlowMod::decode`](super::FlowMod::decode), which
+/// Decoding a view takes about half the time of [`FlowMod::decode`](super::FlowMod::decode), which
 /// accepts exactly the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowModView<'a> {
-    /// What it does.
+    /// The command.
     pub command: FlowModCommand,
     /// Its cookie.
     pub cookie: u64,
-    /// Which bits of it count. 0 in OpenFlow 1.0.
+    /// Mask of the cookie. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
     /// Its priority.
     pub priority: u16,
-    /// A packet that the switch holds.
+    /// Id of a buffered packet.
     pub buffer_id: Option<u32>,
     /// Its flags.
     pub flags: FlowModFlags,
-    /// The ethertype of its match, if it names one.
+    /// Ethertype in its match, if present.
     pub eth_type: Option<u16>,
-    /// Whether its match has a field that has no name here: [`Field::Opaque`].
+    /// Whether its match contains a [`Field::Opaque`].
     pub has_opaque_field: bool,
-    /// What happens to the packets.
+    /// Treatment of matching packets.
     pub instructions: Instructions<'a>,
 }
 
 impl<'a> FlowModView<'a> {
-    /// Reads a whole flow-mod of any version.
+    /// Decodes a whole flow-mod of any version.
     ///
     /// # Errors
-    /// As [`FlowMod::decode`](super::FlowMod::decode).
+    /// Like [`FlowMod::decode`](super::FlowMod::decode).
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowMod)?;
         let decoded = match version {
@@ -56,13 +55,14 @@ impl<'a> FlowModView<'a> {
         Ok(decoded)
     }
 
-    /// What [`decode`](Self::decode) reads of a flow-mod as nearly all are, by the places where
-    /// things stand in it: no masks in its match, and nothing done but outputs to ports that
-    /// [`PortNo::is_usual_output`](crate::PortNo::is_usual_output) accepts, which are applied.
-    /// `None` is no error: `decode` says what it is.
+    /// Decodes the common shape at fixed offsets: a match without masks, and only apply-actions
+    /// outputs to ports that [`PortNo::is_usual_output`](crate::PortNo::is_usual_output) accepts.
+    ///
+    /// `None` means another shape, not an error; [`decode`](Self::decode) handles it. The result
+    /// equals that of `decode`.
     #[expect(
         clippy::inline_always,
-        reason = "to be made where it is looked at, and not copied there"
+        reason = "the result is built in the caller's registers instead of being copied"
     )]
     #[inline(always)]
     pub fn usual(message: &'a [u8]) -> Option<Self> {
@@ -81,7 +81,7 @@ impl<'a> FlowModView<'a> {
         }
     }
 
-    /// `body` begins behind the length.
+    /// `body` starts after the header's length field.
     #[expect(clippy::inline_always, reason = "as in `usual`")]
     #[inline(always)]
     fn usual_v1_0(body: &'a [u8]) -> Option<Self> {
@@ -113,7 +113,7 @@ impl<'a> FlowModView<'a> {
         })
     }
 
-    /// `body` begins behind the length.
+    /// `body` starts after the header's length field.
     #[expect(clippy::inline_always, reason = "as in `usual`")]
     #[inline(always)]
     fn usual_v1_3(body: &'a [u8]) -> Option<Self> {
@@ -126,7 +126,7 @@ impl<'a> FlowModView<'a> {
         let instructions = rest.get((4 + oxms.len()).next_multiple_of(8)..)?;
         let apply = match instructions.split_first_chunk::<8>() {
             None if instructions.is_empty() => Actions::default(),
-            // OFPIT_APPLY_ACTIONS, OpenFlow 1.3.5 §7.2.4, and nothing behind it.
+            // OFPIT_APPLY_ACTIONS, OpenFlow 1.3.5 §7.2.4, and nothing after it.
             Some(([0, 4, high, low, ..], actions))
                 if usize::from(u16::from_be_bytes([*high, *low])) == instructions.len() =>
             {
@@ -190,7 +190,8 @@ impl<'a> FlowModView<'a> {
     }
 }
 
-/// The ethertype of a match, and whether it has an opaque field; `at` is where the match stands in its message.
+/// Returns the ethertype of a match, and whether it has an opaque field; `at` is the match's offset
+/// in the message.
 fn look_at(match_: &v1_3::Match<'_>, at: usize) -> Result<(Option<u16>, bool), DecodeError> {
     if let Some(Ok(eth_type)) = match_.fields.received().map(usual_eth_type) {
         return Ok((eth_type, false));
@@ -203,14 +204,14 @@ fn look_at(match_: &v1_3::Match<'_>, at: usize) -> Result<(Option<u16>, bool), D
     Ok((eth_type, match_.fields().any(|field| matches!(field, Field::Opaque(_)))))
 }
 
-/// That these are not the fields that [`usual_eth_type`] reads.
+/// The fields have another shape than [`usual_eth_type`] reads.
 struct Unusual;
 
-/// The ethertype among OXMs of fields of the specification without masks, in ascending order, so that none
-/// comes twice.
+/// Reads the ethertype from specification-defined OXMs without masks in ascending order. The order
+/// guarantees that no field is repeated.
 ///
 /// # Errors
-/// [`Unusual`] if they are not such.
+/// [`Unusual`] for any other list.
 #[inline]
 fn usual_eth_type(mut oxms: &[u8]) -> Result<Option<u16>, Unusual> {
     const BASIC: [u8; 2] = OPENFLOW_BASIC.to_be_bytes();
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
     use crate::{Action, Field, FlowMod, MacAddr, PortNo};
 
-    /// Encoded, and whether it is looked at by the places where things stand in it.
+    /// Encodes a flow-mod and checks whether the fast path accepts it.
     fn is_usual(flow_mod: &FlowMod<'_>, version: Version) -> bool {
         let mut bytes = [0; 512];
         let size = flow_mod.encode(version, 7, &mut bytes).unwrap();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_mods_of_a_switch_that_learns_are_usual_and_read_the_same() {
+    fn learning_switch_flow_mods_take_the_fast_path() {
         for version in [Version::V1_0, Version::V1_3] {
             let pair = Match::new()
                 .in_port(PortNo(3))

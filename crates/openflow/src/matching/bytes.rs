@@ -1,15 +1,16 @@
-//! Bytes that lie in the value itself as long as they are few.
+//! A byte string that is stored inline while it is short.
 
 use crate::Writer;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
 
-/// How many are few: the exact IPv6 5-tuple takes 63 as OXMs. With this number no padding is left in the type. A compiler
-/// copies padding with the bytes beside it in one load, which would wait for the stores of both.
+/// Maximum inline size. An exact IPv6 5-tuple takes 63 bytes as OXMs. With this size the type has no
+/// padding: a compiler copies padding together with adjacent bytes in one load, which would stall
+/// until the stores of both complete.
 const FEW: usize = 102;
 
-/// See the module's description. What lies behind the `u8` first bytes of the array means nothing.
+/// Inline or heap-allocated bytes. The `u8` is the number of valid bytes in the array.
 #[derive(Clone)]
 pub(crate) enum Bytes {
     Few([u8; FEW], u8),
@@ -17,7 +18,7 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// A copy of `bytes`.
+    /// Copies `bytes`.
     #[inline]
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut few = [0; FEW];
@@ -30,7 +31,7 @@ impl Bytes {
         }
     }
 
-    /// Puts `head` and `tail` behind all others. `false`, and nothing is changed, if they are not few.
+    /// Appends `head` and `tail` inline. Returns `false` without a change if they do not fit.
     #[inline]
     pub(super) fn append<const H: usize, const T: usize>(
         &mut self,
@@ -49,7 +50,7 @@ impl Bytes {
         true
     }
 
-    /// Writes them.
+    /// Writes the bytes.
     #[inline]
     pub(super) fn write(&self, to: &mut Writer<'_>) {
         match self {
@@ -58,7 +59,7 @@ impl Bytes {
         }
     }
 
-    /// Puts `head` and `tail`, of at most 255 bytes, behind the first `at` bytes.
+    /// Inserts `head` and `tail`, at most 255 bytes, after the first `at` bytes.
     #[inline]
     pub(super) fn insert<const N: usize>(&mut self, at: usize, head: [u8; N], tail: &[u8]) {
         if let Self::Few(few, size) = self {
@@ -90,7 +91,7 @@ impl Bytes {
         *self = Self::Many(many);
     }
 
-    /// Takes some out.
+    /// Removes a range.
     pub(super) fn remove(&mut self, range: Range<usize>) {
         let mut rest = self.to_vec();
         rest.drain(range);
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inserts_and_removals_are_those_of_a_vector_across_the_bound() {
+    fn insert_and_remove_match_a_vector() {
         let (mut bytes, mut model) = (Bytes::default(), Vec::new());
         for step in 0..400_usize {
             let (at, size) = (step * 7 % (model.len() + 1), step % 23);

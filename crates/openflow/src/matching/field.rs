@@ -1,28 +1,28 @@
-//! The fields a match can look at and an action can set, each under one name in every version.
+//! The fields that a match can test and an action can set, under one name for all versions.
 //!
-//! OpenFlow 1.3.5 §7.2.3.7. A field knows its OXM number, its value's type and how to be bytes.
+//! OpenFlow 1.3.5 §7.2.3.7. Each field has an OXM number, a value type and a byte encoding.
 
 use crate::oxm::{EXPERIMENTER, OPENFLOW_BASIC, Oxm, basic_size};
 use crate::{MacAddr, PortNo};
 use core::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bits 0 to 11 of [`Field::VlanVid`] are the VLAN id if this bit is set: there is a tag
+/// If this bit is set, the packet has a VLAN tag and bits 0 to 11 of [`Field::VlanVid`] are its id
 /// (`OFPVID_PRESENT`). OpenFlow 1.3.5 §7.2.3.7.
 pub const VLAN_PRESENT: u16 = 0x1000;
 
-/// A value of which some bits may not count.
+/// A value with an optional mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Masked<T> {
     /// The value.
     pub value: T,
-    /// Which of its bits count; `None` is all.
+    /// Mask; `None` means an exact value.
     pub mask: Option<T>,
 }
 
 impl<T> Masked<T> {
-    /// A value and which of its bits count.
+    /// Creates a masked value.
     pub fn new(value: T, mask: T) -> Self {
         Self { value, mask: Some(mask) }
     }
@@ -54,7 +54,7 @@ impl<T: fmt::LowerHex> Masked<T> {
     }
 }
 
-/// A VLAN id as people know it: `7`, `none` without a tag, else in hexadecimal.
+/// A VLAN id for people: `7`, `none` without a tag, otherwise hexadecimal.
 struct Vid(Masked<u16>);
 
 impl fmt::Display for Vid {
@@ -68,21 +68,21 @@ impl fmt::Display for Vid {
     }
 }
 
-/// A field that this crate has no name for, as it stands on the wire.
+/// A field that this crate does not know, as raw bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OpaqueField {
-    /// Who defined the field.
+    /// Class: who defined the field.
     pub class: u16,
     /// The field's number in its class.
     pub field: u8,
-    /// Whether the second half of the value is a mask.
+    /// Whether the second half of the payload is a mask.
     pub has_mask: bool,
-    /// Experimenter id if there is one, value, mask; at most 255 bytes.
+    /// Experimenter id (if any), value and mask; at most 255 bytes.
     pub payload: Box<[u8]>,
 }
 
-/// `oxm_0x8000_42=0012/00ff`; with the experimenter's id behind the number: `oxm_0xffff_2(0x4f4e4600)=01`.
+/// `oxm_0x8000_42=0012/00ff`; with an experimenter id: `oxm_0xffff_2(0x4f4e4600)=01`.
 impl fmt::Display for OpaqueField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { class, field, has_mask, payload } = self;
@@ -108,16 +108,16 @@ impl fmt::Display for OpaqueField {
     }
 }
 
-/// The most bytes an OXM takes: header and 255 bytes.
+/// Maximum size of an OXM: header and 255 bytes.
 const MAX_OXM_SIZE: usize = 4 + 255;
 
-/// A value of a field, as big-endian bytes.
+/// A field value as big-endian bytes.
 pub(crate) trait Value: Copy {
     /// The bytes.
     type Bytes: AsRef<[u8]>;
-    /// Gives the bytes.
+    /// Converts to bytes.
     fn to_bytes(self) -> Self::Bytes;
-    /// Reads them; `None` if their number is wrong.
+    /// Converts from bytes; `None` if their number is wrong.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -169,13 +169,13 @@ macro_rules! fields {
         plain { $( $(#[$pm:meta])* $plain:ident($pt:ty) = $pn:literal, $pname:literal; )* }
         masked { $( $(#[$mm:meta])* $masked:ident($mt:ty) = $mn:literal, $mname:literal; )* }
     ) => {
-        /// A field of a packet or of the pipeline, with a value.
+        /// A field of a packet or of the pipeline, with its value.
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Field {
             $( $(#[$pm])* $plain($pt), )*
             $( $(#[$mm])* $masked(Masked<$mt>), )*
-            /// A field without a name here, kept as it came.
+            /// An unknown field, kept unchanged.
             Opaque(OpaqueField),
         }
 
@@ -188,7 +188,7 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// The field's name, as Open vSwitch and the specification write it.
+            /// Returns the field's name, as Open vSwitch and the specification write it.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( Self::$plain(_) => $pname, )*
@@ -197,7 +197,7 @@ macro_rules! fields {
                 }
             }
 
-            /// Hands the field as an OXM to `with`.
+            /// Calls `with` with the field as an OXM.
             #[inline]
             pub(crate) fn with_oxm<R>(&self, with: impl FnOnce(Oxm<'_>) -> R) -> R {
                 match self {
@@ -225,7 +225,7 @@ macro_rules! fields {
                 }
             }
 
-            /// The field that an OXM is.
+            /// Converts an OXM to a field.
             pub fn from_oxm(oxm: &Oxm<'_>) -> Self {
                 Self::known(oxm).unwrap_or_else(|| Self::Opaque(OpaqueField {
                     class: oxm.class,
@@ -323,7 +323,7 @@ fields! {
         MplsBos(u8) = 36, "mpls_bos";
     }
     masked {
-        /// What earlier tables wrote.
+        /// Metadata written by earlier tables.
         Metadata(u64) = 2, "metadata";
         /// The Ethernet destination.
         EthDst(MacAddr) = 3, "eth_dst";
@@ -351,21 +351,21 @@ fields! {
         Ipv6Flabel(u32) = 28, "ipv6_flabel";
         /// The PBB service instance.
         PbbIsid(Isid) = 37, "pbb_isid";
-        /// What a logical port calls the packet's tunnel.
+        /// Tunnel id assigned by a logical port.
         TunnelId(u64) = 38, "tunnel_id";
-        /// Which IPv6 extension headers there are, 9 bits.
+        /// IPv6 extension header flags, 9 bits.
         Ipv6Exthdr(u16) = 39, "ipv6_exthdr";
     }
 }
 
-/// A field of the specification.
+/// Creates an OXM of the specification's class.
 #[inline]
 pub(super) fn basic(field: u8, has_mask: bool, payload: &[u8]) -> Oxm<'_> {
     Oxm { class: OPENFLOW_BASIC, field, has_mask, payload }
 }
 
-/// Where an OXM stands among others: fields of the specification first, by number, so that a
-/// field comes after those it depends on.
+/// Sort key of an OXM: fields of the specification first, by number, so that a field follows those
+/// it depends on.
 #[inline]
 pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
     if oxm.class == OPENFLOW_BASIC {
@@ -381,10 +381,10 @@ pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
         | u64::from(u32::from_be_bytes(experimenter))
 }
 
-/// An OXM in the one form a match keeps it in; `None` if it says nothing, as its mask is zero.
+/// Converts an OXM to canonical form; `None` if its mask is zero, which matches everything.
 ///
-/// A mask of ones is no mask, and a value has no bits outside its mask. Of a field that nobody here knows, both
-/// are kept as they are: what they mean is not known either.
+/// A mask of all ones is dropped, and value bits outside the mask are cleared. An unknown field
+/// keeps both, because their meaning is unknown too.
 #[inline]
 pub(crate) fn with_canonical<R>(oxm: &Oxm<'_>, with: impl FnOnce(Oxm<'_>) -> R) -> Option<R> {
     let (value, Some(mask)) = oxm.value_and_mask() else { return Some(with(*oxm)) };

@@ -1,8 +1,9 @@
-//! The version-independent match: which packets.
+//! The version-independent match of packets.
 //!
-//! A [`Match`] is a set of [`Field`]s, at most one of each. It keeps the fields of the link layer apart, and the others as
-//! the bytes that OpenFlow 1.3 sends, in one canonical order and form: two matches are equal exactly if they mean the same,
-//! encoding for 1.3 is a copy, and a match of the usual size needs no allocation.
+//! A [`Match`] is a set of [`Field`]s, at most one of each kind. It stores the link-layer fields
+//! separately, and the others as OpenFlow 1.3 bytes in canonical order and form. Two matches are
+//! therefore equal exactly if they have the same meaning, encoding for 1.3 is a copy, and a match of
+//! usual size needs no allocation.
 
 mod bytes;
 mod field;
@@ -22,7 +23,7 @@ use field::{Value as _, order, with_canonical};
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Which packets: all of whose fields are as stated. Without fields, all packets.
+/// A condition on packets: every field must match. A match without fields accepts every packet.
 ///
 /// ```
 /// use rosemary_openflow::{Match, PortNo};
@@ -32,21 +33,22 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// ```
 #[derive(Clone, Default)]
 pub struct Match {
-    /// Fields of the link layer without masks.
+    /// Link-layer fields without masks.
     link: Link,
-    /// Canonical OXMs of all other fields, in ascending order. One that is in `link`, too, does not count.
+    /// Canonical OXMs of all other fields, in ascending order. A field that `link` also contains is
+    /// ignored here.
     others: Bytes,
-    /// Below this is the [`order`] of all of these others.
+    /// Upper bound of the [`order`] of these others.
     end: u64,
 }
 
 impl Match {
-    /// All packets.
+    /// Creates a match that accepts every packet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Narrows the match to packets with this field; replaces what it said about it.
+    /// Adds a field; replaces an existing condition on it.
     #[must_use]
     #[inline]
     pub fn with(mut self, field: &Field) -> Self {
@@ -54,23 +56,22 @@ impl Match {
         self
     }
 
-    /// Narrows the match to packets with this field; replaces what it said about it. A field
-    /// whose mask is zero is removed.
+    /// Adds a field; replaces an existing condition on it. A field with a zero mask is removed.
     #[inline]
     pub fn set(&mut self, field: &Field) {
         field.with_oxm(|oxm| self.set_oxm(&oxm));
     }
 
-    /// As [`Match::with`], of a field of the specification without a mask.
+    /// Like [`Match::with`], for a field of the specification without a mask.
     #[inline]
     fn exact<const N: usize>(mut self, number: u8, value: [u8; N]) -> Self {
         if Link::keeps(number) {
-            // Stores, and no call: a match whose address is taken would be copied by each method of its builder.
+            // Plain stores instead of a call: otherwise each builder method would copy the match.
             self.link.set(number, &value);
             return self;
         }
         let key = u64::from(number);
-        // As most come: behind the others.
+        // Common case: the field goes to the end.
         if key >= self.end && self.others.append(field::basic(number, false, &value).head(), value)
         {
             self.end = key + 1;
@@ -80,7 +81,7 @@ impl Match {
         self
     }
 
-    /// Whether one of the others may come before a field of the link layer, or be one.
+    /// Whether one of the others is, or may precede, a link-layer field.
     #[inline]
     fn others_begin_low(&self) -> bool {
         const BASIC: [u8; 2] = OPENFLOW_BASIC.to_be_bytes();
@@ -92,17 +93,17 @@ impl Match {
         }
     }
 
-    /// The fields of the link layer, if there are no others.
+    /// Returns the link-layer fields if there are no others.
     #[inline]
     pub(crate) fn only_link(&self) -> Option<&Link> {
         self.others.is_empty().then_some(&self.link)
     }
 
-    /// As [`Match::set`].
+    /// Like [`Match::set`].
     #[inline(never)]
     fn set_oxm(&mut self, oxm: &Oxm<'_>) {
         let key = order(oxm);
-        // What was said about the field so far.
+        // Remove the existing condition on the field.
         if oxm.class == OPENFLOW_BASIC {
             self.link.remove(oxm.field);
         }
@@ -115,7 +116,7 @@ impl Match {
         with_canonical(oxm, |oxm| self.insert(&oxm, place.start));
     }
 
-    /// Where a field is among the others, or the empty range where it would go.
+    /// Returns the range of a field among the others, or the empty range at which to insert it.
     fn place_of(&self, key: u64) -> Range<usize> {
         let mut rest = Reader::new(&self.others, 0);
         let mut place = 0..0;
@@ -130,7 +131,7 @@ impl Match {
         place
     }
 
-    /// Adds a canonical field that is not there, to the others at this place.
+    /// Inserts a missing canonical field; at this position if it belongs to the others.
     #[inline]
     fn insert(&mut self, oxm: &Oxm<'_>, at: usize) {
         let is_plain = oxm.class == OPENFLOW_BASIC && !oxm.has_mask;
@@ -140,19 +141,19 @@ impl Match {
         }
     }
 
-    /// One more than the order of the last of the others.
+    /// Returns one more than the order of the last of the others.
     fn last_order(&self) -> u64 {
         let mut rest = Reader::new(&self.others, 0);
         let others = core::iter::from_fn(|| Oxm::read_canonical(&mut rest).ok());
         others.last().map_or(0, |last| order(&last) + 1)
     }
 
-    /// The fields, in canonical order.
+    /// Iterates over the fields in canonical order.
     pub fn fields(&self) -> impl Iterator<Item = Field> + '_ {
         self.oxms().map(|oxm| Field::from_oxm(&oxm))
     }
 
-    /// The fields as OXMs, in canonical order.
+    /// Iterates over the fields as OXMs in canonical order.
     pub fn oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
         let mut link = self.link.oxms().peekable();
         let mut rest = Reader::new(&self.others, 0);
@@ -167,12 +168,12 @@ impl Match {
         })
     }
 
-    /// Whether it matches all packets.
+    /// Whether it matches every packet.
     pub fn is_empty(&self) -> bool {
         self.link.is_empty() && self.others.is_empty()
     }
 
-    /// Writes the fields as OpenFlow 1.3 sends them.
+    /// Writes the fields in OpenFlow 1.3 format.
     #[inline]
     pub(crate) fn write_oxms(&self, to: &mut Writer<'_>) {
         if self.others_begin_low() {
@@ -183,10 +184,10 @@ impl Match {
         }
     }
 
-    /// The match that a match of OpenFlow 1.3 is; `at` is where it stands in its message.
+    /// Converts a match of OpenFlow 1.3; `at` is its offset in the message.
     ///
     /// # Errors
-    /// [`DecodeError::BadValue`] if a field comes twice.
+    /// [`DecodeError::BadValue`] if a field is repeated.
     pub(crate) fn from_oxms(oxms: List<'_, Oxm<'_>>, at: usize) -> Result<Self, DecodeError> {
         let mut last = None;
         let mut match_ = Self::new();
@@ -201,10 +202,10 @@ impl Match {
         Ok(match_)
     }
 
-    /// As [`Match::from_oxms`], for fields in any order.
+    /// Like [`Match::from_oxms`], for fields in any order.
     ///
-    /// A sort, not an insertion each, so that a hostile match of 16,000 fields takes no more time
-    /// than reading it.
+    /// It sorts instead of inserting field by field, so a hostile match of 16,000 fields takes no
+    /// longer than reading it.
     #[cold]
     fn from_unordered(oxms: List<'_, Oxm<'_>>, at: usize) -> Result<Self, DecodeError> {
         let mut sorted: SmallVec<[Oxm<'_>; 16]> = oxms.iter().collect();
@@ -226,13 +227,13 @@ impl Match {
         Ok(match_)
     }
 
-    /// Adds a field that comes after all there are.
+    /// Appends a field that follows all present ones.
     #[inline]
     fn push(&mut self, oxm: &Oxm<'_>) {
         with_canonical(oxm, |oxm| self.insert(&oxm, self.others.len()));
     }
 
-    /// The fields in canonical order as the bytes that OpenFlow 1.3 sends.
+    /// Returns the fields in canonical order in OpenFlow 1.3 format.
     pub(crate) fn to_bytes(&self) -> Bytes {
         let mut bytes = Bytes::default();
         for oxm in self.oxms() {
@@ -242,7 +243,7 @@ impl Match {
         bytes
     }
 
-    /// The match that a match of OpenFlow 1.3 is.
+    /// Converts from the OpenFlow 1.3 structure.
     pub(crate) fn from_v1_3(wire: &v1_3::Match<'_>, at: usize) -> Result<Self, DecodeError> {
         Self::from_oxms(wire.fields, at)
     }
@@ -250,7 +251,7 @@ impl Match {
 
 macro_rules! builders {
     ($( $(#[$meta:meta])* $name:ident: $variant:ident($type:ty); )*) => {
-        /// A method for each field.
+        /// One builder method per field.
         impl Match {
             $(
                 $(#[$meta])*
@@ -265,52 +266,52 @@ macro_rules! builders {
 }
 
 builders! {
-    /// Packets that came in through this port.
+    /// Matches the in-port.
     in_port: InPort(PortNo);
-    /// Packets from this Ethernet address.
+    /// Matches the Ethernet source.
     eth_src: EthSrc(MacAddr);
-    /// Packets to this Ethernet address.
+    /// Matches the Ethernet destination.
     eth_dst: EthDst(MacAddr);
-    /// Packets of this ethertype.
+    /// Matches the ethertype.
     eth_type: EthType(u16);
-    /// Packets of this VLAN priority.
+    /// Matches the VLAN priority.
     vlan_pcp: VlanPcp(u8);
-    /// Packets of this IP protocol.
+    /// Matches the IP protocol.
     ip_proto: IpProto(u8);
-    /// Packets of this differentiated services code point.
+    /// Matches the differentiated services code point.
     ip_dscp: IpDscp(u8);
-    /// Packets from this IPv4 address.
+    /// Matches the IPv4 source.
     ipv4_src: Ipv4Src(Ipv4Addr);
-    /// Packets to this IPv4 address.
+    /// Matches the IPv4 destination.
     ipv4_dst: Ipv4Dst(Ipv4Addr);
-    /// Packets from this IPv6 address.
+    /// Matches the IPv6 source.
     ipv6_src: Ipv6Src(Ipv6Addr);
-    /// Packets to this IPv6 address.
+    /// Matches the IPv6 destination.
     ipv6_dst: Ipv6Dst(Ipv6Addr);
-    /// ARP packets with this opcode.
+    /// Matches the ARP opcode.
     arp_op: ArpOp(u16);
-    /// ARP packets from this IPv4 address.
+    /// Matches the ARP sender's IPv4 address.
     arp_spa: ArpSpa(Ipv4Addr);
-    /// ARP packets that ask for this IPv4 address.
+    /// Matches the ARP target's IPv4 address.
     arp_tpa: ArpTpa(Ipv4Addr);
-    /// TCP packets from this port.
+    /// Matches the TCP source port.
     tcp_src: TcpSrc(u16);
-    /// TCP packets to this port.
+    /// Matches the TCP destination port.
     tcp_dst: TcpDst(u16);
-    /// UDP packets from this port.
+    /// Matches the UDP source port.
     udp_src: UdpSrc(u16);
-    /// UDP packets to this port.
+    /// Matches the UDP destination port.
     udp_dst: UdpDst(u16);
 }
 
 impl Match {
-    /// Packets with a VLAN tag of this id (12 bits).
+    /// Matches packets with a VLAN tag of this id (12 bits).
     #[must_use]
     pub fn vlan_vid(self, vid: u16) -> Self {
         self.with(&Field::VlanVid((VLAN_PRESENT | vid & 0x0fff).into()))
     }
 
-    /// Packets without a VLAN tag.
+    /// Matches packets without a VLAN tag.
     #[must_use]
     pub fn untagged(self) -> Self {
         self.with(&Field::VlanVid(0.into()))
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_fields_in_any_order_and_number_are_those_that_were_set_one_by_one() {
+    fn exact_fields_match_those_set_one_by_one() {
         type Builder = (fn(Match) -> Match, Field);
         let builders: [Builder; 6] = [
             (|it| it.in_port(PortNo(3)), Field::InPort(PortNo(3))),
@@ -371,7 +372,7 @@ mod tests {
             (|it| it.ipv6_src(Ipv6Addr::LOCALHOST), Field::Ipv6Src(Ipv6Addr::LOCALHOST.into())),
             (|it| it.ipv6_dst(Ipv6Addr::LOCALHOST), Field::Ipv6Dst(Ipv6Addr::LOCALHOST.into())),
         ];
-        // Every sequence of six of them, some of which are the same: 46,656.
+        // Every sequence of six builders, some of which repeat: 46,656.
         for sequence in 0..6_usize.pow(6) {
             let chosen = (0..6).map(|place| sequence / 6_usize.pow(place) % 6);
             let mut fields: Vec<Field> = chosen.clone().map(|it| builders[it].1.clone()).collect();
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn mask_of_ones_is_no_mask_and_mask_of_zeros_no_field() {
+    fn full_mask_is_dropped_and_zero_mask_removes_field() {
         let ip = Ipv4Addr::new(10, 1, 2, 3);
         let exact = Field::Ipv4Dst(Masked::new(ip, Ipv4Addr::BROADCAST));
         assert_eq!(Match::new().with(&exact), Match::new().ipv4_dst(ip));
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn field_without_a_name_is_kept() {
+    fn unknown_field_is_kept() {
         let opaque = Field::Opaque(OpaqueField {
             class: 1,
             field: 34,

@@ -1,10 +1,10 @@
-//! What is counted and described of groups and meters. Not in OpenFlow 1.0.
+//! Statistics and descriptions of groups and meters. Not in OpenFlow 1.0.
 
 use crate::flow_removed::{duration_if_kept, write_duration_if_kept};
 use crate::{Bucket, EncodeError, GroupKind, MeterBand, MeterFlags, Writer, v1_3};
 use core::time::Duration;
 
-/// Packets and bytes of a bucket or a meter band.
+/// Packet and byte counter of a bucket or a meter band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counter {
@@ -25,21 +25,21 @@ impl Counter {
     }
 }
 
-/// The counters of a group.
+/// Statistics of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupStats {
-    /// Which group.
+    /// Group number.
     pub group_id: u32,
-    /// How many flow entries and groups refer to it.
+    /// Number of flow entries and groups that refer to it.
     pub ref_count: u32,
-    /// Packets it handled.
+    /// Number of processed packets.
     pub packet_count: u64,
-    /// Bytes it handled.
+    /// Number of processed bytes.
     pub byte_count: u64,
-    /// How long it has been there, if the switch says.
+    /// Lifetime, if the switch reports it.
     pub duration: Option<Duration>,
-    /// The counters of its buckets.
+    /// Counters of its buckets.
     pub buckets: Vec<Counter>,
 }
 
@@ -75,9 +75,9 @@ impl GroupStats {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupDesc {
-    /// Which of its buckets a packet takes.
+    /// Type: which buckets a packet takes.
     pub kind: GroupKind,
-    /// Which group.
+    /// Group number.
     pub group_id: u32,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
@@ -104,36 +104,35 @@ impl GroupDesc {
     }
 }
 
-/// What groups can do. Arrays have a place for each group type: all, select, indirect, fast
-/// failover.
+/// Features of groups. Arrays have an element per group type: all, select, indirect, fast failover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupFeatures {
-    /// A bit for each group type.
+    /// Supported group types: one bit per type.
     pub types: u32,
     /// `ofp_group_capabilities`: bit 0 weights, 1 liveness, 2 chaining, 3 loop checks.
     pub capabilities: u32,
-    /// How many groups of the type there can be.
+    /// Maximum number of groups, by type.
     pub max_groups: [u32; 4],
-    /// Which actions they can do: a bit for each type.
+    /// Supported actions: one bit per type.
     pub actions: [u32; 4],
 }
 
-/// The counters of a meter.
+/// Statistics of a meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterStats {
-    /// Which meter.
+    /// Meter number.
     pub meter_id: u32,
-    /// How many flow entries use it.
+    /// Number of flow entries that use it.
     pub flow_count: u32,
-    /// Packets it saw.
+    /// Number of packets that reached the meter.
     pub packet_in_count: u64,
-    /// Bytes it saw.
+    /// Number of bytes that reached the meter.
     pub byte_in_count: u64,
-    /// How long it has been there, if the switch says.
+    /// Lifetime, if the switch reports it.
     pub duration: Option<Duration>,
-    /// The counters of its bands.
+    /// Counters of its bands.
     pub bands: Vec<Counter>,
 }
 
@@ -169,9 +168,9 @@ impl MeterStats {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterConfig {
-    /// How it counts.
+    /// Flags: how the meter counts.
     pub flags: MeterFlags,
-    /// Which meter.
+    /// Meter number.
     pub meter_id: u32,
     /// Its bands.
     pub bands: Vec<MeterBand>,
@@ -197,17 +196,17 @@ impl MeterConfig {
     }
 }
 
-/// What meters can do.
+/// Features of meters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MeterFeatures {
-    /// How many meters there can be.
+    /// Maximum number of meters.
     pub max_meter: u32,
-    /// A bit for each band type.
+    /// Supported band types: one bit per type.
     pub band_types: u32,
-    /// How meters can count.
+    /// Supported meter flags.
     pub capabilities: u32,
-    /// How many bands a meter can have.
+    /// Maximum number of bands of a meter.
     pub max_bands: u8,
     /// The highest colour value.
     pub max_color: u8,

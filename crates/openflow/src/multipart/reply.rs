@@ -1,4 +1,4 @@
-//! What is told.
+//! Multipart replies.
 
 use super::MORE;
 use super::groups::{GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats};
@@ -10,26 +10,26 @@ use crate::{
     DecodeError, DescText, EncodeError, Header, Kind, PortDesc, Version, Writer, v1_0, v1_3,
 };
 
-/// One part of an answer to a [`crate::MultipartRequest`].
+/// One part of the reply to a [`crate::MultipartRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MultipartReply<'a> {
     /// Whether more parts with the same xid follow.
     pub more: bool,
-    /// What this part tells.
+    /// Content of this part.
     pub body: ReplyBody<'a>,
 }
 
-/// What a multipart reply tells.
+/// Content of a multipart reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ReplyBody<'a> {
-    /// What the switch is.
+    /// Description of the switch.
     Desc(Box<DescText>),
-    /// Flow entries, one by one.
+    /// Statistics of individual flow entries.
     Flow(Vec<FlowStats<'a>>),
-    /// Flow entries, summed up.
+    /// Aggregate statistics of flow entries.
     Aggregate(AggregateStats),
     /// Counters of tables.
     Table(Vec<TableStats>),
@@ -41,37 +41,37 @@ pub enum ReplyBody<'a> {
     Group(Vec<GroupStats>),
     /// Groups and their buckets.
     GroupDesc(Vec<GroupDesc>),
-    /// What groups can do.
+    /// Group features.
     GroupFeatures(GroupFeatures),
     /// Counters of meters.
     Meter(Vec<MeterStats>),
     /// Meters and their bands.
     MeterConfig(Vec<MeterConfig>),
-    /// What meters can do.
+    /// Meter features.
     MeterFeatures(MeterFeatures),
-    /// What tables can do.
+    /// Table features.
     TableFeatures(List<'a, v1_3::TableFeatures<'a>>),
     /// Ports.
     PortDesc(Vec<PortDesc>),
-    /// An experimenter's own.
+    /// Experimenter-defined.
     Experimenter {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+        /// Data; from OpenFlow 1.3 on it starts with a 4-byte type.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: &'a [u8],
     },
 }
 
-/// Where the first item stands in a message, for errors.
+/// Offset of the first item in the message, for errors.
 const BODY_AT: usize = Header::SIZE + 8;
 
 impl<'a> MultipartReply<'a> {
     /// Decodes a whole multipart reply of any version.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one such reply, or its type is not in the
-    /// specification, or a match or an entry's instructions have something twice.
+    /// [`DecodeError`] if the bytes are not exactly one such reply, if the specification does not
+    /// define its type, or if a match or an entry repeats a field or instruction.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::MultipartReply)?;
         let reply = match version {
@@ -177,8 +177,9 @@ impl<'a> MultipartReply<'a> {
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
-    /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it: then it takes more
-    /// parts.
+    /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
+    /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it: it must be split
+    /// into parts.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::MultipartReply, version, xid, out)?;
         match version {
@@ -272,7 +273,7 @@ impl<'a> MultipartReply<'a> {
 }
 
 impl ReplyBody<'_> {
-    /// Writes a body that is the same in every version that has it.
+    /// Writes a body whose format is the same in every version that has it.
     fn write_shared(&self, to: &mut Writer<'_>) {
         match self {
             Self::Desc(desc) => desc.write(to),

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Multipart requests.
 
 use super::{ALL_QUEUES, MORE};
 use crate::header::{begin, open};
@@ -6,27 +6,27 @@ use crate::matching::{Bytes, Match};
 use crate::wire::{Empty, List, Pad, Wire};
 use crate::{DecodeError, EncodeError, FlowMod, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
-/// Which flow entries are asked for.
+/// Selects flow entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowStatsRequest {
-    /// Which table; [`FlowMod::ALL_TABLES`] is every one.
+    /// Table number; [`FlowMod::ALL_TABLES`] means every table.
     pub table_id: u8,
-    /// Only entries that output here; [`PortNo::ANY`] does not ask.
+    /// Selects only entries that output to this port; [`PortNo::ANY`] disables the filter.
     pub out_port: PortNo,
-    /// Only entries that use this group; [`FlowMod::ANY_GROUP`] does not ask.
+    /// Selects only entries that use this group; [`FlowMod::ANY_GROUP`] disables the filter.
     pub out_group: u32,
-    /// Only entries whose cookie shares the bits of this one that `cookie_mask` has.
+    /// Selects only entries whose cookie has these bits where `cookie_mask` is 1.
     pub cookie: u64,
-    /// Which bits of the cookie must agree. 0 in OpenFlow 1.0.
+    /// Mask of `cookie`. 0 in OpenFlow 1.0.
     pub cookie_mask: u64,
-    /// Only entries that this covers.
+    /// Selects only entries that this match covers.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
 }
 
 impl FlowStatsRequest {
-    /// Every entry of every table that the match covers.
+    /// Selects every entry of every table covered by the match.
     pub fn new(match_: Match) -> Self {
         Self {
             table_id: FlowMod::ALL_TABLES,
@@ -65,7 +65,7 @@ impl FlowStatsRequest {
     pub(crate) fn from_v1_3(
         wire: &v1_3::multipart::FlowStatsRequest<'_>,
     ) -> Result<Self, DecodeError> {
-        /// Where the match stands in the message, for errors.
+        /// Offset of the match in the message, for errors.
         const MATCH_AT: usize = Header::SIZE + 40;
         Ok(Self {
             table_id: wire.table_id,
@@ -107,44 +107,44 @@ impl FlowStatsRequest {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MultipartRequest<'a> {
-    /// What the switch is.
+    /// Description of the switch.
     Desc,
-    /// Flow entries, one by one.
+    /// Statistics of individual flow entries.
     Flow(FlowStatsRequest),
-    /// Flow entries, summed up.
+    /// Aggregate statistics of flow entries.
     Aggregate(FlowStatsRequest),
     /// Counters of tables.
     Table,
-    /// Counters of a port; of every one with [`PortNo::ANY`].
+    /// Counters of a port; of every port with [`PortNo::ANY`].
     PortStats(PortNo),
     /// Counters of queues.
     Queue {
-        /// Which port; [`PortNo::ANY`] is every one.
+        /// Port number; [`PortNo::ANY`] means every port.
         port_no: PortNo,
-        /// Which queue; `None` is every one.
+        /// Queue number; `None` means every queue.
         queue_id: Option<u32>,
     },
-    /// Counters of a group; of every one with [`crate::GroupMod::ALL_GROUPS`].
+    /// Counters of a group; of every group with [`crate::GroupMod::ALL_GROUPS`].
     Group(u32),
     /// Groups and their buckets.
     GroupDesc,
-    /// What groups can do.
+    /// Group features.
     GroupFeatures,
-    /// Counters of a meter; of every one with [`crate::MeterMod::ALL_METERS`].
+    /// Counters of a meter; of every meter with [`crate::MeterMod::ALL_METERS`].
     Meter(u32),
-    /// A meter and its bands; every one with [`crate::MeterMod::ALL_METERS`].
+    /// A meter and its bands; every meter with [`crate::MeterMod::ALL_METERS`].
     MeterConfig(u32),
-    /// What meters can do.
+    /// Meter features.
     MeterFeatures,
-    /// What tables can do; with a body, what they should be able to.
+    /// Table features; a non-empty body requests a new configuration.
     TableFeatures(List<'a, v1_3::TableFeatures<'a>>),
     /// Ports.
     PortDesc,
-    /// An experimenter's own.
+    /// Experimenter-defined.
     Experimenter {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says; from OpenFlow 1.3 on it begins with 4 bytes of type.
+        /// Data; from OpenFlow 1.3 on it starts with a 4-byte type.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: &'a [u8],
     },
@@ -179,7 +179,7 @@ impl<'a> MultipartRequest<'a> {
                 pad: Pad::default(),
             }),
             Self::Queue { port_no, queue_id } => {
-                // "Every port" is 0xfffc here, OFPP_ALL, and 0xffff in later versions.
+                // OFPP_ALL, 0xfffc, means every port here; later versions use 0xffff.
                 let port_no = if *port_no == PortNo::ANY { PortNo::ALL } else { *port_no };
                 Wired::Queue(stats::QueueStatsRequest {
                     port_no: v1_0::convert::port(port_no, "queue_stats_request.port_no")?,
@@ -242,8 +242,8 @@ impl<'a> MultipartRequest<'a> {
     /// Decodes a whole multipart request of any version.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one such request, or its type is not in the
-    /// specification, or it is one of several parts.
+    /// [`DecodeError`] if the bytes are not exactly one such request, if the specification does not
+    /// define its type, or if it is one of several parts.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::MultipartRequest)?;
         let (flags, request) = match version {
@@ -318,7 +318,7 @@ impl<'a> MultipartRequest<'a> {
     }
 }
 
-/// A type that is not in the specification.
+/// Returns the error for a type that the specification does not define.
 pub(super) fn unknown(kind: u16) -> DecodeError {
     DecodeError::BadValue {
         field: "multipart.type",

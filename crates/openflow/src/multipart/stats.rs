@@ -1,4 +1,4 @@
-//! What is counted of flow entries, tables, ports and queues.
+//! Statistics of flow entries, tables, ports and queues.
 
 use crate::action::Actions;
 use crate::flow_removed::{duration, duration_if_kept, seconds, write_duration_if_kept};
@@ -8,13 +8,13 @@ use crate::wire::{Pad, Wire};
 use crate::{DecodeError, EncodeError, FlowModFlags, PortNo, Text, Version, Writer, v1_0, v1_3};
 use core::time::Duration;
 
-/// A flow entry and its counters.
+/// A flow entry with its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlowStats<'a> {
     /// Its table.
     pub table_id: u8,
-    /// How long it has been there.
+    /// Lifetime of the entry.
     pub duration: Duration,
     /// Its priority.
     pub priority: u16,
@@ -22,18 +22,18 @@ pub struct FlowStats<'a> {
     pub idle_timeout: u16,
     /// Its hard timeout, in seconds; 0 is none.
     pub hard_timeout: u16,
-    /// Its flags; none in OpenFlow 1.0.
+    /// Its flags; empty in OpenFlow 1.0.
     pub flags: FlowModFlags,
     /// Its cookie.
     pub cookie: u64,
-    /// How many packets it matched.
+    /// Number of matched packets.
     pub packet_count: u64,
-    /// How many bytes it matched.
+    /// Number of matched bytes.
     pub byte_count: u64,
-    /// Which packets.
+    /// The match.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub match_: Match,
-    /// What happens to them.
+    /// Treatment of matching packets.
     pub instructions: Instructions<'a>,
 }
 
@@ -122,36 +122,36 @@ impl<'a> FlowStats<'a> {
     }
 }
 
-/// The counters of several flow entries together.
+/// Aggregate counters of flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AggregateStats {
-    /// Packets of all of them.
+    /// Number of packets of all entries.
     pub packet_count: u64,
-    /// Bytes of all of them.
+    /// Number of bytes of all entries.
     pub byte_count: u64,
-    /// How many there are.
+    /// Number of entries.
     pub flow_count: u32,
 }
 
-/// The counters of a flow table. OpenFlow 1.0 also tells what the table is; later versions do so
-/// in table features, and have `None` and 0 here.
+/// Statistics of a flow table. OpenFlow 1.0 also describes the table; later versions do so in table
+/// features, and have `None` and 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableStats {
-    /// Which table.
+    /// Table number.
     pub table_id: u8,
     /// Its name.
     pub name: Option<Text<32>>,
-    /// Which fields it can leave out of a match: see [`v1_0::matching::wildcard`].
+    /// Fields that it can wildcard: see [`v1_0::matching::wildcard`].
     pub wildcards: u32,
-    /// How many entries it can hold.
+    /// Maximum number of entries.
     pub max_entries: u32,
-    /// How many entries it has.
+    /// Number of entries.
     pub active_count: u32,
-    /// How many packets it looked up.
+    /// Number of packets looked up.
     pub lookup_count: u64,
-    /// How many of them matched.
+    /// Number of packets that matched an entry.
     pub matched_count: u64,
 }
 
@@ -211,11 +211,11 @@ impl TableStats {
     }
 }
 
-/// The counters of a port. A counter of all ones is one that the switch does not keep.
+/// Statistics of a port. A counter of all ones is not kept by the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PortStats {
-    /// Which port.
+    /// Port number.
     pub port_no: PortNo,
     /// Packets received.
     pub rx_packets: u64,
@@ -241,7 +241,7 @@ pub struct PortStats {
     pub rx_crc_err: u64,
     /// Collisions.
     pub collisions: u64,
-    /// How long the port has been there, if the switch says; not in OpenFlow 1.0.
+    /// Lifetime of the port, if the switch reports it; not in OpenFlow 1.0.
     pub duration: Option<Duration>,
 }
 
@@ -284,7 +284,7 @@ impl PortStats {
         }
     }
 
-    /// The twelve counters in the order of every version.
+    /// Returns the twelve counters in wire order, which is the same in every version.
     fn counters(&self) -> [u64; 12] {
         [
             self.rx_packets,
@@ -321,13 +321,13 @@ impl PortStats {
     }
 }
 
-/// The counters of a queue.
+/// Statistics of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QueueStats {
-    /// Which port.
+    /// Port number.
     pub port_no: PortNo,
-    /// Which queue.
+    /// Queue number.
     pub queue_id: u32,
     /// Bytes sent.
     pub tx_bytes: u64,
@@ -335,7 +335,7 @@ pub struct QueueStats {
     pub tx_packets: u64,
     /// Packets dropped because the queue was full.
     pub tx_errors: u64,
-    /// How long the queue has been there, if the switch says; not in OpenFlow 1.0.
+    /// Lifetime of the queue, if the switch reports it; not in OpenFlow 1.0.
     pub duration: Option<Duration>,
 }
 

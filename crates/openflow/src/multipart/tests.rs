@@ -1,4 +1,4 @@
-//! Statistics there and back, in every version that has them.
+//! Encodes and decodes statistics in every version that has them.
 
 use super::*;
 use crate::wire::List;
@@ -43,7 +43,7 @@ fn port(duration: Option<Duration>) -> PortStats {
     }
 }
 
-/// Encodes, decodes, compares, cuts anywhere.
+/// Encodes, decodes, compares, and truncates at every byte.
 fn holds(body: ReplyBody<'_>, version: Version) {
     let reply = MultipartReply { more: true, body };
     let mut out = Vec::new();
@@ -55,7 +55,7 @@ fn holds(body: ReplyBody<'_>, version: Version) {
 }
 
 #[test]
-fn replies_that_both_versions_have_survive_both() {
+fn shared_replies_round_trip_in_both_versions() {
     let actions = [Action::output(PortNo(2)), Action::PopVlan];
     for version in [Version::V1_0, Version::V1_3] {
         let old = version == Version::V1_0;
@@ -98,7 +98,7 @@ fn replies_that_both_versions_have_survive_both() {
     }
 }
 
-/// As [`holds`], for bodies that are whole at any length.
+/// Like [`holds`], for bodies that are valid at any length.
 fn holds_uncut(body: ReplyBody<'_>, version: Version) {
     let reply = MultipartReply { more: false, body };
     let mut out = Vec::new();
@@ -107,7 +107,7 @@ fn holds_uncut(body: ReplyBody<'_>, version: Version) {
 }
 
 #[test]
-fn replies_of_1_3_survive_and_are_refused_in_1_0() {
+fn replies_of_1_3_are_rejected_in_1_0() {
     let counter = Counter { packet_count: 1, byte_count: 2 };
     let bodies = [
         ReplyBody::Group(vec![GroupStats {
@@ -164,7 +164,7 @@ fn replies_of_1_3_survive_and_are_refused_in_1_0() {
 }
 
 #[test]
-fn requests_survive_the_versions_that_have_them() {
+fn requests_round_trip_in_their_versions() {
     let flows = FlowStatsRequest {
         table_id: 1,
         out_port: PortNo(3),

@@ -1,4 +1,4 @@
-//! Actions: what happens to a packet. OpenFlow 1.0.2 §5.2.4.
+//! Actions on packets. OpenFlow 1.0.2 §5.2.4.
 //!
 //! ```text
 //!  0      2     4
@@ -16,13 +16,13 @@ use crate::wire::{Pad, wire_struct};
 tlv_enum! {
     /// An action (`ofp_action_*`).
     pub enum Action<'a> = "action", align 8 {
-        /// Sends the packet out.
+        /// Outputs the packet to a port.
         Output(Output) = 0,
-        /// Sets the VLAN id, adding a tag if there is none.
+        /// Sets the VLAN id; adds a tag if there is none.
         SetVlanVid(VlanVid) = 1,
-        /// Sets the VLAN priority, adding a tag if there is none.
+        /// Sets the VLAN priority; adds a tag if there is none.
         SetVlanPcp(Byte) = 2,
-        /// Takes the VLAN tag off.
+        /// Removes the VLAN tag.
         StripVlan(NoArgument) = 3,
         /// Sets the Ethernet source.
         SetDlSrc(DlAddr) = 4,
@@ -38,9 +38,9 @@ tlv_enum! {
         SetTpSrc(TpPort) = 9,
         /// Sets the TCP or UDP destination.
         SetTpDst(TpPort) = 10,
-        /// Sends the packet out through a queue.
+        /// Outputs the packet to a queue of a port.
         Enqueue(Enqueue) = 11,
-        /// A vendor's own.
+        /// Vendor-defined.
         Vendor(Vendor<'a>) = 0xffff,
     }
 }
@@ -48,9 +48,9 @@ tlv_enum! {
 wire_struct! {
     /// `ofp_action_output`.
     pub struct Output = "action_output" {
-        /// Where to.
+        /// Output port.
         port: u16,
-        /// Most bytes to send to the controller.
+        /// Maximum number of bytes to send to the controller.
         max_len: u16,
     }
 
@@ -94,19 +94,19 @@ wire_struct! {
 
     /// `ofp_action_enqueue`.
     pub struct Enqueue = "action_enqueue" {
-        /// Where to: a physical port or the in-port.
+        /// Output port: a physical port or the in-port.
         port: u16,
         /// Padding.
         pad: Pad<6>,
-        /// The queue at that port.
+        /// Number of the queue at that port.
         queue_id: u32,
     }
 
     /// `ofp_action_vendor_header`.
     pub struct Vendor<'a> = "action_vendor" {
-        /// Whose it is.
+        /// Experimenter id.
         vendor: u32,
-        /// What it says; padded by the vendor so that the action ends on a multiple of 8.
+        /// Data; the vendor pads it so that the action ends on a multiple of 8 bytes.
         data: &'a [u8],
     }
 }

@@ -1,4 +1,4 @@
-//! From the version-independent types to OpenFlow 1.0 and back.
+//! Converts between the version-independent types and OpenFlow 1.0.
 
 use super::action::{self, Action as Wired};
 use super::matching::{Match as WiredMatch, wildcard};
@@ -13,14 +13,14 @@ use std::net::Ipv4Addr;
 
 /// `dl_vlan` of a packet without a tag (`OFP_VLAN_NONE`, OpenFlow 1.0.2 §5.2.3).
 const VLAN_NONE: u16 = 0xffff;
-/// The ethertypes and IP protocols that decide what the shared fields mean.
+/// The ethertypes and IP protocols that determine the meaning of shared fields.
 const IPV4: u16 = 0x0800;
 const ARP: u16 = 0x0806;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The match of all packets.
+/// The match that accepts every packet.
 const ALL: WiredMatch = WiredMatch {
     wildcards: wildcard::ALL,
     in_port: 0,
@@ -43,19 +43,19 @@ fn unsupported(field: &'static str) -> EncodeError {
     EncodeError::Unsupported { field, version: Version::V1_0 }
 }
 
-/// The 16-bit number of a port.
+/// Returns the 16-bit number of a port.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`], naming `field`, if it has none.
+/// [`EncodeError::Unsupported`], naming `field`, if it has no such number.
 #[inline]
 pub(crate) fn port(port: PortNo, field: &'static str) -> Result<u16, EncodeError> {
     port_to_wire(port).ok_or_else(|| unsupported(field))
 }
 
-/// The match of OpenFlow 1.0 that says the same.
+/// Converts to the equivalent match of OpenFlow 1.0.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`], naming the field, if it cannot be said.
+/// [`EncodeError::Unsupported`], naming the field, if there is none.
 #[inline]
 pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     let mut wire = ALL;
@@ -67,10 +67,10 @@ pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     Ok(wire)
 }
 
-/// Puts the bytes of [`match_to_wire`]; those of most matches straight from their fields.
+/// Writes the bytes of [`match_to_wire`]; for common matches directly from their fields.
 ///
 /// # Errors
-/// As `match_to_wire`.
+/// Like `match_to_wire`.
 #[inline]
 pub(crate) fn put_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeError> {
     let Some(link) = match_.only_link() else { return put_every_match(match_, room) };
@@ -78,7 +78,7 @@ pub(crate) fn put_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), Encod
     put(room, 4, [0; 2]);
     match link.in_port() {
         None => {}
-        // Reserved ports (from 0xff00 on) have other numbers.
+        // Reserved ports (0xff00 and above) have other numbers.
         Some([0, 0, high, low]) if high < 0xff => {
             put(room, 4, [high, low]);
             wildcards &= !wildcard::IN_PORT;
@@ -105,11 +105,11 @@ fn put_every_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeErro
     Ok(())
 }
 
-/// As [`match_to_wire`], of matches that are seldom. Apart from the others, so that a compiler can
-/// keep theirs in registers.
+/// Like [`match_to_wire`], for uncommon matches. A separate function, so that the common case stays
+/// in registers.
 fn every_match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     let mut wire = ALL;
-    // In canonical order ethertype and IP protocol come before the fields that need them.
+    // In canonical order, ethertype and IP protocol precede the fields that depend on them.
     for oxm in match_.oxms() {
         if !set_plain(&mut wire, &oxm) {
             set_field(&mut wire, &Field::from_oxm(&oxm))?;
@@ -118,14 +118,14 @@ fn every_match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     Ok(wire)
 }
 
-/// Sets a field that is in most matches and needs no other. `false` if it is another.
+/// Sets a common field without prerequisites; returns `false` for any other field.
 #[inline]
 fn set_plain(wire: &mut WiredMatch, oxm: &Oxm<'_>) -> bool {
     if oxm.class != OPENFLOW_BASIC || oxm.has_mask {
         return false;
     }
     let bit = match (oxm.field, oxm.payload) {
-        // Reserved ports (from 0xff00 on) have other numbers.
+        // Reserved ports (0xff00 and above) have other numbers.
         (0, &[0, 0, a, b]) if a < 0xff => {
             wire.in_port = u16::from_be_bytes([a, b]);
             wildcard::IN_PORT
@@ -153,8 +153,8 @@ fn set_plain(wire: &mut WiredMatch, oxm: &Oxm<'_>) -> bool {
 /// Sets a field.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`] also for a field whose ethertype or IP protocol is not in the
-/// match: the switch would not look at it, or take it for the other field that has its place.
+/// [`EncodeError::Unsupported`] also for a field whose ethertype or IP protocol is missing in the
+/// match: the switch would ignore it, or interpret it as the other field in the same place.
 fn set_field(wire: &mut WiredMatch, field: &Field) -> Result<(), EncodeError> {
     if !is_looked_at(wire, field) {
         return Err(unsupported("a match field without the ethertype or IP protocol it needs"));
@@ -228,7 +228,7 @@ fn set_field(wire: &mut WiredMatch, field: &Field) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// Whether a switch would look at this field, given those that were set before.
+/// Whether a switch would test this field, given the fields set before.
 fn is_looked_at(wire: &WiredMatch, field: &Field) -> bool {
     let has = |bit| wire.wildcards & bit == 0;
     let ethertype = |wanted| has(wildcard::DL_TYPE) && wire.dl_type == wanted;
@@ -266,10 +266,10 @@ fn set_prefix(
     Ok(())
 }
 
-/// The match that a match of OpenFlow 1.0 is.
+/// Converts a match of OpenFlow 1.0.
 ///
-/// A field that the switch would not look at, such as `tp_dst` without a protocol that has ports,
-/// is left out.
+/// A field that the switch would ignore, such as `tp_dst` without a protocol that has ports, is
+/// skipped.
 pub(crate) fn match_from_wire(wire: &WiredMatch) -> Match {
     let has = |bit| wire.wildcards & bit == 0;
     let mut match_ = Match::new();
@@ -298,7 +298,7 @@ pub(crate) fn match_from_wire(wire: &WiredMatch) -> Match {
     match_
 }
 
-/// The fields that depend on the ethertype.
+/// Converts the fields that depend on the ethertype.
 fn network_from_wire(wire: &WiredMatch, match_: &mut Match) {
     let has = |bit| wire.wildcards & bit == 0;
     let source = masked(wire.nw_src.into(), wire.wildcards >> wildcard::NW_SRC_SHIFT);
@@ -322,7 +322,7 @@ fn network_from_wire(wire: &WiredMatch, match_: &mut Match) {
     }
 }
 
-/// The fields that depend on the IP protocol.
+/// Converts the fields that depend on the IP protocol.
 fn transport_from_wire(wire: &WiredMatch, match_: &mut Match) {
     let [_, icmp_type] = wire.tp_src.to_be_bytes();
     let [_, icmp_code] = wire.tp_dst.to_be_bytes();
@@ -340,7 +340,7 @@ fn transport_from_wire(wire: &WiredMatch, match_: &mut Match) {
     }
 }
 
-/// An address of which the low bits that `wild_bits` (6 bits) counts do not count.
+/// Returns an address whose low `wild_bits` (6-bit count) are masked out.
 fn masked(address: u32, wild_bits: u32) -> Masked<Ipv4Addr> {
     let mask = u32::MAX.checked_shl(wild_bits & 0x3f).unwrap_or(0);
     Masked::new(address.into(), mask.into())
@@ -349,7 +349,7 @@ fn masked(address: u32, wild_bits: u32) -> Masked<Ipv4Addr> {
 /// Writes an action.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`] for what OpenFlow 1.0 does not have.
+/// [`EncodeError::Unsupported`] for actions that OpenFlow 1.0 does not have.
 #[inline]
 pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     if let Action::Output { port: out, max_len } = *action {
@@ -364,7 +364,7 @@ pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), E
     write_other_action(action, to)
 }
 
-/// Writes an action that is seldom.
+/// Writes an uncommon action.
 fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let wired = match *action {
         Action::Output { port: out, max_len } => {
@@ -427,7 +427,7 @@ fn set_field_to_wire(field: &Field) -> Result<Wired<'static>, EncodeError> {
     })
 }
 
-/// The action that an action of OpenFlow 1.0 is.
+/// Converts an action of OpenFlow 1.0.
 pub(crate) fn read_action(action: &Wired<'_>) -> Action {
     Action::SetField(match *action {
         Wired::Output(action::Output { port, max_len }) => {

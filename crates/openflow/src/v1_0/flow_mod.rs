@@ -1,4 +1,4 @@
-//! Flow-mod and flow-removed: flow entries come and go. OpenFlow 1.0.2 §5.3.3, §5.4.2.
+//! Flow-mod and flow-removed messages. OpenFlow 1.0.2 §5.3.3, §5.4.2.
 
 use super::{Action, Match};
 use crate::wire::{List, Pad, wire_struct};
@@ -6,26 +6,26 @@ use crate::wire::{List, Pad, wire_struct};
 wire_struct! {
     /// The body of a flow-mod (`ofp_flow_mod`).
     pub struct FlowMod<'a> = "flow_mod" {
-        /// Which packets.
+        /// The match.
         #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
-        /// What the controller wants to know the entry by.
+        /// Cookie chosen by the controller.
         cookie: u64,
         /// `ofp_flow_mod_command`.
         command: u16,
-        /// Seconds without a packet before the entry goes; 0 is never.
+        /// Idle timeout in seconds; 0 means none.
         idle_timeout: u16,
-        /// Seconds before the entry goes; 0 is never.
+        /// Hard timeout in seconds; 0 means none.
         hard_timeout: u16,
-        /// The higher goes first; a match without wildcards goes before all.
+        /// Priority; the highest matching entry applies, and an exact match precedes all others.
         priority: u16,
-        /// A packet the switch holds, to be sent through the new entry; `0xffffffff` is none.
+        /// Id of a buffered packet that the new entry then processes; `0xffffffff` means none.
         buffer_id: u32,
-        /// Deletes only entries that output here; `0xffff` does not ask.
+        /// Deletes only entries that output to this port; `0xffff` disables the filter.
         out_port: u16,
         /// `ofp_flow_mod_flags`.
         flags: u16,
-        /// What happens to the packets; none drops them.
+        /// Treatment of matching packets; an empty list drops them.
         actions: List<'a, Action<'a>>,
     }
 
@@ -38,21 +38,21 @@ wire_struct! {
         cookie: u64,
         /// The entry's priority.
         priority: u16,
-        /// Why: `ofp_flow_removed_reason`.
+        /// Reason: `ofp_flow_removed_reason`.
         reason: u8,
         /// Padding.
         pad: Pad<1>,
-        /// How long the entry was there, in seconds.
+        /// Lifetime of the entry, in seconds.
         duration_sec: u32,
-        /// Nanoseconds on top of `duration_sec`.
+        /// Nanoseconds beyond `duration_sec`.
         duration_nsec: u32,
         /// The entry's idle timeout, in seconds.
         idle_timeout: u16,
         /// Padding.
         pad2: Pad<2>,
-        /// How many packets it matched.
+        /// Number of matched packets.
         packet_count: u64,
-        /// How many bytes it matched.
+        /// Number of matched bytes.
         byte_count: u64,
     }
 }

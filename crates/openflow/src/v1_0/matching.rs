@@ -1,6 +1,6 @@
-//! The match: which packets. OpenFlow 1.0.2 §5.2.3.
+//! The match. OpenFlow 1.0.2 §5.2.3.
 //!
-//! Twelve fields, always all there, and a word that says which of them do not count:
+//! It always has twelve fields, and a word of wildcard bits:
 //!
 //! ```text
 //!  bit  0        in_port        bit  5        nw_proto
@@ -18,7 +18,7 @@ use crate::MacAddr;
 use crate::wire::{Pad, wire_struct};
 use crate::write::put;
 
-/// A wildcard bit for each field that has one (`ofp_flow_wildcards`).
+/// Wildcard bits (`ofp_flow_wildcards`).
 pub mod wildcard {
     /// The port.
     pub const IN_PORT: u32 = 1 << 0;
@@ -36,15 +36,15 @@ pub mod wildcard {
     pub const TP_SRC: u32 = 1 << 6;
     /// The TCP or UDP destination, or the ICMP code.
     pub const TP_DST: u32 = 1 << 7;
-    /// Where the count for the IPv4 source begins; 6 bits.
+    /// Position of the 6-bit wildcard count of the IPv4 source.
     pub const NW_SRC_SHIFT: u32 = 8;
-    /// Where the count for the IPv4 destination begins; 6 bits.
+    /// Position of the 6-bit wildcard count of the IPv4 destination.
     pub const NW_DST_SHIFT: u32 = 14;
     /// The VLAN priority.
     pub const DL_VLAN_PCP: u32 = 1 << 20;
     /// The type of service.
     pub const NW_TOS: u32 = 1 << 21;
-    /// Every field, as Open vSwitch writes it: 32 low bits of each address.
+    /// Every field, as Open vSwitch encodes it: 32 low bits of each address.
     pub const ALL: u32 = IN_PORT
         | DL_VLAN
         | DL_SRC
@@ -62,7 +62,7 @@ pub mod wildcard {
 wire_struct! {
     /// A match (`ofp_match`), 40 bytes.
     pub struct Match = "match" {
-        /// Which fields do not count: [`wildcard`].
+        /// Wildcarded fields: [`wildcard`].
         wildcards: u32,
         /// The port the packet came in through.
         in_port: u16,
@@ -76,7 +76,7 @@ wire_struct! {
         dl_vlan_pcp: u8,
         /// Padding.
         pad: Pad<1>,
-        /// The ethertype; below 0x600 an 802.2 length frame is meant by 0x05ff.
+        /// The ethertype; 0x05ff stands for an 802.2 frame with a length (below 0x600).
         dl_type: u16,
         /// The type of service: DSCP in the upper 6 bits.
         nw_tos: u8,
@@ -96,7 +96,7 @@ wire_struct! {
 }
 
 impl Match {
-    /// Puts the bytes that [`Wire::write`](crate::wire::Wire) writes, all at once.
+    /// Writes the same bytes as [`Wire::write`](crate::wire::Wire), in one copy.
     #[inline]
     pub(crate) fn put(&self, room: &mut [u8; 40]) {
         put(room, 0, self.wildcards.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Every message of OpenFlow 1.0. OpenFlow 1.0.2 §5.1.
+//! All messages of OpenFlow 1.0. OpenFlow 1.0.2 §5.1.
 
 use super::flow_mod::{FlowMod, FlowRemoved};
 use super::packet::{PacketIn, PacketOut};
@@ -13,7 +13,7 @@ use crate::wire::Empty;
 
 message_enum! {
     Version::V1_0, "1 (OpenFlow 1.0)";
-    /// §5.5.1; may carry anything, which means nothing.
+    /// §5.5.1; may carry arbitrary data without meaning.
     Hello(&'a [u8]) = 0,
     /// §5.4.4.
     Error(ErrorMsg<'a>) = 1,

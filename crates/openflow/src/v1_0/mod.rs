@@ -1,7 +1,7 @@
-//! OpenFlow 1.0, as it stands on the wire: every field and every byte of padding.
+//! The structures of OpenFlow 1.0: every field and every byte of padding.
 //!
-//! The types here mirror the structures of the OpenFlow 1.0.2 specification and give a message
-//! back byte for byte. They borrow from the message; none of them allocates.
+//! The types mirror the OpenFlow 1.0.2 specification and encode a decoded message to the same
+//! bytes. They borrow from the message and do not allocate.
 
 pub mod action;
 pub(crate) mod convert;
@@ -30,17 +30,17 @@ use crate::PortNo;
 
 /// The first of the reserved port numbers of OpenFlow 1.0 (`OFPP_MAX`, OpenFlow 1.0.2 §5.2.1).
 pub(crate) const RESERVED_16: u16 = 0xff00;
-/// What widening adds to a reserved port number.
+/// Added to a reserved port number when it is widened.
 const WIDENING: u32 = 0xffff_0000;
 
-/// The port that a 16-bit port number means: reserved numbers are widened to those of later
-/// versions, others stay what they are.
+/// Converts a 16-bit port number: reserved numbers are widened to those of later versions, others
+/// are unchanged.
 #[inline]
 pub fn port_from_wire(port: u16) -> PortNo {
     PortNo(if port >= RESERVED_16 { u32::from(port) | WIDENING } else { port.into() })
 }
 
-/// The 16-bit number of a port; `None` if OpenFlow 1.0 cannot say it.
+/// Returns the 16-bit number of a port; `None` if OpenFlow 1.0 cannot express it.
 #[inline]
 pub fn port_to_wire(port: PortNo) -> Option<u16> {
     let reserved = u32::from(RESERVED_16) | WIDENING;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_16_bit_port_is_the_same_after_widening_and_back() {
+    fn every_16_bit_port_round_trips() {
         for port in 0..=u16::MAX {
             assert_eq!(port_to_wire(port_from_wire(port)), Some(port));
         }

@@ -1,4 +1,4 @@
-//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.0.2 §5.4.1, §5.3.6.
+//! Packet-in and packet-out messages. OpenFlow 1.0.2 §5.4.1, §5.3.6.
 
 use super::Action;
 use crate::wire::{List, Pad, Wire, wire_struct};
@@ -7,17 +7,17 @@ use crate::{DecodeError, Reader, Writer};
 wire_struct! {
     /// The body of a packet-in (`ofp_packet_in`).
     pub struct PacketIn<'a> = "packet_in" {
-        /// The switch's own copy; `0xffffffff` is none.
+        /// Id of the switch's buffer; `0xffffffff` means none.
         buffer_id: u32,
         /// Length of the packet at the switch, in bytes.
         total_len: u16,
-        /// Where it came in.
+        /// In-port of the packet.
         in_port: u16,
-        /// Why: `ofp_packet_in_reason`.
+        /// Reason: `ofp_packet_in_reason`.
         reason: u8,
         /// Padding: puts the packet's IP header on a multiple of 4.
         pad: Pad<1>,
-        /// The packet, from its Ethernet header on.
+        /// The packet, starting with its Ethernet header.
         data: &'a [u8],
     }
 }
@@ -26,13 +26,13 @@ wire_struct! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
-    /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
+    /// Id of the buffered packet to send; with `0xffffffff`, `data` is the packet.
     pub buffer_id: u32,
-    /// The port it is taken to have come in through; `0xffff` is none.
+    /// In-port for the actions; `0xffff` means none.
     pub in_port: u16,
-    /// What happens to it.
+    /// Actions on the packet.
     pub actions: List<'a, Action<'a>>,
-    /// The packet, from its Ethernet header on.
+    /// The packet, starting with its Ethernet header.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }

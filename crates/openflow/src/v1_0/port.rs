@@ -1,5 +1,4 @@
-//! Ports: their description, news about them, changes to them. OpenFlow 1.0.2 §5.2.1, §5.4.3,
-//! §5.3.3.
+//! Port descriptions, port-status and port-mod messages. OpenFlow 1.0.2 §5.2.1, §5.4.3, §5.3.3.
 
 use crate::wire::{Pad, wire_struct};
 use crate::{MacAddr, PortName};
@@ -13,41 +12,41 @@ wire_struct! {
         hw_addr: MacAddr,
         /// Its name.
         name: PortName,
-        /// What the controller set: `ofp_port_config`.
+        /// Configuration by the controller: `ofp_port_config`.
         config: u32,
-        /// What the switch found: `ofp_port_state`.
+        /// State reported by the switch: `ofp_port_state`.
         state: u32,
-        /// What the link does: `ofp_port_features`, as the three that follow.
+        /// Current features: `ofp_port_features`, like the three fields that follow.
         curr: u32,
-        /// What the port offers.
+        /// Advertised features.
         advertised: u32,
-        /// What the port could do.
+        /// Supported features.
         supported: u32,
-        /// What the other end offers.
+        /// Features advertised by the peer.
         peer: u32,
     }
 
     /// The body of a port-status message (`ofp_port_status`).
     pub struct PortStatus = "port_status" {
-        /// What happened: `ofp_port_reason`.
+        /// Reason: `ofp_port_reason`.
         reason: u8,
         /// Padding.
         pad: Pad<7>,
-        /// The port as it is now.
+        /// Description of the port after the change.
         desc: PhyPort,
     }
 
     /// The body of a port-mod (`ofp_port_mod`).
     pub struct PortMod = "port_mod" {
-        /// Which port.
+        /// Port number.
         port_no: u16,
-        /// Its Ethernet address, which must be the one the switch told.
+        /// Its Ethernet address, which must equal the one in the port description.
         hw_addr: MacAddr,
         /// `ofp_port_config` bits to set.
         config: u32,
-        /// Which of them to set.
+        /// Mask of `config`.
         mask: u32,
-        /// `ofp_port_features` to offer; 0 leaves it as it is.
+        /// `ofp_port_features` to advertise; 0 means no change.
         advertise: u32,
         /// Padding.
         pad: Pad<4>,

@@ -1,4 +1,4 @@
-//! Queues: what a port's queues guarantee. OpenFlow 1.0.2 §5.2.2, §5.3.4.
+//! Queue configuration of ports. OpenFlow 1.0.2 §5.2.2, §5.3.4.
 
 use crate::tlv::tlv_enum;
 use crate::wire::{List, Pad, sized_struct, wire_struct};
@@ -6,7 +6,7 @@ use crate::wire::{List, Pad, sized_struct, wire_struct};
 wire_struct! {
     /// The body of a queue configuration request (`ofp_queue_get_config_request`).
     pub struct QueueGetConfigRequest = "queue_get_config_request" {
-        /// Which port.
+        /// Port number.
         port: u16,
         /// Padding.
         pad: Pad<2>,
@@ -14,7 +14,7 @@ wire_struct! {
 
     /// The body of a queue configuration reply (`ofp_queue_get_config_reply`).
     pub struct QueueGetConfigReply<'a> = "queue_get_config_reply" {
-        /// Which port.
+        /// Port number.
         port: u16,
         /// Padding.
         pad: Pad<6>,
@@ -22,7 +22,7 @@ wire_struct! {
         queues: List<'a, PacketQueue<'a>>,
     }
 
-    /// `ofp_queue_prop_header`: a property that says nothing.
+    /// `ofp_queue_prop_header`: a property without content.
     pub struct Nothing = "queue_prop_none" {
         /// Padding.
         pad: Pad<4>,
@@ -32,7 +32,7 @@ wire_struct! {
     pub struct Rate = "queue_prop_rate" {
         /// Padding.
         pad: Pad<4>,
-        /// The rate in tenths of a percent; above 1000 it is off.
+        /// Rate in tenths of a percent; a value above 1000 disables it.
         rate: u16,
         /// Padding.
         pad2: Pad<6>,
@@ -43,7 +43,7 @@ sized_struct! {
     /// A queue (`ofp_packet_queue`).
     pub struct PacketQueue<'a> = "packet_queue" {
         before {
-            /// Its number at its port.
+            /// Number of the queue at its port.
             queue_id: u32,
         }
         after {
@@ -58,9 +58,9 @@ sized_struct! {
 tlv_enum! {
     /// A property of a queue (`ofp_queue_prop_header`).
     pub enum QueueProperty<'a> = "queue_prop", align 8 {
-        /// Nothing.
+        /// No property.
         Nothing(Nothing) = 0,
-        /// What it gets at least.
+        /// Minimum rate.
         MinRate(Rate) = 1,
     }
 }

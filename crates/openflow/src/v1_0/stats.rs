@@ -1,4 +1,4 @@
-//! Statistics: what the switch counts, asked for and told in parts. OpenFlow 1.0.2 §5.3.5.
+//! Statistics requests and replies. A reply may have several parts. OpenFlow 1.0.2 §5.3.5.
 //!
 //! ```text
 //!  8      10      12
@@ -7,7 +7,7 @@
 //! +------+-------+---------------------------+
 //! ```
 //!
-//! Bit 0 of a reply's flags says that more messages with the same xid follow.
+//! Bit 0 of a reply's flags: more messages with the same xid follow.
 
 use super::{Action, Match};
 use crate::desc::{DescBytes, DescText};
@@ -18,13 +18,13 @@ use crate::wire::{Empty, List, Pad, sized_struct, wire_struct};
 multipart_enum! {
     /// The body of a statistics request (`ofp_stats_request`).
     pub struct StatsRequest = "stats_request", pad 0;
-    /// What is asked for.
+    /// The request.
     pub enum RequestBody {
-        /// What the switch is.
+        /// Description of the switch.
         Desc(Empty) = 0,
-        /// Flow entries, one by one.
+        /// Statistics of individual flow entries.
         Flow(FlowStatsRequest) = 1,
-        /// Flow entries, summed up.
+        /// Aggregate statistics of flow entries.
         Aggregate(FlowStatsRequest) = 2,
         /// Counters of tables.
         Table(Empty) = 3,
@@ -32,7 +32,7 @@ multipart_enum! {
         Port(PortStatsRequest) = 4,
         /// Counters of queues.
         Queue(QueueStatsRequest) = 5,
-        /// A vendor's own.
+        /// Vendor-defined.
         Vendor(Vendor<'a>) = 0xffff,
     }
 }
@@ -40,13 +40,13 @@ multipart_enum! {
 multipart_enum! {
     /// The body of a statistics reply (`ofp_stats_reply`).
     pub struct StatsReply = "stats_reply", pad 0;
-    /// What is told.
+    /// The reply.
     pub enum ReplyBody {
-        /// What the switch is.
+        /// Description of the switch.
         Desc(Desc<'a>) = 0,
-        /// Flow entries, one by one.
+        /// Statistics of individual flow entries.
         Flow(List<'a, FlowStats<'a>>) = 1,
-        /// Flow entries, summed up.
+        /// Aggregate statistics of flow entries.
         Aggregate(AggregateStats) = 2,
         /// Counters of tables.
         Table(List<'a, TableStats>) = 3,
@@ -54,7 +54,7 @@ multipart_enum! {
         Port(List<'a, PortStats>) = 4,
         /// Counters of queues.
         Queue(List<'a, QueueStats>) = 5,
-        /// A vendor's own.
+        /// Vendor-defined.
         Vendor(Vendor<'a>) = 0xffff,
     }
 }
@@ -62,20 +62,20 @@ multipart_enum! {
 wire_struct! {
     /// `ofp_flow_stats_request`, `ofp_aggregate_stats_request`.
     pub struct FlowStatsRequest = "flow_stats_request" {
-        /// Only entries that this covers.
+        /// Selects only entries that this match covers.
         #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match,
-        /// Which table; `0xff` is every one, `0xfe` the emergency entries.
+        /// Table number; `0xff` means every table, `0xfe` the emergency entries.
         table_id: u8,
         /// Padding.
         pad: Pad<1>,
-        /// Only entries that output here; `0xffff` does not ask.
+        /// Selects only entries that output to this port; `0xffff` disables the filter.
         out_port: u16,
     }
 
     /// `ofp_port_stats_request`.
     pub struct PortStatsRequest = "port_stats_request" {
-        /// Which port; `0xffff` is every one.
+        /// Port number; `0xffff` means every port.
         port_no: u16,
         /// Padding.
         pad: Pad<6>,
@@ -83,25 +83,25 @@ wire_struct! {
 
     /// `ofp_queue_stats_request`.
     pub struct QueueStatsRequest = "queue_stats_request" {
-        /// Which port; `0xfffc` is every one.
+        /// Port number; `0xfffc` means every port.
         port_no: u16,
         /// Padding.
         pad: Pad<2>,
-        /// Which queue; `0xffffffff` is every one.
+        /// Queue number; `0xffffffff` means every queue.
         queue_id: u32,
     }
 
     /// The body of a vendor's statistics.
     pub struct Vendor<'a> = "vendor_stats" {
-        /// Whose it is.
+        /// Experimenter id.
         vendor: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 
     /// `ofp_desc_stats`: 1056 bytes of text, see [`Desc::fields`].
     pub struct Desc<'a> = "desc_stats" {
-        /// The five texts, one after the other.
+        /// The five texts, concatenated.
         bytes: DescBytes<'a>,
     }
 
@@ -111,7 +111,7 @@ wire_struct! {
         packet_count: u64,
         /// Bytes of all entries.
         byte_count: u64,
-        /// How many entries.
+        /// Number of entries.
         flow_count: u32,
         /// Padding.
         pad: Pad<4>,
@@ -119,27 +119,27 @@ wire_struct! {
 
     /// `ofp_table_stats`.
     pub struct TableStats = "table_stats" {
-        /// Which table.
+        /// Table number.
         table_id: u8,
         /// Padding.
         pad: Pad<3>,
         /// Its name.
         name: Text<32>,
-        /// Which fields it can leave out of a match: see [`super::matching::wildcard`].
+        /// Fields that it can wildcard: see [`super::matching::wildcard`].
         wildcards: u32,
-        /// How many entries it can hold.
+        /// Maximum number of entries.
         max_entries: u32,
-        /// How many entries it has.
+        /// Number of entries.
         active_count: u32,
-        /// How many packets it looked up.
+        /// Number of packets looked up.
         lookup_count: u64,
-        /// How many of them matched.
+        /// Number of packets that matched an entry.
         matched_count: u64,
     }
 
     /// `ofp_port_stats`. A counter of all ones is one the switch does not keep.
     pub struct PortStats = "port_stats" {
-        /// Which port.
+        /// Port number.
         port_no: u16,
         /// Padding.
         pad: Pad<6>,
@@ -171,11 +171,11 @@ wire_struct! {
 
     /// `ofp_queue_stats`.
     pub struct QueueStats = "queue_stats" {
-        /// Which port.
+        /// Port number.
         port_no: u16,
         /// Padding.
         pad: Pad<2>,
-        /// Which queue.
+        /// Queue number.
         queue_id: u32,
         /// Bytes sent.
         tx_bytes: u64,
@@ -187,7 +187,7 @@ wire_struct! {
 }
 
 impl Desc<'_> {
-    /// The five texts.
+    /// Returns the five texts.
     pub fn fields(&self) -> DescText {
         self.bytes.text()
     }
@@ -205,9 +205,9 @@ sized_struct! {
             /// The entry's match.
             #[cfg_attr(feature = "serde", serde(rename = "match"))]
             match_: Match,
-            /// How long the entry has been there, in seconds.
+            /// Lifetime of the entry, in seconds.
             duration_sec: u32,
-            /// Nanoseconds on top of `duration_sec`.
+            /// Nanoseconds beyond `duration_sec`.
             duration_nsec: u32,
             /// The entry's priority.
             priority: u16,
@@ -219,9 +219,9 @@ sized_struct! {
             pad2: Pad<6>,
             /// The entry's cookie.
             cookie: u64,
-            /// How many packets it matched.
+            /// Number of matched packets.
             packet_count: u64,
-            /// How many bytes it matched.
+            /// Number of matched bytes.
             byte_count: u64,
             /// Its actions.
             actions: List<'a, Action<'a>>,

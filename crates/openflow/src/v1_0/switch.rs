@@ -8,15 +8,15 @@ wire_struct! {
     pub struct Features<'a> = "switch_features" {
         /// The switch's identity.
         datapath_id: u64,
-        /// How many packets it can hold.
+        /// Number of packets that it can buffer.
         n_buffers: u32,
-        /// How many flow tables it has.
+        /// Number of flow tables.
         n_tables: u8,
         /// Padding.
         pad: Pad<3>,
         /// `ofp_capabilities`.
         capabilities: u32,
-        /// Which actions it can do: a bit for each type.
+        /// Supported actions: one bit per type.
         actions: u32,
         /// Its ports.
         ports: List<'a, PhyPort>,
@@ -26,7 +26,7 @@ wire_struct! {
     pub struct SwitchConfig = "switch_config" {
         /// `ofp_config_flags`.
         flags: u16,
-        /// Most bytes of a packet that a packet-in carries.
+        /// Maximum number of packet bytes in a packet-in.
         miss_send_len: u16,
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that either side sends: error, vendor. OpenFlow 1.0.2 §5.4.4, §5.5.4.
+//! Messages that either side may send: error, vendor. OpenFlow 1.0.2 §5.4.4, §5.5.4.
 
 use crate::wire::wire_struct;
 
@@ -7,17 +7,17 @@ wire_struct! {
     pub struct ErrorMsg<'a> = "error_msg" {
         /// `ofp_error_type`.
         kind: u16,
-        /// What it means depends on the type.
+        /// Error code, whose meaning depends on the type.
         code: u16,
-        /// Usually the start of the message that failed.
+        /// Usually the start of the rejected message.
         data: &'a [u8],
     }
 
     /// The body of a vendor message (`ofp_vendor_header`).
     pub struct Vendor<'a> = "vendor" {
-        /// Whose it is.
+        /// Experimenter id.
         vendor: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }

@@ -1,4 +1,4 @@
-//! Actions: what happens to a packet. OpenFlow 1.3.5 §7.2.5.
+//! Actions on packets. OpenFlow 1.3.5 §7.2.5.
 //!
 //! ```text
 //!  0      2     4
@@ -15,7 +15,7 @@ use crate::{DecodeError, PortNo, Reader, Writer};
 tlv_enum! {
     /// An action (`ofp_action_*`).
     pub enum Action<'a> = "action", align 8 {
-        /// Sends the packet out.
+        /// Outputs the packet to a port.
         Output(Output) = 0,
         /// Copies the TTL outwards, from the next-to-outermost header.
         CopyTtlOut(NoArgument) = 11,
@@ -31,11 +31,11 @@ tlv_enum! {
         PopVlan(NoArgument) = 18,
         /// Pushes an MPLS label.
         PushMpls(EtherType) = 19,
-        /// Pops the outer MPLS label; the ethertype of what is below.
+        /// Pops the outer MPLS label; the argument is the ethertype below it.
         PopMpls(EtherType) = 20,
         /// Sets the queue that outputs use.
         SetQueue(u32) = 21,
-        /// Hands the packet to a group.
+        /// Processes the packet with a group.
         Group(u32) = 22,
         /// Sets the IP TTL or hop limit.
         SetNwTtl(Ttl) = 23,
@@ -47,7 +47,7 @@ tlv_enum! {
         PushPbb(EtherType) = 26,
         /// Pops the PBB service tag.
         PopPbb(NoArgument) = 27,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }
@@ -55,9 +55,10 @@ tlv_enum! {
 wire_struct! {
     /// `ofp_action_output`.
     pub struct Output = "action_output" {
-        /// Where to.
+        /// Output port.
         port: PortNo,
-        /// Most bytes to send to the controller; `0xffff` is the whole packet, unbuffered.
+        /// Maximum number of bytes to send to the controller; `0xffff` is the whole packet,
+        /// unbuffered.
         max_len: u16,
         /// Padding.
         pad: Pad<6>,
@@ -87,15 +88,15 @@ wire_struct! {
 
     /// `ofp_action_experimenter_header`.
     pub struct Experimenter<'a> = "action_experimenter" {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says; padded by the experimenter so that the action ends on a multiple of 8.
+        /// Data; the experimenter pads it so that the action ends on a multiple of 8 bytes.
         data: &'a [u8],
     }
 }
 
-/// `ofp_action_set_field`: one OXM, and padding that `len` counts. It has no mask, unless it is of
-/// a class that others define.
+/// `ofp_action_set_field`: one OXM, and padding that `len` includes. The field has no mask, unless
+/// its class is not the specification's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetField<'a> {

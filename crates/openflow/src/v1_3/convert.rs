@@ -1,4 +1,4 @@
-//! From the version-independent types to OpenFlow 1.3 and back.
+//! Converts between the version-independent types and OpenFlow 1.3.
 
 use super::action::{self, Action as Wired};
 use crate::action::Action;
@@ -11,7 +11,7 @@ use crate::{EncodeError, Version, Writer};
 /// Writes an action.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`] for what only OpenFlow 1.0 has, and for a masked set-field.
+/// [`EncodeError::Unsupported`] for actions of OpenFlow 1.0 only, and for a masked set-field.
 #[inline]
 pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     if let Action::Output { port, max_len } = *action {
@@ -26,7 +26,7 @@ pub(crate) fn write_action(action: &Action, to: &mut Writer<'_>) -> Result<(), E
     write_other_action(action, to)
 }
 
-/// Writes an action that is seldom.
+/// Writes an uncommon action.
 fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let unsupported = |field| EncodeError::Unsupported { field, version: Version::V1_3 };
     let none = action::NoArgument { pad: Pad::default() };
@@ -75,7 +75,7 @@ fn write_set_field(field: &Field, to: &mut Writer<'_>) -> Result<(), EncodeError
     })
 }
 
-/// The action that an action of OpenFlow 1.3 is.
+/// Converts an action of OpenFlow 1.3.
 pub(crate) fn read_action(action: &Wired<'_>) -> Action {
     match *action {
         Wired::Output(action::Output { port, max_len, .. }) => Action::Output { port, max_len },

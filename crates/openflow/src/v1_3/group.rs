@@ -13,7 +13,7 @@ wire_struct! {
         kind: u8,
         /// Padding.
         pad: Pad<1>,
-        /// Which group; `0xfffffffc` in a delete is every one.
+        /// Group number; `0xfffffffc` in a delete means every group.
         group_id: u32,
         /// Its buckets.
         buckets: List<'a, Bucket<'a>>,
@@ -25,15 +25,15 @@ sized_struct! {
     pub struct Bucket<'a> = "bucket" {
         before {}
         after {
-            /// Its share of the traffic, in a select group.
+            /// Weight in a select group.
             weight: u16,
-            /// The port whose state decides whether it is live, in a fast-failover group.
+            /// Port whose state decides whether the bucket is live, in a fast-failover group.
             watch_port: PortNo,
-            /// The group whose state decides whether it is live.
+            /// Group whose state decides whether the bucket is live.
             watch_group: u32,
             /// Padding.
             pad: Pad<4>,
-            /// What happens to a packet that comes here.
+            /// Actions on a packet that takes this bucket.
             actions: List<'a, Action<'a>>,
         }
     }

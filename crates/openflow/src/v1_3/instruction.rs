@@ -1,4 +1,4 @@
-//! Instructions: what a flow entry does with a packet that matches. OpenFlow 1.3.5 §7.2.4.
+//! Instructions of flow entries. OpenFlow 1.3.5 §7.2.4.
 
 use super::Action;
 use crate::tlv::tlv_enum;
@@ -7,19 +7,19 @@ use crate::wire::{List, Pad, wire_struct};
 tlv_enum! {
     /// An instruction (`ofp_instruction_*`).
     pub enum Instruction<'a> = "instruction", align 8 {
-        /// Goes on in a later table.
+        /// Continues in a later table.
         GotoTable(GotoTable) = 1,
         /// Writes the metadata that later tables see.
         WriteMetadata(WriteMetadata) = 2,
         /// Merges actions into the action set.
         WriteActions(Actions<'a>) = 3,
-        /// Applies actions at once, in order.
+        /// Applies actions immediately, in order.
         ApplyActions(Actions<'a>) = 4,
         /// Empties the action set; it carries no actions.
         ClearActions(Actions<'a>) = 5,
         /// Sends the packet through a meter.
         Meter(u32) = 6,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }
@@ -39,7 +39,7 @@ wire_struct! {
         pad: Pad<4>,
         /// The bits to write.
         metadata: u64,
-        /// Which bits to write.
+        /// Mask of the bits to write.
         metadata_mask: u64,
     }
 
@@ -53,9 +53,9 @@ wire_struct! {
 
     /// `ofp_instruction_experimenter_header`.
     pub struct Experimenter<'a> = "instruction_experimenter" {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }

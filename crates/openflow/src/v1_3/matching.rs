@@ -1,4 +1,4 @@
-//! The match: which packets. OpenFlow 1.3.5 §7.2.3.1.
+//! The match. OpenFlow 1.3.5 §7.2.3.1.
 //!
 //! ```text
 //!  0      2        4
@@ -15,10 +15,10 @@ use crate::{DecodeError, Reader, Writer};
 
 /// `OFPMT_OXM`, the only match type in use.
 const OXM: u16 = 1;
-/// Type and length, both counted by the length.
+/// Size of type and length, which the length includes.
 const HEAD_SIZE: usize = 4;
 
-/// A match (`ofp_match`): its fields in the order they came.
+/// A match (`ofp_match`): its fields in wire order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Match<'a> {
@@ -54,7 +54,7 @@ impl<'a> Wire<'a> for Match<'a> {
     }
 }
 
-/// Reads a match without looking at its fields.
+/// Reads a match without validating its fields.
 #[inline]
 fn read_parts<'a>(from: &mut Reader<'a>) -> Result<(Reader<'a>, Align8), DecodeError> {
     let offset = from.offset();
@@ -84,7 +84,7 @@ fn read_parts<'a>(from: &mut Reader<'a>) -> Result<(Reader<'a>, Align8), DecodeE
     Ok((fields, pad))
 }
 
-/// Writes a match whose fields `fields` writes.
+/// Writes a match; `fields` writes its fields.
 #[inline]
 pub(crate) fn write_with(to: &mut Writer<'_>, fields: impl FnOnce(&mut Writer<'_>)) {
     let start = to.position();

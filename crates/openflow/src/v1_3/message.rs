@@ -1,4 +1,4 @@
-//! Every message of OpenFlow 1.3. OpenFlow 1.3.5 §7.1.
+//! All messages of OpenFlow 1.3. OpenFlow 1.3.5 §7.1.
 
 use super::flow_mod::{FlowMod, FlowRemoved};
 use super::group::GroupMod;

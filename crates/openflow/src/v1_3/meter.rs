@@ -10,7 +10,7 @@ wire_struct! {
         command: u16,
         /// `ofp_meter_flags`.
         flags: u16,
-        /// Which meter.
+        /// Meter number.
         meter_id: u32,
         /// Its bands.
         bands: List<'a, MeterBand<'a>>,
@@ -18,9 +18,9 @@ wire_struct! {
 
     /// `ofp_meter_band_drop`.
     pub struct Drop = "meter_band_drop" {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
         /// Padding.
         pad: Pad<4>,
@@ -28,9 +28,9 @@ wire_struct! {
 
     /// `ofp_meter_band_dscp_remark`.
     pub struct DscpRemark = "meter_band_dscp_remark" {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
         /// By how much the drop precedence rises.
         prec_level: u8,
@@ -40,25 +40,25 @@ wire_struct! {
 
     /// `ofp_meter_band_experimenter`.
     pub struct Experimenter<'a> = "meter_band_experimenter" {
-        /// The rate it begins at, in kbit/s or packets per second.
+        /// Rate above which the band applies, in kbit/s or packets per second.
         rate: u32,
-        /// The size of bursts, in kbit or packets.
+        /// Burst size, in kbit or packets.
         burst_size: u32,
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }
 
 tlv_enum! {
-    /// A band of a meter (`ofp_meter_band_header`): what happens from some rate on.
+    /// A meter band (`ofp_meter_band_header`): the treatment of packets above a rate.
     pub enum MeterBand<'a> = "meter_band", align 8 {
         /// Drops the packet.
         Drop(Drop) = 1,
         /// Raises the packet's drop precedence.
         DscpRemark(DscpRemark) = 2,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }

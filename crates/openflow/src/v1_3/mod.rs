@@ -1,7 +1,7 @@
-//! OpenFlow 1.3, as it stands on the wire: every field and every byte of padding.
+//! The structures of OpenFlow 1.3: every field and every byte of padding.
 //!
-//! The types here mirror the structures of the OpenFlow 1.3.5 specification and give a message
-//! back byte for byte. They borrow from the message; none of them allocates.
+//! The types mirror the OpenFlow 1.3.5 specification and encode a decoded message to the same
+//! bytes. They borrow from the message and do not allocate.
 //!
 //! ```
 //! use rosemary_openflow::v1_3::{Body, Message};

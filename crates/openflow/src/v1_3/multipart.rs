@@ -1,5 +1,5 @@
-//! Multipart messages: statistics and descriptions, asked for and told in parts.
-//! OpenFlow 1.3.5 §7.3.5.
+//! Multipart requests and replies: statistics and descriptions, possibly in several parts. OpenFlow
+//! 1.3.5 §7.3.5.
 //!
 //! ```text
 //!  8      10      12     16
@@ -8,7 +8,7 @@
 //! +------+-------+------+---------------------------+
 //! ```
 //!
-//! Bit 0 of the flags says that more messages with the same xid follow.
+//! Bit 0 of the flags: more messages with the same xid follow.
 
 use super::group::Bucket;
 use super::meter::MeterBand;
@@ -22,13 +22,13 @@ use crate::{DecodeError, Reader, Writer};
 multipart_enum! {
     /// The body of a multipart request (`ofp_multipart_request`).
     pub struct MultipartRequest = "multipart_request", pad 4;
-    /// What is asked for.
+    /// The request.
     pub enum RequestBody {
-        /// What the switch is.
+        /// Description of the switch.
         Desc(Empty) = 0,
-        /// Flow entries, one by one.
+        /// Statistics of individual flow entries.
         Flow(FlowStatsRequest<'a>) = 1,
-        /// Flow entries, summed up.
+        /// Aggregate statistics of flow entries.
         Aggregate(FlowStatsRequest<'a>) = 2,
         /// Counters of tables.
         Table(Empty) = 3,
@@ -40,19 +40,19 @@ multipart_enum! {
         Group(IdRequest) = 6,
         /// Groups and their buckets.
         GroupDesc(Empty) = 7,
-        /// What groups can do.
+        /// Group features.
         GroupFeatures(Empty) = 8,
         /// Counters of meters.
         Meter(IdRequest) = 9,
         /// Meters and their bands.
         MeterConfig(IdRequest) = 10,
-        /// What meters can do.
+        /// Meter features.
         MeterFeatures(Empty) = 11,
-        /// What tables can do; with a body, what they should be able to.
+        /// Table features; a non-empty body requests a new configuration.
         TableFeatures(List<'a, TableFeatures<'a>>) = 12,
         /// Ports.
         PortDesc(Empty) = 13,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }
@@ -60,13 +60,13 @@ multipart_enum! {
 multipart_enum! {
     /// The body of a multipart reply (`ofp_multipart_reply`).
     pub struct MultipartReply = "multipart_reply", pad 4;
-    /// What is told.
+    /// The reply.
     pub enum ReplyBody {
-        /// What the switch is.
+        /// Description of the switch.
         Desc(Desc<'a>) = 0,
-        /// Flow entries, one by one.
+        /// Statistics of individual flow entries.
         Flow(List<'a, FlowStats<'a>>) = 1,
-        /// Flow entries, summed up.
+        /// Aggregate statistics of flow entries.
         Aggregate(AggregateStats) = 2,
         /// Counters of tables.
         Table(List<'a, TableStats>) = 3,
@@ -78,19 +78,19 @@ multipart_enum! {
         Group(List<'a, GroupStats<'a>>) = 6,
         /// Groups and their buckets.
         GroupDesc(List<'a, GroupDesc<'a>>) = 7,
-        /// What groups can do.
+        /// Group features.
         GroupFeatures(GroupFeatures) = 8,
         /// Counters of meters.
         Meter(List<'a, MeterStats<'a>>) = 9,
         /// Meters and their bands.
         MeterConfig(List<'a, MeterConfig<'a>>) = 10,
-        /// What meters can do.
+        /// Meter features.
         MeterFeatures(MeterFeatures) = 11,
-        /// What tables can do.
+        /// Table features.
         TableFeatures(List<'a, TableFeatures<'a>>) = 12,
         /// Ports.
         PortDesc(List<'a, Port>) = 13,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }
@@ -98,28 +98,28 @@ multipart_enum! {
 wire_struct! {
     /// `ofp_flow_stats_request`, `ofp_aggregate_stats_request`; §7.3.5.2, §7.3.5.3.
     pub struct FlowStatsRequest<'a> = "flow_stats_request" {
-        /// Which table; `0xff` is every one.
+        /// Table number; `0xff` means every table.
         table_id: u8,
         /// Padding.
         pad: Pad<3>,
-        /// Only entries that output here; [`PortNo::ANY`] does not ask.
+        /// Selects only entries that output to this port; [`PortNo::ANY`] disables the filter.
         out_port: PortNo,
-        /// Only entries that use this group; `0xffffffff` does not ask.
+        /// Selects only entries that use this group; `0xffffffff` disables the filter.
         out_group: u32,
         /// Padding.
         pad2: Pad<4>,
-        /// Only entries whose cookie shares these bits...
+        /// Selects only entries whose cookie has these bits...
         cookie: u64,
-        /// ... where this is 1.
+        /// ... where this mask is 1.
         cookie_mask: u64,
-        /// Only entries that this covers.
+        /// Selects only entries that this match covers.
         #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
     }
 
     /// `ofp_port_stats_request`; §7.3.5.6.
     pub struct PortRequest = "port_stats_request" {
-        /// Which port; [`PortNo::ANY`] is every one.
+        /// Port number; [`PortNo::ANY`] means every port.
         port_no: PortNo,
         /// Padding.
         pad: Pad<4>,
@@ -127,15 +127,15 @@ wire_struct! {
 
     /// `ofp_queue_stats_request`; §7.3.5.8.
     pub struct QueueStatsRequest = "queue_stats_request" {
-        /// Which port; [`PortNo::ANY`] is every one.
+        /// Port number; [`PortNo::ANY`] means every port.
         port_no: PortNo,
-        /// Which queue; `0xffffffff` is every one.
+        /// Queue number; `0xffffffff` means every queue.
         queue_id: u32,
     }
 
     /// `ofp_group_stats_request`, `ofp_meter_multipart_request`; §7.3.5.9, §7.3.5.12.
     pub struct IdRequest = "multipart_request_id" {
-        /// Which group or meter; `0xfffffffc` is every group, `0xffffffff` every meter.
+        /// Group or meter number; `0xfffffffc` means every group, `0xffffffff` every meter.
         id: u32,
         /// Padding.
         pad: Pad<4>,
@@ -147,7 +147,7 @@ wire_struct! {
         packet_count: u64,
         /// Bytes of all entries.
         byte_count: u64,
-        /// How many entries.
+        /// Number of entries.
         flow_count: u32,
         /// Padding.
         pad: Pad<4>,
@@ -155,21 +155,21 @@ wire_struct! {
 
     /// `ofp_table_stats`; §7.3.5.4.
     pub struct TableStats = "table_stats" {
-        /// Which table.
+        /// Table number.
         table_id: u8,
         /// Padding.
         pad: Pad<3>,
-        /// How many entries it has.
+        /// Number of entries.
         active_count: u32,
-        /// How many packets it looked up.
+        /// Number of packets looked up.
         lookup_count: u64,
-        /// How many of them matched.
+        /// Number of packets that matched an entry.
         matched_count: u64,
     }
 
-    /// `ofp_port_stats`; §7.3.5.6. A counter of all ones is one the switch does not keep.
+    /// `ofp_port_stats`; §7.3.5.6. A counter of all ones is not kept by the switch.
     pub struct PortStats = "port_stats" {
-        /// Which port.
+        /// Port number.
         port_no: PortNo,
         /// Padding.
         pad: Pad<4>,
@@ -197,17 +197,17 @@ wire_struct! {
         rx_crc_err: u64,
         /// Collisions.
         collisions: u64,
-        /// How long the port has been there, in seconds.
+        /// Lifetime of the port, in seconds.
         duration_sec: u32,
-        /// Nanoseconds on top of `duration_sec`.
+        /// Nanoseconds beyond `duration_sec`.
         duration_nsec: u32,
     }
 
     /// `ofp_queue_stats`; §7.3.5.8.
     pub struct QueueStats = "queue_stats" {
-        /// Which port.
+        /// Port number.
         port_no: PortNo,
-        /// Which queue.
+        /// Queue number.
         queue_id: u32,
         /// Bytes sent.
         tx_bytes: u64,
@@ -215,9 +215,9 @@ wire_struct! {
         tx_packets: u64,
         /// Packets dropped because the queue was full.
         tx_errors: u64,
-        /// How long the queue has been there, in seconds.
+        /// Lifetime of the queue, in seconds.
         duration_sec: u32,
-        /// Nanoseconds on top of `duration_sec`.
+        /// Nanoseconds beyond `duration_sec`.
         duration_nsec: u32,
     }
 
@@ -229,27 +229,27 @@ wire_struct! {
         byte_count: u64,
     }
 
-    /// `ofp_group_features`; §7.3.5.11. Arrays have a place for each group type.
+    /// `ofp_group_features`; §7.3.5.11. Arrays have an element per group type.
     pub struct GroupFeatures = "group_features" {
-        /// A bit for each group type.
+        /// Supported group types: one bit per type.
         types: u32,
         /// `ofp_group_capabilities`.
         capabilities: u32,
-        /// How many groups of the type there can be.
+        /// Maximum number of groups, by type.
         max_groups: [u32; 4],
-        /// Which actions they can do: a bit for each type.
+        /// Supported actions: one bit per type.
         actions: [u32; 4],
     }
 
     /// `ofp_meter_features`; §7.3.5.14.
     pub struct MeterFeatures = "meter_features" {
-        /// How many meters there can be.
+        /// Maximum number of meters.
         max_meter: u32,
-        /// A bit for each band type.
+        /// Supported band types: one bit per type.
         band_types: u32,
         /// `ofp_meter_flags`.
         capabilities: u32,
-        /// How many bands a meter can have.
+        /// Maximum number of bands of a meter.
         max_bands: u8,
         /// The highest colour value.
         max_color: u8,
@@ -259,7 +259,7 @@ wire_struct! {
 
     /// `ofp_desc`; §7.3.5.1: 1056 bytes of text, see [`Desc::fields`].
     pub struct Desc<'a> = "desc" {
-        /// The five texts, one after the other.
+        /// The five texts, concatenated.
         bytes: DescBytes<'a>,
     }
 }
@@ -268,16 +268,16 @@ wire_struct! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Experimenter<'a> {
-    /// Whose it is.
+    /// Experimenter id.
     pub experimenter: u32,
-    /// What it is, as the experimenter counts (4 bytes), and what it says; see
+    /// Experimenter-defined type (4 bytes), then the data; see
     /// [`Experimenter::exp_type`].
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub body: &'a [u8],
 }
 
 impl Experimenter<'_> {
-    /// What it is, as the experimenter counts; there in everything that was decoded.
+    /// Returns the experimenter-defined type; every decoded message has one.
     pub fn exp_type(&self) -> Option<u32> {
         self.body.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
     }
@@ -299,7 +299,7 @@ impl<'a> Wire<'a> for Experimenter<'a> {
 pub use crate::desc::DescBytes;
 
 impl Desc<'_> {
-    /// The five texts.
+    /// Returns the five texts.
     pub fn fields(&self) -> crate::desc::DescText {
         self.bytes.text()
     }
@@ -314,9 +314,9 @@ sized_struct! {
             table_id: u8,
             /// Padding.
             pad: Pad<1>,
-            /// How long the entry has been there, in seconds.
+            /// Lifetime of the entry, in seconds.
             duration_sec: u32,
-            /// Nanoseconds on top of `duration_sec`.
+            /// Nanoseconds beyond `duration_sec`.
             duration_nsec: u32,
             /// The entry's priority.
             priority: u16,
@@ -330,9 +330,9 @@ sized_struct! {
             pad2: Pad<4>,
             /// The entry's cookie.
             cookie: u64,
-            /// How many packets it matched.
+            /// Number of matched packets.
             packet_count: u64,
-            /// How many bytes it matched.
+            /// Number of matched bytes.
             byte_count: u64,
             /// Its match.
             #[cfg_attr(feature = "serde", serde(rename = "match"))]
@@ -348,19 +348,19 @@ sized_struct! {
         after {
             /// Padding.
             pad: Pad<2>,
-            /// Which group.
+            /// Group number.
             group_id: u32,
-            /// How many flow entries and groups refer to it.
+            /// Number of flow entries and groups that refer to it.
             ref_count: u32,
             /// Padding.
             pad2: Pad<4>,
-            /// Packets it handled.
+            /// Number of processed packets.
             packet_count: u64,
-            /// Bytes it handled.
+            /// Number of processed bytes.
             byte_count: u64,
-            /// How long the group has been there, in seconds.
+            /// Lifetime of the group, in seconds.
             duration_sec: u32,
-            /// Nanoseconds on top of `duration_sec`.
+            /// Nanoseconds beyond `duration_sec`.
             duration_nsec: u32,
             /// The counters of its buckets.
             buckets: List<'a, Counter>,
@@ -375,7 +375,7 @@ sized_struct! {
             kind: u8,
             /// Padding.
             pad: Pad<1>,
-            /// Which group.
+            /// Group number.
             group_id: u32,
             /// Its buckets.
             buckets: List<'a, Bucket<'a>>,
@@ -385,21 +385,21 @@ sized_struct! {
     /// `ofp_meter_stats`; §7.3.5.12.
     pub struct MeterStats<'a> = "meter_stats" {
         before {
-            /// Which meter.
+            /// Meter number.
             meter_id: u32,
         }
         after {
             /// Padding.
             pad: Pad<6>,
-            /// How many flow entries use it.
+            /// Number of flow entries that use it.
             flow_count: u32,
-            /// Packets it saw.
+            /// Number of packets that reached the meter.
             packet_in_count: u64,
-            /// Bytes it saw.
+            /// Number of bytes that reached the meter.
             byte_in_count: u64,
-            /// How long the meter has been there, in seconds.
+            /// Lifetime of the meter, in seconds.
             duration_sec: u32,
-            /// Nanoseconds on top of `duration_sec`.
+            /// Nanoseconds beyond `duration_sec`.
             duration_nsec: u32,
             /// The counters of its bands.
             bands: List<'a, Counter>,
@@ -412,7 +412,7 @@ sized_struct! {
         after {
             /// `ofp_meter_flags`.
             flags: u16,
-            /// Which meter.
+            /// Meter number.
             meter_id: u32,
             /// Its bands.
             bands: List<'a, MeterBand<'a>>,

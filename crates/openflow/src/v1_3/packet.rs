@@ -1,6 +1,6 @@
-//! Packet-in and packet-out: packets to and from the controller. OpenFlow 1.3.5 §7.4.1, §7.3.7.
+//! Packet-in and packet-out messages. OpenFlow 1.3.5 §7.4.1, §7.3.7.
 //!
-//! A packet-in's body, with offsets in bytes:
+//! Layout of a packet-in's body, with offsets in bytes:
 //!
 //! ```text
 //!  0        4           6        7          8        16
@@ -20,22 +20,22 @@ use crate::{DecodeError, PortNo, Reader, Writer};
 wire_struct! {
     /// The body of a packet-in (`ofp_packet_in`).
     pub struct PacketIn<'a> = "packet_in" {
-        /// The switch's own copy; `0xffffffff` is none.
+        /// Id of the switch's buffer; `0xffffffff` means none.
         buffer_id: u32,
         /// Length of the packet at the switch, in bytes.
         total_len: u16,
-        /// Why: `ofp_packet_in_reason`.
+        /// Reason: `ofp_packet_in_reason`.
         reason: u8,
-        /// The table that was looked up.
+        /// Number of the table that sent it.
         table_id: u8,
         /// The cookie of the entry that sent it.
         cookie: u64,
-        /// Where it came in, and what else the pipeline knew.
+        /// In-port, and other pipeline fields.
         #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
         /// Padding: puts the packet's IP header on a multiple of 4.
         pad: Pad<2>,
-        /// The packet, from its Ethernet header on.
+        /// The packet, starting with its Ethernet header.
         data: &'a [u8],
     }
 }
@@ -44,16 +44,16 @@ wire_struct! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PacketOut<'a> {
-    /// The switch's own copy to send; `0xffffffff` is none, and then `data` is the packet.
+    /// Id of the buffered packet to send; with `0xffffffff`, `data` is the packet.
     pub buffer_id: u32,
-    /// The port it is taken to have come in through, or [`PortNo::CONTROLLER`].
+    /// In-port for the actions, or [`PortNo::CONTROLLER`].
     pub in_port: PortNo,
     /// Padding.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "crate::json::nothing"))]
     pub pad: Pad<6>,
-    /// What happens to it.
+    /// Actions on the packet.
     pub actions: List<'a, Action<'a>>,
-    /// The packet, from its Ethernet header on.
+    /// The packet, starting with its Ethernet header.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! Queues: what a port's queues guarantee. OpenFlow 1.3.5 §7.2.2, §7.3.6.
+//! Queue configuration of ports. OpenFlow 1.3.5 §7.2.2, §7.3.6.
 
 use crate::PortNo;
 use crate::tlv::tlv_enum;
@@ -7,7 +7,7 @@ use crate::wire::{List, Pad, sized_struct, wire_struct};
 wire_struct! {
     /// The body of a queue configuration request (`ofp_queue_get_config_request`).
     pub struct QueueGetConfigRequest = "queue_get_config_request" {
-        /// Which port; [`PortNo::ANY`] is every one.
+        /// Port number; [`PortNo::ANY`] means every port.
         port: PortNo,
         /// Padding.
         pad: Pad<4>,
@@ -15,7 +15,7 @@ wire_struct! {
 
     /// The body of a queue configuration reply (`ofp_queue_get_config_reply`).
     pub struct QueueGetConfigReply<'a> = "queue_get_config_reply" {
-        /// Which port.
+        /// Port number.
         port: PortNo,
         /// Padding.
         pad: Pad<4>,
@@ -27,7 +27,7 @@ wire_struct! {
     pub struct Rate = "queue_prop_rate" {
         /// Padding.
         pad: Pad<4>,
-        /// The rate in tenths of a percent; above 1000 it is off.
+        /// Rate in tenths of a percent; a value above 1000 disables it.
         rate: u16,
         /// Padding.
         pad2: Pad<6>,
@@ -37,11 +37,11 @@ wire_struct! {
     pub struct Experimenter<'a> = "queue_prop_experimenter" {
         /// Padding.
         pad: Pad<4>,
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
         /// Padding.
         pad2: Pad<4>,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }
@@ -50,7 +50,7 @@ sized_struct! {
     /// A queue (`ofp_packet_queue`).
     pub struct PacketQueue<'a> = "packet_queue" {
         before {
-            /// Its number at its port.
+            /// Number of the queue at its port.
             queue_id: u32,
             /// Its port.
             port: PortNo,
@@ -67,11 +67,11 @@ sized_struct! {
 tlv_enum! {
     /// A property of a queue (`ofp_queue_prop_header`).
     pub enum QueueProperty<'a> = "queue_prop", align 1 {
-        /// What it gets at least.
+        /// Minimum rate.
         MinRate(Rate) = 1,
-        /// What it gets at most.
+        /// Maximum rate.
         MaxRate(Rate) = 2,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
 }

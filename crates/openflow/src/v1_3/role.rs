@@ -1,4 +1,4 @@
-//! Several controllers: who is master, who hears what. OpenFlow 1.3.5 §7.3.9, §7.3.10.
+//! Controller roles and the filter of asynchronous messages. OpenFlow 1.3.5 §7.3.9, §7.3.10.
 
 use crate::wire::{Pad, wire_struct};
 
@@ -9,12 +9,12 @@ wire_struct! {
         role: u32,
         /// Padding.
         pad: Pad<4>,
-        /// The number of the master election.
+        /// Generation id of the master election.
         generation_id: u64,
     }
 
-    /// The body of a set-async and of a get-async reply (`ofp_async_config`): bits for reasons,
-    /// first as master or equal, then as slave.
+    /// The body of a set-async and of a get-async reply (`ofp_async_config`). The first element
+    /// applies to master and equal, the second to slave.
     pub struct AsyncConfig = "async_config" {
         /// Which packet-ins are sent: bits of `ofp_packet_in_reason`.
         packet_in_mask: [u32; 2],

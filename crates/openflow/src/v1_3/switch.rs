@@ -7,11 +7,11 @@ wire_struct! {
     pub struct Features = "switch_features" {
         /// The switch's identity.
         datapath_id: u64,
-        /// How many packets it can hold.
+        /// Number of packets that it can buffer.
         n_buffers: u32,
-        /// How many flow tables it has.
+        /// Number of flow tables.
         n_tables: u8,
-        /// Which connection this is; 0 is the main one.
+        /// Number of the connection; 0 is the main one.
         auxiliary_id: u8,
         /// Padding.
         pad: Pad<2>,
@@ -25,7 +25,7 @@ wire_struct! {
     pub struct SwitchConfig = "switch_config" {
         /// `ofp_config_flags`.
         flags: u16,
-        /// Most bytes of a packet that a packet-in carries; `0xffff` is all, unbuffered.
+        /// Maximum number of packet bytes in a packet-in; `0xffff` means all, unbuffered.
         miss_send_len: u16,
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that either side sends: hello, error, experimenter. OpenFlow 1.3.5 §7.5.
+//! Messages that either side may send: hello, error, experimenter. OpenFlow 1.3.5 §7.5.
 
 use crate::tlv::tlv_enum;
 use crate::wire::{List, Padded, wire_struct};
@@ -6,7 +6,7 @@ use crate::wire::{List, Padded, wire_struct};
 tlv_enum! {
     /// An element of a hello (`ofp_hello_elem_header`).
     pub enum HelloElement<'a> = "hello_elem", align 1 {
-        /// The versions the sender speaks: bit n of word w for version byte 32w + n.
+        /// The sender's versions: bit n of word w for version byte 32w + n.
         VersionBitmap(List<'a, u32>) = 1,
     }
 }
@@ -22,20 +22,20 @@ wire_struct! {
     pub struct ErrorMsg<'a> = "error_msg" {
         /// `ofp_error_type`.
         kind: u16,
-        /// What it means depends on the type.
+        /// Error code, whose meaning depends on the type.
         code: u16,
-        /// Usually the start of the message that failed; an experimenter's error begins with the
-        /// experimenter's id.
+        /// Usually the start of the rejected message; an experimenter's error starts with the
+        /// experimenter id.
         data: &'a [u8],
     }
 
     /// The body of an experimenter message (`ofp_experimenter_header`).
     pub struct Experimenter<'a> = "experimenter" {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it is, as the experimenter counts.
+        /// Experimenter-defined type.
         exp_type: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }

@@ -1,4 +1,4 @@
-//! Flow tables: their configuration and what they can do. OpenFlow 1.3.5 §7.3.3, §7.3.5.5.
+//! Flow tables: configuration and features. OpenFlow 1.3.5 §7.3.3, §7.3.5.5.
 
 use crate::oxm::EXPERIMENTER;
 use crate::text::Text;
@@ -9,62 +9,61 @@ use crate::{DecodeError, Reader, Writer};
 wire_struct! {
     /// The body of a table-mod (`ofp_table_mod`).
     pub struct TableMod = "table_mod" {
-        /// Which table; `0xff` is every one.
+        /// Table number; `0xff` means every table.
         table_id: u8,
         /// Padding.
         pad: Pad<3>,
-        /// `ofp_table_config`, deprecated and without use in OpenFlow 1.3.
+        /// `ofp_table_config`, deprecated and without effect in OpenFlow 1.3.
         config: u32,
     }
 
-    /// What follows the head of an experimenter's property
-    /// (`ofp_table_feature_prop_experimenter`).
+    /// The content of an experimenter property (`ofp_table_feature_prop_experimenter`).
     pub struct Experimenter<'a> = "table_feature_prop_experimenter" {
-        /// Whose it is.
+        /// Experimenter id.
         experimenter: u32,
-        /// What it is, as the experimenter counts.
+        /// Experimenter-defined type.
         exp_type: u32,
-        /// What it says.
+        /// Data of the experimenter or vendor.
         data: &'a [u8],
     }
 }
 
 sized_struct! {
-    /// What a table is and can do (`ofp_table_features`).
+    /// Properties and capabilities of a table (`ofp_table_features`).
     pub struct TableFeatures<'a> = "table_features" {
         before {}
         after {
-            /// Which table.
+            /// Table number.
             table_id: u8,
             /// Padding.
             pad: Pad<5>,
             /// Its name.
             name: Text<32>,
-            /// Which bits of the metadata it can match.
+            /// Metadata bits that it can match.
             metadata_match: u64,
-            /// Which bits of the metadata it can write.
+            /// Metadata bits that it can write.
             metadata_write: u64,
             /// `ofp_table_config`.
             config: u32,
-            /// How many entries it can hold.
+            /// Maximum number of entries.
             max_entries: u32,
-            /// What it can do.
+            /// Its capabilities.
             properties: List<'a, Padded<TableProperty<'a>>>,
         }
     }
 }
 
 tlv_enum! {
-    /// Something a table can do (`ofp_table_feature_prop_header`). "Miss" is what its table-miss
-    /// entry can do; if left out, it is the same.
+    /// A table property (`ofp_table_feature_prop_header`). The "miss" variants are about the
+    /// table-miss entry; without them, both have the same properties.
     pub enum TableProperty<'a> = "table_feature_prop", align 1 {
         /// Instructions.
         Instructions(List<'a, FeatureId<'a>>) = 0,
         /// Instructions of the table-miss entry.
         InstructionsMiss(List<'a, FeatureId<'a>>) = 1,
-        /// Tables it can go to.
+        /// Tables that it can go to.
         NextTables(List<'a, u8>) = 2,
-        /// Tables its table-miss entry can go to.
+        /// Tables that its table-miss entry can go to.
         NextTablesMiss(List<'a, u8>) = 3,
         /// Actions in write-actions.
         WriteActions(List<'a, FeatureId<'a>>) = 4,
@@ -74,21 +73,21 @@ tlv_enum! {
         ApplyActions(List<'a, FeatureId<'a>>) = 6,
         /// Actions in apply-actions of the table-miss entry.
         ApplyActionsMiss(List<'a, FeatureId<'a>>) = 7,
-        /// Fields it can match.
+        /// Fields that it can match.
         Match(List<'a, OxmId>) = 8,
-        /// Fields it can leave out of a match.
+        /// Fields that it can wildcard.
         Wildcards(List<'a, OxmId>) = 10,
-        /// Fields it can set in write-actions.
+        /// Fields that it can set in write-actions.
         WriteSetField(List<'a, OxmId>) = 12,
-        /// Fields its table-miss entry can set in write-actions.
+        /// Fields that its table-miss entry can set in write-actions.
         WriteSetFieldMiss(List<'a, OxmId>) = 13,
-        /// Fields it can set in apply-actions.
+        /// Fields that it can set in apply-actions.
         ApplySetField(List<'a, OxmId>) = 14,
-        /// Fields its table-miss entry can set in apply-actions.
+        /// Fields that its table-miss entry can set in apply-actions.
         ApplySetFieldMiss(List<'a, OxmId>) = 15,
-        /// An experimenter's own.
+        /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xfffe,
-        /// An experimenter's own, of the table-miss entry.
+        /// Experimenter-defined, for the table-miss entry.
         ExperimenterMiss(Experimenter<'a>) = 0xffff,
     }
 }
@@ -96,16 +95,16 @@ tlv_enum! {
 /// The type of experimenters' instructions and actions.
 const EXPERIMENTER_ID: u16 = 0xffff;
 
-/// An instruction or action that a table can do, without its arguments.
+/// An instruction or action that a table supports, without its arguments.
 ///
-/// The specification's have 4 bytes, a head only (OpenFlow 1.3.5 §7.3.5.5.2). Some switches send the
-/// 8 bytes of the smallest instruction or action, or all of its fields: `data` keeps them.
+/// The specification's have 4 bytes, a header only (OpenFlow 1.3.5 §7.3.5.5.2). Some switches send
+/// the 8 bytes of the smallest instruction or action, or all of its fields: `data` keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FeatureId<'a> {
     /// The type of the instruction or action.
     pub kind: u16,
-    /// What follows the head. Of an experimenter's: its id and its own bytes. Else mostly nothing.
+    /// Content after the header: of an experimenter's, its id and data; otherwise usually empty.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
@@ -136,19 +135,19 @@ impl<'a> Wire<'a> for FeatureId<'a> {
     }
 }
 
-/// The head of a field that a table can match or set, without its value.
+/// The header of a field that a table can match or set, without its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OxmId {
-    /// Who defined the field.
+    /// Class: who defined the field.
     pub class: u16,
     /// Its number, 7 bits.
     pub field: u8,
     /// Whether it can be masked.
     pub has_mask: bool,
-    /// The length a value would have.
+    /// Length of a value.
     pub length: u8,
-    /// Whose field it is, in the experimenters' class.
+    /// Experimenter id, in the experimenter class.
     pub experimenter: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What must hold for any bytes whatever. Shared by the tests and, by path, by the fuzz targets.
+//! Properties that hold for arbitrary bytes. Shared by the tests and, by path, by the fuzz targets.
 
 use rosemary_openflow::{
     AsyncConfig, DecodeError, Echo, EncodeError, ErrorMessage, Experimenter, Features, Field,
@@ -7,13 +7,13 @@ use rosemary_openflow::{
     SwitchConfig, TableMod, Version, append,
 };
 
-/// Decodes a message as it stands on the wire, and checks that it comes back byte for byte.
+/// Decodes a message with its version's types and checks that it encodes to the same bytes.
 ///
 /// # Errors
-/// What decoding says.
+/// The error of decoding.
 ///
 /// # Panics
-/// If it does not come back.
+/// If the bytes differ.
 pub fn raw_comes_back(bytes: &[u8]) -> Result<(), DecodeError> {
     let message = Message::decode(bytes)?;
     let mut out = Vec::new();
@@ -25,22 +25,22 @@ pub fn raw_comes_back(bytes: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Decodes a message by its version-independent type, and checks that what was understood is
-/// understood again after encoding it.
+/// Decodes a message with its version-independent type, encodes the result, and checks that
+/// decoding it again gives the same value.
 ///
 /// # Errors
-/// What decoding says. A message is refused here that is sound on the wire but says something
-/// the specification gives no meaning; none is accepted here that is not sound on the wire.
+/// The error of decoding. It rejects messages that are valid on the wire but whose content has no
+/// defined meaning, and accepts none that is invalid on the wire.
 ///
 /// # Panics
-/// If something else is understood, or what was understood cannot be encoded.
+/// If the values differ, or a decoded value cannot be encoded.
 pub fn meaning_comes_back(bytes: &[u8]) -> Result<(), DecodeError> {
     let header = Header::decode(bytes)?;
     let version = Version::from_wire(header.version)?;
     let kind = Kind::from_wire(version, header.kind)?;
     let understood = by_kind(version, kind, bytes);
     if understood.is_ok() && kind != Kind::Hello {
-        assert!(Message::decode(bytes).is_ok(), "only the version-independent type takes it");
+        assert!(Message::decode(bytes).is_ok(), "only the version-independent type accepts it");
     }
     understood
 }
@@ -51,7 +51,7 @@ macro_rules! again {
         let mut out = Vec::new();
         match append(&mut out, |$room| $encode) {
             Ok(_) => assert_eq!($decode(&out).as_ref(), Ok(&$value)),
-            // Padding that was left out may be put in: a message at the limit may grow past it.
+            // Encoding may add omitted padding, so a message of maximum size may exceed the limit.
             Err(EncodeError::TooLong { .. }) => assert!($bytes.len() > 0xff00),
             Err(error) => panic!("{error}: {:?}", $value),
         }
@@ -81,7 +81,7 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
                 .encode_set(version, xid, out))
         }
         Kind::PacketIn => {
-            // One without an in-port gets one.
+            // Encoding adds an in-port if there is none.
             let found = PacketIn::decode(bytes)?;
             let mut out = Vec::new();
             if append(&mut out, |out| found.encode(version, xid, out)).is_ok() {
@@ -141,12 +141,12 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
         Kind::MeterMod => {
             again!(bytes, MeterMod::decode, |value, out| value.encode(version, xid, out))
         }
-        // A header and no more, or nothing but what is on the wire.
+        // The message has no body, or only the version's own types can represent it.
         _ => Message::decode(bytes).map(drop),
     }
 }
 
-/// A view accepts what is decoded, and says the same.
+/// Checks that the view accepts the same bytes and has the same values.
 fn viewed_as_decoded(bytes: &[u8]) {
     let decoded = FlowMod::decode(bytes).map(|decoded| FlowModView {
         command: decoded.command,

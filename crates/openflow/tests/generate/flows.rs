@@ -1,4 +1,4 @@
-//! Flow entries, groups, meters, and the packets that meet them.
+//! Generates flow entries, groups, meters, and packets.
 
 use super::{bytes, bytes_mod_8, comes_back};
 use proptest::collection::vec;
@@ -43,7 +43,7 @@ fn ipv6() -> impl Strategy<Value = Ipv6Addr> {
     any::<u128>().prop_map(Ipv6Addr::from)
 }
 
-/// A value, with a mask half of the time.
+/// A value, with a mask in half of the cases.
 fn masked<T: std::fmt::Debug + Clone>(
     value: impl Strategy<Value = T> + Clone,
 ) -> impl Strategy<Value = Masked<T>> {
@@ -59,7 +59,7 @@ fn opaque() -> impl Strategy<Value = Field> {
     )
 }
 
-/// Any field, of any value, with any mask.
+/// Any field with any value and mask.
 pub(super) fn field() -> impl Strategy<Value = Field> {
     let mac = || any::<[u8; 6]>().prop_map(MacAddr);
     let v4 = || any::<u32>().prop_map(Ipv4Addr::from);
@@ -118,7 +118,7 @@ fn prefix() -> impl Strategy<Value = Masked<Ipv4Addr>> {
     })
 }
 
-/// Any match that the version can say.
+/// Any match that the version can express.
 pub(super) fn match_(version: Version) -> BoxedStrategy<Match> {
     if version == Version::V1_3 {
         return vec(field(), 0..8)
@@ -159,7 +159,7 @@ pub(super) fn match_(version: Version) -> BoxedStrategy<Match> {
         .boxed()
 }
 
-/// Any action that the version can say.
+/// Any action that the version can express.
 pub(super) fn action(version: Version) -> BoxedStrategy<Action> {
     let output =
         (port(version), any::<u16>()).prop_map(|(port, max_len)| Action::Output { port, max_len });
@@ -219,7 +219,7 @@ pub(super) fn actions(version: Version) -> impl Strategy<Value = &'static [Actio
     vec(action(version), 0..4).prop_map(super::leak)
 }
 
-/// Any instructions that the version can say.
+/// Any instructions that the version can express.
 pub(super) fn instructions(version: Version) -> BoxedStrategy<Instructions<'static>> {
     let apply = actions(version)
         .prop_map(|actions| Instructions { apply: actions.into(), ..Instructions::default() });
@@ -393,7 +393,7 @@ fn meter_mod() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Messages of this file.
+/// Generates the messages of this file.
 pub(super) fn messages(version: Version) -> BoxedStrategy<Vec<u8>> {
     let both = prop_oneof![
         3 => flow_mod(version),
@@ -407,7 +407,7 @@ pub(super) fn messages(version: Version) -> BoxedStrategy<Vec<u8>> {
     }
 }
 
-/// Bits of a set, some of them.
+/// A random subset of bits.
 pub(super) fn some_of(bits: &'static [u32]) -> impl Strategy<Value = u32> {
     subsequence(bits, 0..=bits.len()).prop_map(|bits| bits.iter().fold(0, |all, bit| all | bit))
 }

@@ -1,5 +1,5 @@
-//! Generated messages of every type, as bytes. Making one checks that it comes back: what was
-//! encoded decodes to what was generated.
+//! Generates messages of every type as bytes. Each generator checks that decoding the encoded
+//! message returns the generated value.
 
 mod flows;
 mod raw;
@@ -9,7 +9,7 @@ mod switches;
 use proptest::prelude::*;
 use rosemary_openflow::{Version, append};
 
-/// A message of any type and version.
+/// Generates a message of any type and version.
 pub fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => flows::messages(Version::V1_0),
@@ -22,26 +22,26 @@ pub fn message() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Encodes, decodes, compares; the bytes.
+/// Encodes, decodes and compares a value; returns the bytes.
 macro_rules! comes_back {
     ($value:expr, $decode:expr, |$it:ident, $out:ident| $encode:expr) => {{
         let $it = &$value;
         let mut bytes = Vec::new();
-        rosemary_openflow::append(&mut bytes, |$out| $encode).expect("it can be said");
+        rosemary_openflow::append(&mut bytes, |$out| $encode).expect("the version can express it");
         assert_eq!($decode(&bytes).as_ref(), Ok($it), "{bytes:02x?}");
         bytes
     }};
 }
 pub(crate) use comes_back;
 
-/// The bytes that `encode` writes.
+/// Returns the bytes that `encode` writes.
 fn encoded(encode: impl Fn(&mut [u8]) -> Result<usize, rosemary_openflow::EncodeError>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    append(&mut bytes, encode).expect("it can be said");
+    append(&mut bytes, encode).expect("the version can express it");
     bytes
 }
 
-/// What borrows needs something to borrow from: a test can leak it.
+/// Leaks a list so that messages can borrow from it.
 fn leak<T>(items: Vec<T>) -> &'static [T] {
     Box::leak(items.into_boxed_slice())
 }
@@ -50,7 +50,7 @@ fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..most)
 }
 
-/// Bytes whose number is `size` more than a multiple of 8.
+/// Bytes whose number exceeds a multiple of 8 by `size`.
 fn bytes_mod_8(size: usize) -> impl Strategy<Value = Box<[u8]>> {
     (0..4_usize).prop_flat_map(move |eights| {
         prop::collection::vec(any::<u8>(), eights * 8 + size).prop_map(Vec::into_boxed_slice)

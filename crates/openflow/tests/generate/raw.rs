@@ -1,5 +1,5 @@
-//! What only the types of a version can say: table features, hello elements, queue properties,
-//! padding that is not zero, and types that are in no specification.
+//! Generates messages that only a version's own types can represent: table features, hello
+//! elements, queue properties, non-zero padding, and unspecified types.
 
 use super::{bytes, comes_back, leak};
 use proptest::collection::vec;
@@ -137,7 +137,7 @@ fn queues() -> impl Strategy<Value = Body<'static>> {
     })
 }
 
-/// Messages of this file.
+/// Generates the messages of this file.
 pub(super) fn messages() -> BoxedStrategy<Vec<u8>> {
     let reply = (any::<u16>(), pad(), option::of(tables())).prop_map(|(flags, pad, tables)| {
         let body = ReplyBody::TableFeatures(tables.unwrap_or_default());

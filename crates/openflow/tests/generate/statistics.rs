@@ -1,4 +1,4 @@
-//! Statistics and descriptions, asked for and told.
+//! Generates statistics and description requests and replies.
 
 use super::flows::{band, bucket, instructions, match_, port};
 use super::switches::port_desc;
@@ -226,7 +226,7 @@ fn body(version: Version) -> BoxedStrategy<ReplyBody<'static>> {
     }
 }
 
-/// Messages of this file.
+/// Generates the messages of this file.
 pub(super) fn messages(version: Version) -> BoxedStrategy<Vec<u8>> {
     let asked = request(version).prop_map(move |value| {
         comes_back!(value, MultipartRequest::decode, |value, out| value.encode(version, 1, out))

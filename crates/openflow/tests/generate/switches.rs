@@ -1,4 +1,4 @@
-//! Switches, ports, roles, queues, and what either side says.
+//! Generates messages about switches, ports, roles and queues, and symmetric messages.
 
 use super::flows::{mac, port, some_of};
 use super::{bytes, comes_back};
@@ -183,7 +183,7 @@ fn controllers() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![role, config, table]
 }
 
-/// Messages of this file.
+/// Generates the messages of this file.
 pub(super) fn messages(version: Version) -> BoxedStrategy<Vec<u8>> {
     let both = prop_oneof![
         features_reply(version),
