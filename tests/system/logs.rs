@@ -1,5 +1,5 @@
-//! The log: what programs say is kept whatever ends, of each so much that none takes another's room, and is
-//! shown to who may ask.
+//! The log service: lines survive the end of any program, each program has its own quota, and only
+//! permitted users can read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,31 +15,31 @@ use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use rustix::process::{Pid, Signal};
 
-/// The whole wall, around the log too.
+/// The complete sandbox, also for the log service.
 const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
 
-/// As much as anybody could say.
+/// A limit that no app reaches.
 const UNLIMITED: &str = "stage = \"observe\"\nlimits = { log-bytes-per-second = \"1 GiB\" }";
 
-/// The app that counts its lines.
+/// The app that numbers its lines.
 const TELLER: &str = "app teller";
 
 fn teller(lab: &Lab) -> anyhow::Result<String> {
     Ok(in_c(lab, "teller", "apps/gluttons/teller.c", UNLIMITED)?)
 }
 
-/// What `rosemary ARGS...` prints.
+/// Returns the output of `rosemary ARGS...`.
 fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(lab.run(&rosemary_binary().display().to_string(), args)?)
 }
 
-/// All that the log has.
+/// Returns all lines of the log.
 fn all(lab: &Lab) -> anyhow::Result<Vec<LogLine>> {
     let json = rosemary(lab, &["logs", "--json", "--since", "1d"])?;
     json.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
 }
 
-/// Waits until the log has a line of that program with that text.
+/// Waits until the log has a line of this program with this text.
 fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<LogLine>> {
     Ok(lab.wait_for(format!("{program} says {text}"), SOON, |evidence| match all(lab) {
         Ok(lines) => {
@@ -54,7 +54,7 @@ fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<LogLine>
     })?)
 }
 
-/// The process of the log, while it serves.
+/// Returns the pid of the log service once it serves.
 fn log_pid(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u32> {
     Ok(rosemary.wait_for("the log serves", SOON, |status| {
         let log = status.programs.services.iter().find(|it| it.name == "log")?;
@@ -62,14 +62,14 @@ fn log_pid(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u32> {
     })?)
 }
 
-/// The number in a line of the teller.
+/// Parses the number in a line of the teller.
 fn told(line: &LogLine) -> Option<u64> {
     let (number, _) = line.text.strip_prefix("line ")?.split_once(' ')?;
     number.parse().ok().filter(|_| line.program == TELLER)
 }
 
 #[test]
-fn what_programs_said_is_there_after_rosemary_was_stopped_and_started_again() {
+fn log_survives_a_restart() {
     in_a_lab(|lab| {
         let keeper = in_rust("keeper", "services = [\"storage\"]");
         configure(&[FULL, &keeper, &in_rust("observer", "stage = \"observe\"")])?;
@@ -105,15 +105,17 @@ fn what_programs_said_is_there_after_rosemary_was_stopped_and_started_again() {
         ensure!(text.lines().count() == 3, "{text}");
         println!("{text}");
         let error = rosemary(lab, &["logs", "nobody"]).unwrap_err().to_string();
-        ensure!(error.contains("nothing of nobody; it has of: ") && error.contains("app keeper"));
+        ensure!(
+            error.contains("no lines of nobody; it has lines of: ") && error.contains("app keeper")
+        );
         let error = rosemary(lab, &["app", "logs", "nobody"]).unwrap_err().to_string();
-        ensure!(error.contains("those that run: keeper, observer"), "{error}");
+        ensure!(error.contains("running apps: keeper, observer"), "{error}");
         Ok(())
     });
 }
 
 #[test]
-fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() {
+fn killed_log_keeps_each_line_once() {
     in_a_lab(|lab| {
         configure(&["[log]\nbytes-per-program = \"1 GiB\"\n", FULL, &teller(lab)?])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -127,7 +129,7 @@ fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() 
                 ensure!(known.as_ref().is_none_or(|known| *known == line), "{known:?}, {line:?}");
             }
             kill(log)?;
-            // In less than its minimum run time it would not be back at once.
+            // Below its minimum run time it would not restart immediately.
             rosemary.wait_for("another log serves", SOON, |status| {
                 let log_now = status.programs.services.iter().find(|it| it.name == "log")?;
                 (log_now.state == State::Running && log_now.pid != Some(log)).then_some(())
@@ -166,7 +168,7 @@ fn log_killed_under_a_flood_loses_nothing_that_it_had_and_keeps_no_line_twice() 
 }
 
 #[test]
-fn log_that_hangs_is_ended_with_a_record_and_the_next_one_keeps_what_waited() {
+fn hung_log_is_replaced() {
     in_a_lab(|lab| {
         configure(&[FULL, &in_rust("keeper", "services = [\"storage\"]"), &teller(lab)?])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -188,7 +190,7 @@ fn log_that_hangs_is_ended_with_a_record_and_the_next_one_keeps_what_waited() {
 }
 
 #[test]
-fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
+fn verbose_app_displaces_only_its_own_lines() {
     in_a_lab(|lab| {
         let quiet = in_rust("observer", "stage = \"observe\"\nservices = [\"storage\"]");
         let keeper = in_rust("keeper", "services = [\"storage\"]");
@@ -207,7 +209,7 @@ fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
             lines.iter().filter(|line| line.program == program).collect()
         };
         let bytes: usize = of(TELLER).iter().map(|line| line.text.len()).sum();
-        // Page by page, while lines come and go.
+        // In pages, while lines are added and removed.
         ensure!((10_000..=128 << 10).contains(&bytes), "{bytes}");
         ensure!(!of(TELLER).iter().any(|line| told(line) == Some(0)), "the oldest went");
         ensure!(of("app keeper").iter().any(|line| line.text.contains("start 1 is kept")));
@@ -220,7 +222,7 @@ fn app_that_talks_without_end_takes_neither_anothers_lines_nor_the_disk() {
 }
 
 #[test]
-fn app_that_is_refused_calls_without_end_pushes_out_its_own_records_and_nobody_elses() {
+fn denial_records_displace_only_records_of_the_app() {
     in_a_lab(|lab| {
         let keeper = in_rust("keeper", "services = [\"storage\"]");
         let knocker = in_c(lab, "knocker", "apps/gluttons/knocker.c", UNLIMITED)?;
@@ -248,7 +250,7 @@ fn app_that_is_refused_calls_without_end_pushes_out_its_own_records_and_nobody_e
             let found = lines.iter().any(|it| it.program == program && it.text.contains(text));
             ensure!(found, "{program} no longer says {text}");
         }
-        // An operator who asks for the monitor, or for the app, is shown both.
+        // A query for the monitor and one for the app both return these lines.
         for name in ["monitor", "keeper"] {
             let text = rosemary(lab, &["logs", name, "-n", "10000"])?;
             ensure!(text.contains("monitor on keeper: died program="), "{name}: {text}");
@@ -258,7 +260,7 @@ fn app_that_is_refused_calls_without_end_pushes_out_its_own_records_and_nobody_e
 }
 
 #[test]
-fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() {
+fn full_disk_is_reported_once_and_log_recovers() {
     in_a_lab(|lab| {
         let state = lab.files().join("small");
         fs::create_dir(&state)?;
@@ -270,27 +272,27 @@ fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() 
         let ballast = state.join("ballast");
         let mut file = OpenOptions::new().create_new(true).append(true).open(&ballast)?;
         while file.write_all(&[7; 4096]).is_ok() {}
-        drop(file); // what is open keeps its room
-        rosemary.wait_for_log(&["the log could not be kept", "make room"], SOON)?;
+        drop(file); // open files keep their space
+        rosemary.wait_for_log(&["could not store log lines", "free space"], SOON)?;
         let before = rosemary.status()?.context("it answers")?;
         lab.pause(Duration::from_secs(3))?;
         let after = rosemary.status()?.context("it answers")?;
         ensure!(before.programs.kernel == after.programs.kernel, "{after:?}");
         ensure!(before.programs.apps == after.programs.apps, "{after:?}");
         ensure!(before.programs.services == after.programs.services, "it lives on: {after:?}");
-        ensure!(rosemary.log().matches("the log could not be kept").count() == 1);
+        ensure!(rosemary.log().matches("could not store log lines").count() == 1);
         let kept = all(lab)?;
         ensure!(!kept.is_empty(), "what was kept can be read");
         let told = lab.command(rosemary_binary()).args(["logs", "-n", "1"]).output()?.stderr;
         let told = String::from_utf8_lossy(&told);
-        ensure!(told.contains("newer lines are not here") && told.contains("make room"), "{told}");
+        ensure!(told.contains("newer lines are missing") && told.contains("free space"), "{told}");
 
         fs::remove_file(&ballast)?;
-        lab.wait_for("the log is kept again", SOON, |evidence| {
+        lab.wait_for("stored log lines again", SOON, |evidence| {
             let log = rosemary.log();
             let others: Vec<&str> = log.lines().filter(|it| !it.contains("app: teller")).collect();
             evidence.0 = others.join("\n");
-            Ok(evidence.0.contains("the log is kept again").then_some(()))
+            Ok(evidence.0.contains("stored log lines again").then_some(()))
         })?;
         let lines = wait_for(lab, TELLER, "are missing here")?;
         for line in &kept {
@@ -301,7 +303,7 @@ fn full_disk_is_said_once_hurts_nobody_and_the_log_goes_on_when_there_is_room() 
 }
 
 #[test]
-fn log_is_followed_over_its_own_death() {
+fn follow_continues_across_a_restart_of_the_log() {
     in_a_lab(|lab| {
         configure(&[FULL, &in_rust("keeper", "services = [\"storage\"]")])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -328,7 +330,7 @@ fn log_is_followed_over_its_own_death() {
 }
 
 #[test]
-fn second_instance_with_the_state_of_the_first_does_not_start_and_says_whose_it_is() {
+fn second_instance_with_same_state_is_rejected() {
     in_a_lab(|lab| {
         let mut first = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let pid = first.status()?.context("it answers")?.programs.monitor.pid;

@@ -1,5 +1,5 @@
-//! Services: reached by the apps that name them and by no others, kept by one process each, and back when
-//! that was killed.
+//! Services: only apps that name them can use them, each runs in its own process, and a killed one
+//! restarts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,7 +16,7 @@ use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
-/// The whole wall, around services too.
+/// The complete sandbox, also for services.
 const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
 
 const STORAGE: &str = "services = [\"storage\"]";
@@ -37,14 +37,14 @@ fn app(status: &Report, name: &str) -> Option<u32> {
 }
 
 #[test]
-fn what_an_app_keeps_outlives_it_the_storage_and_rosemary() {
+fn stored_data_survives_restarts() {
     in_a_lab(|lab| {
         let mut rosemary = start(lab, STORAGE)?;
         rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
         let status = rosemary.status()?.context("it answers")?;
         kill(app(&status, "keeper").context("it runs")?)?;
         rosemary.wait_for_log(&["keeper", "start 2 is kept"], SOON)?;
-        // A new storage is there for the app that has not ended, which counts that as a start, too.
+        // The surviving app counts the arrival of the new storage process as a start too.
         let (pid, _) = service(&status, "storage").context("it runs")?;
         kill(pid)?;
         rosemary.wait_for_log(&["keeper", "start 3 is kept"], SOON)?;
@@ -60,7 +60,7 @@ fn what_an_app_keeps_outlives_it_the_storage_and_rosemary() {
 }
 
 #[test]
-fn service_that_no_app_names_does_not_run_and_cannot_be_asked() {
+fn unnamed_service_does_not_run() {
     in_a_lab(|lab| {
         configure(&[FULL, &in_rust("keeper", ""), &in_rust("observer", "stage = \"observe\"")])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -72,7 +72,7 @@ fn service_that_no_app_names_does_not_run_and_cannot_be_asked() {
         ensure!(!rosemary.log().contains("is there"), "{}", rosemary.log());
         rosemary.stop(rustix::process::Signal::TERM)?;
 
-        // One app's service is not the others'.
+        // A service named by one app is not available to others.
         let observer = in_rust("observer", &format!("stage = \"observe\"\n{STORAGE}"));
         configure(&[FULL, &in_rust("keeper", ""), &observer])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -85,13 +85,13 @@ fn service_that_no_app_names_does_not_run_and_cannot_be_asked() {
 }
 
 #[test]
-fn another_apps_data_is_refused_with_a_record_unless_it_is_granted() {
+fn foreign_data_requires_a_grant() {
     in_a_lab(|lab| {
         let mut rosemary = start(lab, STORAGE)?;
         for what in ["reading", "writing"] {
             let refused = format!("{what} data of observer: Refused(NotGranted)");
             rosemary.wait_for_log(&["keeper", &refused], SOON)?;
-            let record = format!("{what} another's data");
+            let record = format!("{what} another app's data");
             let right = "storage.";
             let words = ["refused", "app=\"keeper\"", &record, right, "observer"];
             println!("{}", rosemary.wait_for_log(&words, SOON)?);
@@ -109,7 +109,7 @@ fn another_apps_data_is_refused_with_a_record_unless_it_is_granted() {
 }
 
 #[test]
-fn broker_connects_to_what_is_granted_and_to_nothing_else() {
+fn broker_connects_only_to_granted_hosts() {
     in_a_lab(|lab| {
         let listener = TcpListener::bind("127.0.0.1:7007")?;
         let keys = "services = [\"broker\"]\ncapabilities = [\"net.connect:127.0.0.1:7007\"]";
@@ -131,7 +131,7 @@ fn broker_connects_to_what_is_granted_and_to_nothing_else() {
 }
 
 #[test]
-fn app_in_the_kernel_that_names_a_service_is_refused_with_what_to_do() {
+fn kernel_app_with_a_service_is_rejected() {
     in_a_lab(|lab| {
         configure(&[&in_rust("keeper", &format!("host = \"kernel\"\n{STORAGE}"))])?;
         let program = rosemary_binary().display().to_string();
@@ -142,7 +142,7 @@ fn app_in_the_kernel_that_names_a_service_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn state_is_the_services_alone() {
+fn state_is_private_to_its_service() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     in_a_lab(|lab| {
         let mut rosemary = start(lab, STORAGE)?;
@@ -161,8 +161,7 @@ fn state_is_the_services_alone() {
 }
 
 #[test]
-fn damaged_storage_is_held_with_the_way_out_and_left_as_it_is_until_rosemary_is_started_without_it()
-{
+fn damaged_storage_is_held_unchanged() {
     in_a_lab(|lab| {
         configure(&[FULL, &in_rust("keeper", STORAGE)])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -194,7 +193,7 @@ fn damaged_storage_is_held_with_the_way_out_and_left_as_it_is_until_rosemary_is_
 }
 
 #[test]
-fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
+fn full_disk_loses_nothing_and_recovers() {
     in_a_lab(|lab| {
         let state = lab.files().join("small");
         fs::create_dir(&state)?;
@@ -206,7 +205,7 @@ fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--state-dir", &dir])?;
         let line = rosemary.wait_for_log(&["filler", "refused DiskFull after"], SOON)?;
         println!("{line}");
-        rosemary.wait_for_log(&["the disk could not be used", "make room"], SOON)?;
+        rosemary.wait_for_log(&["could not use the disk", "free space"], SOON)?;
         let full = rosemary.wait_for_log(&["filler", "values are there"], SOON)?;
         println!("{full}");
         let service = |status: &Report| service(status, "storage");
@@ -227,19 +226,19 @@ fn full_disk_is_told_to_the_app_loses_nothing_and_is_over_when_there_is_room() {
     });
 }
 
-/// How many values the app found there, if the line says it.
+/// Parses the number of values that the app found.
 fn count(line: &str) -> Option<u32> {
     let (_, rest) = line.split_once("filler: all ")?;
     rest.split_once(" values are there")?.0.parse().ok()
 }
 
 #[test]
-fn quota_of_the_operator_is_told_to_the_app_and_to_him() {
+fn quota_is_reported_to_app_and_operator() {
     in_a_lab(|lab| {
         let quota = "[storage]\nbytes-per-app = \"100 KiB\"\n";
         configure(&[quota, FULL, &in_rust("filler", STORAGE)])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        // Of 16 KiB each.
+        // Each value has 16 KiB.
         rosemary.wait_for_log(&["filler", "refused Quota after 6 values"], SOON)?;
         rosemary.wait_for_log(&["filler", "all 6 values are there"], SOON)?;
         rosemary.wait_for_log(&["app=\"filler\"", "quota", "bytes-per-app"], SOON)?;
@@ -248,7 +247,7 @@ fn quota_of_the_operator_is_told_to_the_app_and_to_him() {
 }
 
 #[test]
-fn app_that_was_cut_off_is_served_again_after_its_restart_and_after_the_services() {
+fn disconnected_app_is_served_after_a_restart() {
     in_a_lab(|lab| {
         let offender = in_c(lab, "offender", "apps/offender.c", STORAGE)?;
         configure(&[FULL, &offender])?;
@@ -261,7 +260,7 @@ fn app_that_was_cut_off_is_served_again_after_its_restart_and_after_the_services
             })
         };
         times(1, "was answered")?;
-        times(1, "was cut off")?;
+        times(1, "disconnected an app")?;
         let pid = |name: &str| -> anyhow::Result<u32> {
             let status = rosemary.status()?.context("it answers")?;
             let pid = app(&status, name).or_else(|| Some(service(&status, name)?.0));
@@ -269,10 +268,10 @@ fn app_that_was_cut_off_is_served_again_after_its_restart_and_after_the_services
         };
         kill(pid("offender")?)?;
         times(2, "was answered")?;
-        times(2, "was cut off")?;
+        times(2, "disconnected an app")?;
         kill(pid("storage")?)?;
         times(3, "was answered")?;
-        times(3, "was cut off")?;
+        times(3, "disconnected an app")?;
         rosemary.wait_for_log(&["app=\"offender\"", "no request", "cut off"], SOON)?;
         Ok(())
     });

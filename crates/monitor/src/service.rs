@@ -155,7 +155,7 @@ impl Service {
             Answer::Unfit { why } => {
                 let path = self.state.as_deref().unwrap_or(Path::new("none")).display();
                 let error = DiskError::Damaged(shortened(&why, 400));
-                let way_out = error.way_out(self.kind).unwrap_or_default();
+                let way_out = error.remedy(self.kind).unwrap_or_default();
                 let why = format!("{path} cannot be used: {error}; {way_out}");
                 error!(service = self.kind.name(), why, "service was held: its file is damaged");
                 self.damaged = Some(why);

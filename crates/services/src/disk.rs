@@ -1,12 +1,12 @@
-//! A file that a service was given, as a database: `redb`, a tree that is copied where it changes.
+//! A service's database file: `redb`, a copy-on-write tree.
 //!
-//! A transaction writes new pages, waits for the disk, then says in the file's head that they are the
-//! tree, and waits again. A process that is killed in between leaves the tree of before. `quick_repair`
-//! makes opening such a file quick, whatever its size, and its two waits keep an app that chooses what is
-//! written from choosing what a half-written head is taken for.
+//! A transaction writes new pages, syncs, makes them the current tree in the file's header, and
+//! syncs again. If the process is killed in between, the previous tree remains. `quick_repair`
+//! keeps opening fast for any file size. Its two syncs also prevent an app, which chooses the
+//! written data, from forging the state that a half-written header is taken for.
 //!
-//! After an error of the disk the file is opened again before it is used, as what is in memory may not be
-//! what is on the disk. `redb` panics at some pages that are not as it wrote them: that is such an error, too.
+//! After a disk error the file is reopened before its next use, because memory and disk may differ.
+//! `redb` panics on some pages that it did not write; such a panic counts as a disk error.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -19,41 +19,44 @@ use thiserror::Error;
 
 use crate::kind::Kind;
 
-/// Bytes of the head of a file.
-const HEAD: u64 = 4096;
+/// Size of a file's header, in bytes.
+const HEADER_SIZE: u64 = 4096;
 
-/// Bytes of a new file, at most.
-const LONGEST_NEW: u64 = 16 << 20;
+/// Maximum size of a new file, in bytes.
+const MAX_NEW_SIZE: u64 = 16 << 20;
 
-/// Why nothing was read or written.
+/// Why a transaction failed.
 #[derive(Debug, Error)]
 pub enum DiskError {
-    /// There is no room.
-    #[error("the disk is full; make room where Rosemary's state is")]
+    /// The disk has no space left.
+    #[error("the disk is full; free space in the file system of Rosemary's state directory")]
     Full,
-    /// What is in the file is damaged, or of something else: it stays so until there is another.
+    /// The file is damaged or has another format, and stays so until it is replaced.
     #[error("{0}")]
     Damaged(String),
-    /// The disk or the system could not, and may the next time.
-    #[error("{0}; it is tried again; if it lasts, see what the system says of the disk (dmesg)")]
+    /// The disk or the system failed; a retry may succeed.
+    #[error(
+        "{0}; Rosemary retries; if the error persists, check the system's messages about the disk (dmesg)"
+    )]
     Failed(String),
 }
 
 impl DiskError {
-    /// What to do about the file of `service`, where the error does not say it itself.
+    /// Returns what the operator can do about the file of `service`, where the error does not say
+    /// it.
     #[must_use]
-    pub fn way_out(&self, service: Kind) -> Option<String> {
+    pub fn remedy(&self, service: Kind) -> Option<String> {
         let file = service.file()?;
         match self {
             Self::Full | Self::Failed(_) => None,
             Self::Damaged(_) => Some(format!(
-                "if the disk is well: stop Rosemary, move {file} away from its state directory, or put a \
-                 backup in its place, start it again"
+                "if the disk is sound: stop Rosemary, move {file} away from its state directory, or restore \
+                 a backup, then start it again"
             )),
         }
     }
 
-    /// What is on the disk made no sense at all.
+    /// Returns the error for invalid data on the disk.
     fn damaged() -> Self {
         Self::Damaged("the file is damaged".into())
     }
@@ -68,7 +71,7 @@ impl<E: Into<redb::Error>> From<E> for DiskError {
                 io::ErrorKind::StorageFull
                 | io::ErrorKind::QuotaExceeded
                 | io::ErrorKind::FileTooLarge => Self::Full,
-                // A mark or a place that makes no sense; a file that ends too early.
+                // An invalid magic number or offset; a file that ends too early.
                 io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged(text),
                 _ => Self::Failed(text),
             },
@@ -83,12 +86,12 @@ impl<E: Into<redb::Error>> From<E> for DiskError {
     }
 }
 
-/// Where the file is.
+/// Opens a service's file.
 pub trait Disk: Debug {
-    /// The file, from its beginning, as often as it is opened.
+    /// Returns the file from its beginning; may be called repeatedly.
     ///
     /// # Errors
-    /// The system is out of descriptors.
+    /// The system has no descriptors left.
     fn backend(&self) -> io::Result<impl StorageBackend>;
 }
 
@@ -98,7 +101,7 @@ impl Disk for File {
     }
 }
 
-/// A file that nobody else has: who made it has locked it for us.
+/// A file that is not locked here, because the monitor has locked it.
 #[derive(Debug)]
 struct OwnFile(File);
 
@@ -124,40 +127,41 @@ impl StorageBackend for OwnFile {
     }
 }
 
-/// How the database of a service is set up.
+/// Settings of a service's database.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
-    /// Bytes of pages that are kept in memory.
+pub struct Schema {
+    /// Size of the page cache, in bytes.
     pub cache: usize,
-    /// Makes the tables of a new one.
+    /// Creates the tables of a new database.
     pub tables: fn(&WriteTransaction) -> Result<(), DiskError>,
 }
 
-/// See the module.
+/// A database that is opened on first use; see the module's documentation.
 #[derive(Debug)]
-pub struct Store<D> {
+pub struct DiskStore<D> {
     disk: D,
-    form: Form,
-    /// `None` while it is not open: at first, and after an error.
+    schema: Schema,
+    /// `None` while it is closed: initially, and after an error.
     database: Option<Database>,
 }
 
-impl<D: Disk> Store<D> {
-    /// On `disk`, which is empty or one of this form. It is opened when it is first used.
-    pub fn new(disk: D, form: Form) -> Self {
-        Self { disk, form, database: None }
+impl<D: Disk> DiskStore<D> {
+    /// Uses `disk`, which is empty or has this schema. It is opened on first use.
+    pub fn new(disk: D, schema: Schema) -> Self {
+        Self { disk, schema, database: None }
     }
 
-    /// Does `what` with it.
+    /// Runs `what` with the open database.
     ///
     /// # Errors
-    /// [`DiskError`]; what was not committed is not there.
+    /// [`DiskError`]; uncommitted changes are lost.
     pub fn with<T>(
         &mut self,
         what: impl FnOnce(&Database) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
         let open = self.database.take();
-        // Nothing of it is looked at again after a panic: it is closed then, as after an error.
+        // Unwind safety: after a panic the database is closed, as after an error, and not used
+        // again.
         let done = catch_unwind(AssertUnwindSafe(|| {
             let database = open.map_or_else(|| self.open(), Ok)?;
             let done = what(&database)?;
@@ -170,38 +174,38 @@ impl<D: Disk> Store<D> {
 
     fn open(&self) -> Result<Database, DiskError> {
         let backend = self.disk.backend().map_err(StorageError::Io)?;
-        forget_unfinished(&backend).map_err(StorageError::Io)?;
-        let cache = self.form.cache;
+        truncate_unfinished(&backend).map_err(StorageError::Io)?;
+        let cache = self.schema.cache;
         let database = Database::builder().set_cache_size(cache).create_with_backend(backend)?;
         let is_new = database.begin_read()?.list_tables()?.next().is_none();
         if is_new {
             let begun = database.begin_write()?;
-            (self.form.tables)(&begun)?;
+            (self.schema.tables)(&begun)?;
             begun.commit()?;
         }
         Ok(database)
     }
 }
 
-/// Empties a file that nobody has finished making, as the disk was full or the process was killed then.
-/// `redb` makes it as long as a new one is, writes the head without its mark, then with it, and takes a file
-/// without for another's. One that has lost its head and holds anything else is left as it is.
-fn forget_unfinished(file: &impl StorageBackend) -> io::Result<()> {
+/// Truncates a file whose creation was interrupted by a full disk or a kill. `redb` sets the length
+/// of a new file, writes the header without its magic number, then with it; it takes a file without
+/// the number for a foreign one. A file with a lost header and other contents is left unchanged.
+fn truncate_unfinished(file: &impl StorageBackend) -> io::Result<()> {
     let mut mark = [0; 9];
     let len = file.len()?;
     if len < mark.len() as u64 {
         return file.set_len(0);
     }
     file.read(0, &mut mark)?;
-    if mark != [0; 9] || len > LONGEST_NEW {
+    if mark != [0; 9] || len > MAX_NEW_SIZE {
         return Ok(());
     }
-    let mut rest = vec![0; usize::try_from(len.saturating_sub(HEAD)).unwrap_or_default()];
-    file.read(HEAD.min(len), &mut rest)?;
+    let mut rest = vec![0; usize::try_from(len.saturating_sub(HEADER_SIZE)).unwrap_or_default()];
+    file.read(HEADER_SIZE.min(len), &mut rest)?;
     if rest.iter().all(|byte| *byte == 0) { file.set_len(0) } else { Ok(()) }
 }
 
-/// Begins to write what is to be on the disk when it is committed.
+/// Begins a write transaction that is durable once committed.
 ///
 /// # Errors
 /// [`DiskError`].

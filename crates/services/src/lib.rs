@@ -1,23 +1,22 @@
-//! Services: processes that own one kind of state each, for applications that the operator lets use
-//! them.
+//! Services: confined processes that own one kind of state each and serve the apps that the
+//! operator permits.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`control`] | what the monitor asks a service and is told |
-//! | [`run`](mod@run) | a service's life: confine, open, then turn after turn |
-//! | [`clients`] | who is connected, and what waits for them |
-//! | [`kind`] | which services there are |
-//! | [`disk`] | the file that a service keeps its state in |
-//! | [`log`] | what all programs log, for operators |
-//! | [`storage`] | values under keys, durable |
-//! | [`broker`] | connections to hosts that the operator has named |
+//! | [`control`] | messages between the monitor and a service |
+//! | [`run`](mod@run) | runs a service: confine, open, serve in turns |
+//! | [`clients`] | connected clients and their queued output |
+//! | [`kind`] | the list of services |
+//! | [`disk`] | the database file of a service |
+//! | [`log`] | the log lines of all programs, for operators |
+//! | [`storage`] | durable key-value pairs |
+//! | [`broker`] | connections to hosts that the operator has granted |
 //!
 //! Each service is a folder here, a program in `bin/` and a list of system calls in
-//! `sys/src/sandbox/seccomp/lists/services.rs`. Why they are as they are stands in
-//! `docs/decisions/0003-services.md`.
+//! `sys/src/sandbox/seccomp/lists/services.rs`. `docs/decisions/0003-services.md` gives the reasons.
 //!
-//! What a service will never do: open what it was not given, believe a message about who sent it, or wait
-//! for a client.
+//! A service never opens what it was not given, never trusts a message about its sender, and never
+//! waits for a client.
 
 #![forbid(unsafe_code)]
 

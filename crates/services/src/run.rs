@@ -1,7 +1,7 @@
-//! A service's life: confine, open, then turn after turn.
+//! Runs a service: confine the process, open the state, then serve in turns.
 //!
-//! A turn takes requests of all who have asked, a few of each, does them together, and answers. One
-//! thread, one poll(2); nothing here waits for anybody but that and the disk.
+//! A turn receives a few requests of each ready client, executes them together, and replies. The
+//! process has one thread and one poll(2) call, and waits for nothing else except the disk.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,11 +16,11 @@ use sys::sandbox::{Limits, Sandbox};
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::clients::{Asked, ClientId, Clients};
+use crate::clients::{ClientId, ClientRequest, Clients};
 use crate::control::{Answer, Quotas, Request, Wall};
 use crate::disk::DiskError;
 
-/// Messages of the monitor in one turn.
+/// Maximum number of messages from the monitor per turn.
 const MESSAGES_PER_TURN: usize = 64;
 
 /// Why a service could not open its state.
@@ -29,97 +29,98 @@ pub enum OpenError {
     /// Its file cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// It keeps its state in a file and was given none.
-    #[error("it was given no file")]
+    /// It stores its state in a file but received none.
+    #[error("the monitor passed no file")]
     NoFile,
-    /// The system refused something.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// What a program is that serves.
+/// A service program.
 pub trait Service: Sized {
-    /// Its name.
+    /// Name of the service.
     const NAME: &'static str;
 
-    /// Requests that it serves in one turn: it looks at the next ones when these are done.
+    /// Maximum number of requests per turn; further ones wait until these are done.
     const PER_TURN: usize = 128;
 
-    /// What it may do beyond its clients' sockets.
+    /// Returns its privileges beyond its clients' sockets.
     fn needs() -> Needs;
 
-    /// Opens its state, which is in `file` if it was given one, of which it keeps as much as `quotas` say.
-    /// It is confined already.
+    /// Opens its state, which is in `file` if it uses one, limited by `quotas`. The process is
+    /// already confined.
     ///
     /// # Errors
     /// Why it cannot serve.
     fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError>;
 
-    /// Does what was asked, in this order, and answers; not all answers need be given now. `asked`
-    /// is empty when its [`bell`](Self::bell) has called, or its time has come.
-    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients);
+    /// Executes these requests in order and replies; replies may also follow later. `asked` is
+    /// empty if [`wake_fd`](Self::wake_fd) or [`wake_at`](Self::wake_at) caused the turn.
+    fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients);
 
-    /// What becomes readable when it has something to do by itself.
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor that becomes readable when the service has work of its own.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When it has something to do at the latest, if nothing happens before.
+    /// Returns the time of its next work, if nothing happens before.
     fn wake_at(&self) -> Option<Instant> {
         None
     }
 
-    /// A client is gone.
-    fn gone(&mut self, client: ClientId) {
+    /// A client has disconnected.
+    fn disconnected(&mut self, client: ClientId) {
         let _ = client;
     }
 }
 
-/// What a service needs of the system.
+/// Privileges of a service.
 #[derive(Debug)]
 pub struct Needs {
     /// Its list of system calls.
     pub profile: Profile,
-    /// The machine's network.
+    /// Whether it may use the machine's network.
     pub network: bool,
-    /// Files that it reads, those of them that are there.
+    /// Files that it may read, where they exist.
     pub read: Vec<PathBuf>,
-    /// What setrlimit(2) is told.
+    /// Limits for setrlimit(2).
     pub limits: Limits,
 }
 
-/// Why a service ends by itself.
+/// Why a service ends on its own.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The monitor is gone, or does not say what it should.
+    /// The connection to the monitor failed.
     #[error("the monitor: {0}; services are started by the monitor, see `rosemary up`")]
     Monitor(#[from] ChannelError),
-    /// The monitor said something out of order.
-    #[error("the monitor said {0}")]
+    /// The monitor sent an unexpected message.
+    #[error("unexpected message from the monitor: {0}")]
     OutOfOrder(&'static str),
-    /// Privileges could not be given up.
-    #[error("could not give up its privileges: {0}")]
+    /// Dropping privileges failed.
+    #[error("could not drop privileges: {0}")]
     Confine(io::Error),
-    /// Parts of the wall are missing, and the operator wants them all.
-    #[error("the wall has gaps, and zones.require is \"full\": {0}")]
+    /// Parts of the sandbox are missing, and the operator requires all of them.
+    #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
     Gaps(String),
     /// Its state could not be opened.
-    #[error("could not open its state: {0}")]
+    #[error("could not open the state: {0}")]
     Open(OpenError),
 }
 
-/// The whole program of the service `S`.
+/// The `main` function of the service `S`.
 pub fn main<S: Service>() -> ExitCode {
     let what_it_is = "is a service of Rosemary; `rosemary up` starts it, not you";
     sys::program::run(S::NAME, what_it_is, sys::log::to_stderr, |monitor| run::<S>(&monitor))
 }
 
-/// Runs the service until the monitor says stop; the monitor is told why it ends otherwise.
+/// Runs the service until the monitor stops it; reports any other reason for ending to the monitor.
 ///
 /// # Errors
-/// [`ServiceError`]: the process is to end.
+/// [`ServiceError`]: the process must end.
 pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
-    let result = start::<S>(monitor).and_then(|mut service| live(&mut service, monitor));
+    let result =
+        start::<S>(monitor).and_then(|mut service| serve_until_stopped(&mut service, monitor));
     if let Err(error) = &result {
         let answer = match error {
             ServiceError::Open(OpenError::Disk(error @ DiskError::Damaged(_))) => {
@@ -127,7 +128,7 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
             }
             error => Answer::Failed { why: error.to_string() },
         };
-        // The monitor may be what is gone; it sees our exit in any case.
+        // If the monitor has ended, this fails; otherwise the monitor also sees the exit.
         let _ = monitor.send(&answer, &[]);
     }
     result
@@ -136,7 +137,7 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
 fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let (request, fds) = monitor.wait()?;
     let Request::Start { wall, quotas } = request else {
-        return Err(ServiceError::OutOfOrder("something else than Start first"));
+        return Err(ServiceError::OutOfOrder("another message before Start"));
     };
     if let Some(wall) = wall {
         confine(monitor, &fds, wall, S::needs())?;
@@ -169,32 +170,32 @@ fn confine(
     gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))
 }
 
-fn live<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceError> {
+fn serve_until_stopped<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceError> {
     let mut clients = Clients::default();
     loop {
         let ready = wait(service, monitor, &clients);
-        if !obey(monitor, &mut clients)? {
+        if !handle_monitor(monitor, &mut clients)? {
             return Ok(());
         }
-        turn(service, &mut clients, ready);
+        serve_ready(service, &mut clients, ready);
     }
 }
 
 /// Serves the clients that are `ready`.
-fn turn<S: Service>(service: &mut S, clients: &mut Clients, ready: Vec<ClientId>) {
+fn serve_ready<S: Service>(service: &mut S, clients: &mut Clients, ready: Vec<ClientId>) {
     let mut asked = Vec::new();
     clients.receive_requests(ready, S::PER_TURN, &mut asked);
     service.serve(asked, clients);
-    clients.tell_left_out(Instant::now());
-    for client in clients.take_gone() {
-        service.gone(client);
+    clients.log_suppressed(Instant::now());
+    for client in clients.take_disconnected() {
+        service.disconnected(client);
     }
 }
 
-/// Sleeps until there is something to do; the clients that have something.
+/// Polls until there is work; returns the ready clients.
 fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<ClientId> {
     let mut fds = vec![PollFd::new(monitor, PollFlags::IN)];
-    fds.extend(service.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
+    fds.extend(service.wake_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
     let others = fds.len();
     let mut ids = Vec::new();
     for (id, fd) in clients.fds() {
@@ -203,17 +204,17 @@ fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<Cl
     }
     let wake_at = service.wake_at().into_iter().chain(clients.wake_at()).min();
     let timeout = wake_at.map(|at| {
-        // Rounded up, or the loop would spin through the last millisecond.
+        // Rounded up: otherwise the loop would spin through the last millisecond.
         let time = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         time.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
     });
-    let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
+    let _ = poll(&mut fds, timeout.as_ref()); // if interrupted, the next turn polls again
     let ready = ids.into_iter().zip(fds.iter().skip(others));
     ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(id, _)| id).collect()
 }
 
-/// Does what the monitor asks, some of it in each turn. `false` when that is to stop.
-fn obey(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
+/// Handles messages from the monitor, a bounded number per turn; returns `false` for stop.
+fn handle_monitor(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
     for _ in 0..MESSAGES_PER_TURN {
         match monitor.receive() {
             Ok((Request::Stop, _)) => return Ok(false),
@@ -224,9 +225,10 @@ fn obey(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> 
             }
             Ok((Request::Start { .. }, _)) => return Err(ServiceError::OutOfOrder("Start twice")),
             Err(ChannelError::WouldBlock) => return Ok(true),
-            // The number of clients is bounded, so these descriptors are somebody else's doing.
+            // The number of clients is bounded, so other descriptors used up the limit. Reject only
+            // this client.
             Err(ChannelError::OutOfDescriptors(_)) => {
-                warn!("a client was refused: this process may open no more descriptors");
+                warn!("rejected a client: the process has no descriptors left");
             }
             Err(error) => return Err(error.into()),
         }

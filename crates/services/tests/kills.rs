@@ -1,7 +1,7 @@
-//! The storage's process is killed again and again while it writes: what it had acknowledged is there
-//! afterwards, whole, and nothing else is but what was underway.
+//! Kills the storage process repeatedly while it writes. Afterwards every acknowledged value is
+//! present and intact, and only pending writes may be present in addition.
 //!
-//! 30 times; as many as `ROSEMARY_KILLS` says, as in `make soak`.
+//! Runs 30 times, or as often as `ROSEMARY_KILLS` says, as in `make soak`.
 
 #![expect(clippy::unwrap_used, reason = "it is a test")]
 
@@ -18,13 +18,13 @@ use sdk::services::storage::{Answer, Expect, Request};
 use sys::channel::Channel;
 use sys::packets::Packets;
 
-/// Keys that are written, again and again.
+/// Number of keys that are written in rotation.
 const KEYS: u64 = 40;
 
-/// Requests underway at once, as an app may have.
-const UNDERWAY: usize = 32;
+/// Number of pending requests, the maximum for an app.
+const PENDING: usize = 32;
 
-/// A storage, and an app of it.
+/// A storage process with one app.
 struct Storage {
     process: Child,
     _control: Channel,
@@ -59,7 +59,7 @@ impl Storage {
         }
     }
 
-    /// The next answer, in time; `None` if the storage has ended.
+    /// Returns the next reply; `None` at the deadline or if the storage has ended.
     fn answer(&self, until: Option<Instant>) -> Option<(u64, Vec<u8>)> {
         let mut room = vec![0; 64 * 1024];
         loop {
@@ -86,23 +86,23 @@ fn wait(socket: &Packets, what: PollFlags, until: Option<Instant>) {
     poll(&mut [PollFd::new(socket, what)], left.as_ref()).unwrap();
 }
 
-/// A value that shows whether it is whole: its number, over and over, in a size of its own.
+/// Returns a value that reveals truncation: its number, repeated, with a size that depends on it.
 fn value(number: u64) -> Vec<u8> {
     let len = 1 + usize::try_from(number.wrapping_mul(7919) % 700).unwrap();
     number.to_le_bytes().repeat(len)
 }
 
-/// What is known of a key: what it has had last for certain, and what was asked since.
+/// State of a key: the last acknowledged value, and later requests.
 #[derive(Debug, Default)]
 struct Known {
-    /// Number of the value, 0 if none, and version.
+    /// Number of the value (0 if none) and version.
     acknowledged: (u64, u64),
-    /// Numbers of values that may or may not have been written since, in their order.
+    /// Numbers of values that may have been written since, in order.
     asked: Vec<u64>,
 }
 
 #[test]
-fn storage_killed_while_it_writes_loses_and_tears_nothing_that_it_acknowledged() {
+fn killed_storage_keeps_acknowledged_values_intact() {
     let kills: u32 = match std::env::var("ROSEMARY_KILLS") {
         Ok(number) => number.parse().expect("ROSEMARY_KILLS is a number"),
         Err(_) => 30,
@@ -114,14 +114,14 @@ fn storage_killed_while_it_writes_loses_and_tears_nothing_that_it_acknowledged()
     for round in 0..kills {
         let mut storage = Storage::start(&path);
         lost_underway += look(&storage, &mut known);
-        // From its first write to a moment that is another each time.
+        // The kill comes at a different moment each time.
         let kill_at = Instant::now() + Duration::from_micros(u64::from(round * 7_919 % 300_000));
-        let mut underway: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
         loop {
-            while underway.len() < UNDERWAY && Instant::now() < kill_at {
+            while pending.len() < PENDING && Instant::now() < kill_at {
                 number += 1;
                 let key = number % KEYS;
-                underway.insert(number, key);
+                pending.insert(number, key);
                 known.get_mut(&key).unwrap().asked.push(number);
                 let (key, value) = (key.to_le_bytes(), value(number));
                 let expect = Expect::Anything;
@@ -130,17 +130,17 @@ fn storage_killed_while_it_writes_loses_and_tears_nothing_that_it_acknowledged()
             }
             let Some((id, body)) = storage.answer(Some(kill_at)) else { break };
             let Some(Answer::Done { version }) = Answer::decode(&body) else { panic!("{body:?}") };
-            let known = known.get_mut(&underway.remove(&id).unwrap()).unwrap();
+            let known = known.get_mut(&pending.remove(&id).unwrap()).unwrap();
             known.acknowledged = (id, version);
             known.asked.retain(|asked| *asked > id);
             acknowledged += 1;
         }
         storage.process.kill().unwrap();
         storage.process.wait().unwrap();
-        // What it had said before it died counts.
+        // Replies sent before the kill count.
         while let Some((id, body)) = storage.answer(None) {
             let Some(Answer::Done { version }) = Answer::decode(&body) else { panic!("{body:?}") };
-            let known = known.get_mut(&underway.remove(&id).unwrap()).unwrap();
+            let known = known.get_mut(&pending.remove(&id).unwrap()).unwrap();
             known.acknowledged = (id, version);
             known.asked.retain(|asked| *asked > id);
             acknowledged += 1;
@@ -151,13 +151,13 @@ fn storage_killed_while_it_writes_loses_and_tears_nothing_that_it_acknowledged()
     storage.process.kill().unwrap();
     storage.process.wait().unwrap();
     println!(
-        "{kills} kills: {acknowledged} acknowledged writes, none lost or torn; of those underway \
+        "{kills} kills: {acknowledged} acknowledged writes, none lost or torn; of those pending \
          {lost_underway} were there"
     );
-    assert!(acknowledged > u64::from(kills), "it wrote hardly anything: {acknowledged}");
+    assert!(acknowledged > u64::from(kills), "hardly any write was acknowledged: {acknowledged}");
 }
 
-/// Compares what is there with what is known; how many values were there of those underway.
+/// Compares the stored values with the known state; returns how many pending writes are present.
 fn look(storage: &Storage, known: &mut BTreeMap<u64, Known>) -> usize {
     let mut later = 0;
     for (key, known) in known {

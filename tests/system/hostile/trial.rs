@@ -1,5 +1,5 @@
-//! One hostile app, or several, beside the firewall and the learning switch on Open vSwitch: what became of
-//! it and of the others.
+//! Runs one or more hostile apps beside the firewall and the learning switch on Open vSwitch, and
+//! reports their effects.
 //!
 //! ```text
 //! h1 <== pings on flows that are there ==> h2
@@ -23,18 +23,18 @@ use rosemary_tests::rosemary_binary;
 
 use super::list::{Attacker, Free, Placement};
 
-/// The ports of this machine to which the broker may connect an app, and may not.
+/// Ports of this machine: the first is granted to apps of the broker, the second is not.
 const GRANTED: &str = "127.0.0.1:7007";
 const NOT_GRANTED: &str = "127.0.0.1:7008";
 
 const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = \"closed\"\n\
                         config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
 
-/// What the operator is told of an app that goes on, besides what it says itself.
+/// Log records about an app that continues.
 const RECORDS: [&str; 9] = [
     "app answers too late and is skipped",
-    "refused an app what it was not granted",
-    "app was cut off",
+    "denied an app what it was not granted",
+    "disconnected an app",
     "refused a system call",
     "refused a message of an app",
     "app is above a soft limit",
@@ -43,66 +43,66 @@ const RECORDS: [&str; 9] = [
     "slowed an app down",
 ];
 
-/// What kernel and monitor may grow by, each.
+/// Growth limit of kernel and monitor, each.
 const GROWTH: u64 = 32 << 20;
 
-/// How many descriptors more each of them may hold.
+/// Limit of additional descriptors of each.
 const DESCRIPTORS: usize = 16;
 
-/// Pings that new flows have to be made for. So many that the lab waits for the answer to the last.
+/// Number of pings that require new flows; enough that the lab waits for the reply to the last one.
 const NEW_PINGS: u32 = 20;
 
-/// First packets of new flows take some milliseconds, and 200 ms where each packet waits for an app that is late.
+/// First packets of new flows take a few milliseconds, and 200 ms if each waits for a late app.
 const LATE: Duration = Duration::from_millis(80);
 
-/// New flows whose first packet is timed.
+/// Number of new flows whose first packet is timed.
 const FIRST_PACKETS: u32 = 15;
 
-/// The network, for all trials.
-pub(super) struct Stage<'lab> {
+/// The network of all trials.
+pub(super) struct Testbed<'lab> {
     lab: &'lab Lab,
     s1: Switch<'lab>,
     hosts: [Host<'lab>; 5],
     watch: Watch<'lab>,
-    /// The part of the configuration of the app whose data others reach for.
+    /// Configuration entry of the app whose data others try to read.
     vault: String,
-    /// Nobody is to connect here.
+    /// A listener that must receive no connection.
     not_granted: TcpListener,
 }
 
-/// What became of an app.
+/// The outcome of an app.
 pub(super) struct Verdict {
     pub(super) name: String,
-    /// What it got, or did to others.
+    /// Its successful attempts, or its effects on others.
     pub(super) escapes: Vec<String>,
-    /// What the operator is told of it.
+    /// The log record about it.
     pub(super) record: Option<String>,
-    /// How often it said that it was refused.
+    /// Number of attempts that it reported as refused.
     pub(super) refused: usize,
-    /// What others felt of it, of one that was let run alone to find that out.
-    pub(super) felt: Option<Felt>,
+    /// Its impact on others, if it ran alone to measure that.
+    pub(super) felt: Option<Impact>,
 }
 
-/// What others feel of an app that keeps the machine busy.
+/// Impact of an app that keeps the machine busy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Felt {
-    /// The median time of first packets of new flows before it began.
+pub(super) struct Impact {
+    /// Median time of first packets of new flows before it started.
     pub(super) quiet: Duration,
-    /// The same beside it.
+    /// The same while it runs.
     pub(super) beside: Duration,
-    /// How long `rosemary status` took beside it, at most.
+    /// Maximum duration of `rosemary status` while it runs.
     pub(super) status: Duration,
 }
 
-/// A process, its memory and its descriptors.
+/// A process with its memory and descriptors.
 #[derive(Debug, Clone, Copy)]
-struct Holding {
+struct Resources {
     pid: u32,
     memory: u64,
     descriptors: usize,
 }
 
-impl<'lab> Stage<'lab> {
+impl<'lab> Testbed<'lab> {
     pub(super) fn set(lab: &'lab Lab) -> anyhow::Result<Self> {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let hosts = ["h1", "h2", "h3", "h4", "h5"].map(|name| lab.host(name, &s1));
@@ -117,7 +117,7 @@ impl<'lab> Stage<'lab> {
         let keys = "stage = \"observe\"\nservices = [\"storage\"]";
         let vault = in_c(lab, "vault", "apps/vault.c", keys)?;
         let granted = TcpListener::bind(GRANTED)?;
-        thread::spawn(move || granted.incoming().for_each(drop)); // each is over at once
+        thread::spawn(move || granted.incoming().for_each(drop)); // each connection is closed immediately
         let not_granted = TcpListener::bind(NOT_GRANTED)?;
         not_granted.set_nonblocking(true)?;
         let deny = format!("[[deny]]\nfrom = \"{}\"\n", hosts[3].address());
@@ -125,7 +125,7 @@ impl<'lab> Stage<'lab> {
         Ok(Self { lab, s1, hosts, watch, vault, not_granted })
     }
 
-    /// Starts Rosemary with these beside firewall and learning switch.
+    /// Starts Rosemary with these apps beside firewall and learning switch.
     fn start(&self, attackers: &[Attacker], let_loose: bool) -> anyhow::Result<Rosemary<'lab>> {
         let (first, others): (Vec<_>, Vec<_>) =
             attackers.iter().partition(|it| it.placement == Placement::First);
@@ -149,7 +149,7 @@ impl<'lab> Stage<'lab> {
         Ok(rosemary)
     }
 
-    /// Runs these at the same time. What is done to others is on the account of all of them.
+    /// Runs these apps at the same time. Effects on others are attributed to all of them.
     pub(super) fn run(
         &self,
         attackers: &[Attacker],
@@ -165,13 +165,13 @@ impl<'lab> Stage<'lab> {
         let held = holdings(&before)?;
         let pings = if is_bomb { 400 } else { 100 };
         let mut established = h1.ping_in_background(h2, pings, INTERVAL)?;
-        // Half a second: so much older the flow is than anything that is made from now on.
+        // The flow is then half a second older than any later one.
         established.wait_for(25, SOON)?;
 
         let begun = Instant::now();
         h5.ping(h1, 1, INTERVAL)?;
         if attackers.iter().any(Attacker::ends) {
-            // One that hangs between two calls keeps nobody waiting until something comes for it.
+            // An app that hangs between two calls blocks nothing until an event for it arrives.
             self.lab.pause(Duration::from_millis(400))?;
             self.forget(h5, h1)?;
             h5.ping(h1, 1, INTERVAL)?;
@@ -180,14 +180,14 @@ impl<'lab> Stage<'lab> {
         self.wait_until_over(&rosemary, &before, attackers, let_loose)?;
 
         let mut harm = Vec::new();
-        if let Some(Felt { beside, .. }) = felt
+        if let Some(Impact { beside, .. }) = felt
             && beside > LATE
             && attackers.iter().any(Attacker::is_late)
         {
             harm.push(format!("first packets of new flows took {beside:?}"));
         }
         if h4.ping(h2, 2, INTERVAL)?.received > 0 {
-            harm.push("what the firewall denies came through".to_owned());
+            harm.push("a packet denied by the firewall passed".to_owned());
         }
         let before_it = dropped_for_silence(&mut rosemary)?;
         let lost = u64::from(h3.ping(h1, NEW_PINGS, INTERVAL)?.lost());
@@ -197,7 +197,8 @@ impl<'lab> Stage<'lab> {
                 "{lost} pings on new flows were lost, {silence} for want of the firewall's word"
             );
         }
-        // The firewall fails closed: while others keep a machine busy, what it says nothing about for 100 ms is dropped.
+        // The firewall fails closed: on a busy machine, packets without its decision within 100 ms
+        // are dropped.
         if lost > if is_bomb { 0 } else { silence } {
             harm.push(format!("{lost} pings on new flows were lost"));
         }
@@ -236,7 +237,7 @@ impl<'lab> Stage<'lab> {
         Ok(attackers.iter().map(verdict).collect())
     }
 
-    /// Waits until each has said that it is done, or has come to its end.
+    /// Waits until each app has reported its end, or has ended.
     fn wait_until_over(
         &self,
         rosemary: &Rosemary<'_>,
@@ -244,7 +245,7 @@ impl<'lab> Stage<'lab> {
         attackers: &[Attacker],
         let_loose: bool,
     ) -> anyhow::Result<()> {
-        let patience = SOON * 6; // those that use up their processor time share it with all others
+        let patience = SOON * 6; // apps at their CPU limit share it with all others
         self.lab.wait_for("every hostile app is done", patience, |evidence| {
             let log = rosemary.log();
             let status = rosemary.status()?;
@@ -270,8 +271,8 @@ impl<'lab> Stage<'lab> {
         Ok(())
     }
 
-    /// What others feel of the app that was just given the word.
-    fn feel(&self, rosemary: &Rosemary<'_>, quiet: Duration) -> anyhow::Result<Felt> {
+    /// Measures the impact of the app that was just started.
+    fn feel(&self, rosemary: &Rosemary<'_>, quiet: Duration) -> anyhow::Result<Impact> {
         let mut status = Duration::ZERO;
         for _ in 0..10 {
             let asked = Instant::now();
@@ -279,16 +280,16 @@ impl<'lab> Stage<'lab> {
             status = status.max(asked.elapsed());
         }
         let [h1, _, _, _, h5] = &self.hosts;
-        // The word again, for one that was ended and started anew.
+        // The start packet again, for an app that was ended and restarted.
         let beside = self.first_packets(|| {
             self.forget(h5, h1)?;
             h5.ping(h1, 1, INTERVAL)?;
             Ok(())
         })?;
-        Ok(Felt { quiet, beside, status })
+        Ok(Impact { quiet, beside, status })
     }
 
-    /// The median time of a ping for which two flows have to be made; `before` each.
+    /// Returns the median time of a ping that requires two new flows; runs `before` before each.
     fn first_packets(&self, before: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
         let [h1, _, h3, ..] = &self.hosts;
         let mut times = Vec::new();
@@ -298,7 +299,7 @@ impl<'lab> Stage<'lab> {
             times.extend(h3.ping(h1, 1, INTERVAL)?.rtts());
         }
         times.sort_unstable();
-        times.get(times.len() / 2).copied().context("no first packet came through")
+        times.get(times.len() / 2).copied().context("no first packet passed")
     }
 
     /// Deletes the flows between two hosts.
@@ -310,7 +311,7 @@ impl<'lab> Stage<'lab> {
         Ok(())
     }
 
-    /// Whether the flow to h2 that was there at `begun` is still that one.
+    /// Whether the flow to h2 is still the one that existed at `begun`.
     fn has_flow_since(&self, begun: Instant) -> anyhow::Result<bool> {
         let to_h2 = format!("dl_dst={}", self.hosts[1].mac());
         let age = |flow: &String| -> Option<f64> {
@@ -326,11 +327,11 @@ impl<'lab> Stage<'lab> {
     }
 }
 
-/// What became of kernel, monitor, services, firewall and learning switch.
+/// Returns the effects on kernel, monitor, services, firewall and learning switch.
 fn harm_to_programs(
     rosemary: &mut Rosemary<'_>,
     before: &Report,
-    held: &BTreeMap<String, Holding>,
+    held: &BTreeMap<String, Resources>,
 ) -> anyhow::Result<Vec<String>> {
     let mut harm = Vec::new();
     let after = rosemary.wait_for("Rosemary answers", SOON, |status| {
@@ -363,7 +364,7 @@ fn harm_to_programs(
     Ok(harm)
 }
 
-/// Packets that were dropped because a guard was silent; 0 of a new kernel.
+/// Returns the number of packets dropped because a guard was silent; 0 for a new kernel.
 fn dropped_for_silence(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u64> {
     let guarded = rosemary.wait_for("the kernel answers", SOON, |status| {
         Some(status.switches.as_ref()?.iter().map(|switch| switch.guarded).sum())
@@ -371,8 +372,8 @@ fn dropped_for_silence(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u64> {
     Ok(guarded)
 }
 
-/// Of the monitor, the kernel and each service.
-fn holdings(report: &Report) -> anyhow::Result<BTreeMap<String, Holding>> {
+/// Returns the resources of the monitor, the kernel and each service.
+fn holdings(report: &Report) -> anyhow::Result<BTreeMap<String, Resources>> {
     let programs = &report.programs;
     let mut pids = vec![
         ("monitor".to_owned(), Some(programs.monitor.pid)),
@@ -386,15 +387,15 @@ fn holdings(report: &Report) -> anyhow::Result<BTreeMap<String, Holding>> {
     held.collect()
 }
 
-fn holding(pid: u32) -> anyhow::Result<Holding> {
+fn holding(pid: u32) -> anyhow::Result<Resources> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let memory = kib.context("it has memory")? * 1024;
-    Ok(Holding { pid, memory, descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count() })
+    Ok(Resources { pid, memory, descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count() })
 }
 
-/// What an app said that begins with `word`.
+/// Returns the lines of an app's output that start with `word`.
 fn said(log: &str, attacker: &Attacker, word: &str) -> Vec<String> {
     let whose = format!("app=\"{}\"", attacker.name);
     let lines = log.lines().filter(|line| line.contains(&whose) && line.contains(": "));
@@ -405,7 +406,7 @@ fn said(log: &str, attacker: &Attacker, word: &str) -> Vec<String> {
     words.collect()
 }
 
-/// The record that names an app and what it did: with the time, as every line of the log.
+/// Returns the log record that names an app and its action, with its time.
 fn record(log: &str, attacker: &Attacker) -> Option<String> {
     let name = &attacker.name;
     let told = |line: &&str| {
@@ -416,7 +417,7 @@ fn record(log: &str, attacker: &Attacker) -> Option<String> {
     log.lines().find(told).map(ToOwned::to_owned)
 }
 
-/// Whether a line tells of the end of the app of that name, wherever it ran.
+/// Whether a line reports the end of the app, in a zone or in the kernel.
 fn is_end(line: &str, name: &str) -> bool {
     let of_zone = line.contains(&format!("program=\"zone {name}\""));
     let taken_out = line.contains("app was taken out") && line.contains(&format!("app=\"{name}\""));

@@ -1,4 +1,4 @@
-//! `rosemary-log`: started by the monitor, with its control socket as standard input.
+//! The `rosemary-log` program. The monitor starts it with a control socket as standard input.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `rosemary-storage`: started by the monitor, with its control socket as standard input.
+//! The `rosemary-storage` program. The monitor starts it with a control socket as standard input.
 
 #![forbid(unsafe_code)]
 

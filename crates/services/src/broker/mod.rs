@@ -1,9 +1,10 @@
-//! The broker: connects to the hosts that `net.connect` grants, and gives the connection away.
+//! The broker connects to hosts that `net.connect` grants and passes the connected socket to the
+//! app.
 //!
-//! Names are asked for here, with the system's own resolver, which waits: so each connection is made by a
-//! thread of its own, of which there are few, and which gives up in bounded time. An app gives a host
-//! exactly as the operator has granted it; what it gives is never looked up otherwise. A connection that
-//! was made is the app's: the broker keeps nothing of it.
+//! The broker resolves names with the system's resolver, which blocks. Each connection is therefore
+//! attempts by its own thread; the number of threads and their time are bounded. An app must name the
+//! host exactly as the operator granted it, and no other name is resolved. A connected socket
+//! belongs to the app: the broker keeps no copy.
 
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,27 +17,27 @@ use sys::doorbell::{Doorbell, Ringer};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
-use crate::clients::{Asked, ClientId, Clients, Reply};
+use crate::clients::{ClientId, ClientRequest, Clients, Reply};
 use crate::control::{Host, Quotas};
 use crate::run::{Needs, OpenError, Service};
 
-/// Connections that are being made for one client.
-const PER_CLIENT: usize = 4;
+/// Maximum number of pending connections per client.
+const MAX_PER_CLIENT: usize = 4;
 
-/// Connections that are being made in all.
-const MOST: usize = 32;
+/// Maximum number of threads that make connections.
+const MAX_THREADS: usize = 32;
 
-/// From the request to the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit from the request to the answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes that a connection may hold for each direction; the system doubles it, for what it keeps beside them. Otherwise
-/// it holds up to some megabytes, which on many machines count as nobody's memory.
+/// Socket buffer size in each direction; the system doubles it for its own bookkeeping. The default
+/// grows to several megabytes, which many machines account to no process.
 const BUFFER: usize = 32 << 10;
 
-/// Addresses of a name that are tried.
-const MOST_ADDRESSES: usize = 4;
+/// Maximum number of addresses tried per name.
+const MAX_ADDRESSES: usize = 4;
 
-/// What the resolver reads.
+/// Files that the resolver reads.
 const FILES: [&str; 6] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -46,30 +47,30 @@ const FILES: [&str; 6] = [
     "/etc/services",
 ];
 
-/// The service.
+/// The broker service.
 #[derive(Debug)]
 pub struct Broker {
     bell: Doorbell,
     ringer: Ringer,
-    made: (Sender<Made>, Receiver<Made>),
-    /// Those that are not answered yet.
-    underway: Vec<Underway>,
-    /// Threads that have not ended, also for those who were told that it took too long.
+    attempts: (Sender<Attempt>, Receiver<Attempt>),
+    /// Connections that are not answered yet.
+    pending: Vec<PendingConnection>,
+    /// Number of running threads, including those whose client already received a timeout.
     threads: usize,
 }
 
-/// A connection that is being made.
+/// A connection that a thread is making.
 #[derive(Debug)]
-struct Underway {
+struct PendingConnection {
     client: ClientId,
     id: u64,
-    /// When it takes too long.
+    /// Deadline of the answer.
     until: Instant,
 }
 
-/// What came of making a connection.
+/// Result of a connection attempt.
 #[derive(Debug)]
-struct Made {
+struct Attempt {
     client: ClientId,
     id: u64,
     result: Result<OwnedFd, String>,
@@ -86,14 +87,14 @@ impl Service for Broker {
 
     fn open(_file: Option<OwnedFd>, _quotas: Quotas) -> Result<Self, OpenError> {
         let (bell, ringer) = Doorbell::new()?;
-        let (underway, threads) = (Vec::new(), 0);
-        Ok(Self { bell, ringer: Ringer::from_fd(ringer), made: channel(), underway, threads })
+        let (pending, threads) = (Vec::new(), 0);
+        Ok(Self { bell, ringer: Ringer::from_fd(ringer), attempts: channel(), pending, threads })
     }
 
-    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
-        self.answer_made(clients);
+    fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
+        self.answer_finished(clients);
         let now = Instant::now();
-        for Asked { client, id, request } in asked {
+        for ClientRequest { client, id, request } in asked {
             let answer = match Request::decode(&request) {
                 None => Some(Answer::Refused),
                 Some(request) => self.begin(client, id, request, clients, now),
@@ -104,21 +105,21 @@ impl Service for Broker {
         }
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.bell.as_fd())
     }
 
     fn wake_at(&self) -> Option<Instant> {
-        self.underway.iter().map(|it| it.until).min()
+        self.pending.iter().map(|it| it.until).min()
     }
 
-    fn gone(&mut self, client: ClientId) {
-        self.underway.retain(|it| it.client != client);
+    fn disconnected(&mut self, client: ClientId) {
+        self.pending.retain(|it| it.client != client);
     }
 }
 
 impl Broker {
-    /// Begins to connect; an answer, if that is not to be done.
+    /// Starts a connection attempt; returns the answer if it is rejected.
     fn begin(
         &mut self,
         client: ClientId,
@@ -134,15 +135,15 @@ impl Broker {
             clients.record_refusal(client, "a connection", &right);
             return Some(Answer::NotGranted);
         }
-        let of_client = self.underway.iter().filter(|it| it.client == client).count();
-        if of_client >= PER_CLIENT || self.threads >= MOST {
+        let of_client = self.pending.iter().filter(|it| it.client == client).count();
+        if of_client >= MAX_PER_CLIENT || self.threads >= MAX_THREADS {
             return Some(Answer::Refused);
         }
         let Ok(ringer) = self.ringer.try_clone() else { return Some(Answer::Refused) };
-        let made = self.made.0.clone();
+        let attempts = self.attempts.0.clone();
         let thread = std::thread::Builder::new().name("connect".into()).spawn(move || {
             let result = connect(&host);
-            if made.send(Made { client, id, result }).is_ok() {
+            if attempts.send(Attempt { client, id, result }).is_ok() {
                 ringer.ring();
             }
         });
@@ -150,18 +151,18 @@ impl Broker {
             return Some(Answer::Refused);
         }
         self.threads += 1;
-        self.underway.push(Underway { client, id, until: now + PATIENCE });
+        self.pending.push(PendingConnection { client, id, until: now + CONNECT_TIMEOUT });
         None
     }
 
-    /// Answers those whose connection is made, or takes too long.
-    fn answer_made(&mut self, clients: &mut Clients) {
+    /// Answers attempts that have finished or exceeded their deadline.
+    fn answer_finished(&mut self, clients: &mut Clients) {
         self.bell.silence();
-        for Made { client, id, result } in self.made.1.try_iter() {
+        for Attempt { client, id, result } in self.attempts.1.try_iter() {
             self.threads -= 1;
-            let is_it = |it: &Underway| it.client == client && it.id == id;
-            let Some(place) = self.underway.iter().position(is_it) else { continue };
-            self.underway.swap_remove(place);
+            let is_it = |it: &PendingConnection| it.client == client && it.id == id;
+            let Some(place) = self.pending.iter().position(is_it) else { continue };
+            self.pending.swap_remove(place);
             let answer = match &result {
                 Ok(_) => Answer::Connected,
                 Err(why) => Answer::Failed(why),
@@ -170,8 +171,8 @@ impl Broker {
             clients.answer_with(Reply { client, id, more: false, body: &body }, result.ok());
         }
         let now = Instant::now();
-        let body = Answer::Failed("it took too long").encode();
-        self.underway.retain(|&Underway { client, id, until }| {
+        let body = Answer::Failed("the connection timed out").encode();
+        self.pending.retain(|&PendingConnection { client, id, until }| {
             let goes_on = now < until;
             if !goes_on {
                 clients.answer(Reply { client, id, more: false, body: &body });
@@ -181,17 +182,18 @@ impl Broker {
     }
 }
 
-/// Connects to the first address of the host that answers. The socket does not wait from then on.
+/// Connects to the first address of the host that accepts. The returned socket is non-blocking.
 fn connect(host: &Host) -> Result<OwnedFd, String> {
     let addresses = (host.name.as_str(), host.port).to_socket_addrs();
     let addresses: Vec<_> =
-        addresses.map_err(|error| error.to_string())?.take(MOST_ADDRESSES).collect();
-    let each = PATIENCE / u32::try_from(addresses.len().max(1)).unwrap_or(1);
+        addresses.map_err(|error| error.to_string())?.take(MAX_ADDRESSES).collect();
+    let each = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(1);
     let mut last = "the name has no address".to_owned();
     for address in addresses {
         let connected = TcpStream::connect_timeout(&address, each).and_then(|socket| {
-            // Asked again, the system takes it for connected for good: one that was connected without
-            // waiting, and only once asked, can be connected anew by who is given it.
+            // A second connect call makes the kernel treat the socket as connected for good. After
+            // a single non-blocking connect, the receiver of the socket could connect it to another
+            // host.
             rustix::net::connect(&socket, &address)?;
             socket.set_nonblocking(true)?;
             set_socket_send_buffer_size(&socket, BUFFER)?;

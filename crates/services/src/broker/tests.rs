@@ -1,4 +1,4 @@
-//! The broker, and listeners on this machine.
+//! Tests the broker with listeners on this machine.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ struct Bench {
     app: Packets,
 }
 
-/// With an app that was granted these.
+/// Creates a broker with an app that was granted these hosts.
 fn bench(hosts: &[(&str, u16)]) -> Bench {
     let hosts = hosts.iter().map(|(name, port)| Host { name: (*name).into(), port: *port });
     let rights = Rights { hosts: hosts.collect(), ..Rights::default() };
@@ -31,11 +31,11 @@ fn bench(hosts: &[(&str, u16)]) -> Bench {
 impl Bench {
     fn ask(&mut self, id: u64, host: &str, port: u16) {
         let request = Request { host, port }.encode();
-        let asked = Asked { client: self.client, id, request };
+        let asked = ClientRequest { client: self.client, id, request };
         self.broker.serve(vec![asked], &mut self.clients);
     }
 
-    /// The next answer: to which request, what, and what came with it.
+    /// Returns the next answer: request id, body and descriptor.
     fn answer(&mut self) -> (u64, Vec<u8>, Option<OwnedFd>) {
         let mut room = [0; 1024];
         loop {
@@ -43,15 +43,15 @@ impl Bench {
                 let id = u64::from_le_bytes(*room.first_chunk().unwrap());
                 return (id, room[9..size].to_vec(), fd);
             }
-            let bell = self.broker.bell().unwrap();
-            poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], None).unwrap();
+            let wake = self.broker.wake_fd().unwrap();
+            poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], None).unwrap();
             self.broker.serve(Vec::new(), &mut self.clients);
         }
     }
 }
 
 #[test]
-fn host_that_is_granted_is_connected_and_bytes_pass() {
+fn granted_host_is_connected() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut bench = bench(&[("localhost", port), ("127.0.0.1", port)]);
@@ -74,7 +74,7 @@ fn host_that_is_granted_is_connected_and_bytes_pass() {
 }
 
 #[test]
-fn what_is_not_granted_exactly_is_refused_without_a_look() {
+fn host_without_exact_grant_is_rejected() {
     let mut bench = bench(&[("127.0.0.1", 80)]);
     for (host, port) in [("127.0.0.1", 81), ("127.0.0.2", 80), ("127.1", 80), ("localhost", 80)] {
         bench.ask(1, host, port);
@@ -85,40 +85,40 @@ fn what_is_not_granted_exactly_is_refused_without_a_look() {
 }
 
 #[test]
-fn port_where_nobody_listens_is_told_with_the_reason() {
+fn closed_port_is_reported_with_the_reason() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut bench = bench(&[("127.0.0.1", port)]);
     bench.ask(1, "127.0.0.1", port);
     let (_, answer, _) = bench.answer();
     let Some(Answer::Failed(why)) = Answer::decode(&answer) else { panic!("{answer:?}") };
     assert!(why.contains("refused"), "{why}");
-    assert_eq!((bench.broker.threads, bench.broker.underway.len()), (0, 0));
+    assert_eq!((bench.broker.threads, bench.broker.pending.len()), (0, 0));
 }
 
 #[test]
-fn connection_that_takes_too_long_is_given_up_and_only_a_few_are_made_at_once() {
-    // Of a network for documentation, RFC 5737: packets to it are lost, or refused at once.
+fn slow_connections_time_out_and_are_bounded() {
+    // An address for documentation (RFC 5737): packets to it are lost, or rejected immediately.
     let mut bench = bench(&[("192.0.2.1", 9)]);
     for id in 1..=5 {
         bench.ask(id, "192.0.2.1", 9);
     }
-    let waiting = bench.broker.underway.len();
-    assert!(waiting <= PER_CLIENT);
-    for it in &mut bench.broker.underway {
+    let waiting = bench.broker.pending.len();
+    assert!(waiting <= MAX_PER_CLIENT);
+    for it in &mut bench.broker.pending {
         it.until = Instant::now();
     }
     bench.broker.serve(Vec::new(), &mut bench.clients);
-    assert!(bench.broker.underway.is_empty());
+    assert!(bench.broker.pending.is_empty());
     assert_eq!(bench.broker.wake_at(), None);
-    let mut told: Vec<u64> = (0..5).map(|_| bench.answer().0).collect();
-    told.sort_unstable();
-    assert_eq!(told, [1, 2, 3, 4, 5], "each once");
+    let mut replies: Vec<u64> = (0..5).map(|_| bench.answer().0).collect();
+    replies.sort_unstable();
+    assert_eq!(replies, [1, 2, 3, 4, 5], "each once");
 }
 
 #[test]
-fn nonsense_is_no_request() {
+fn malformed_request_is_rejected() {
     let mut bench = bench(&[]);
-    let asked = Asked { client: bench.client, id: 3, request: vec![0xff; 100] };
+    let asked = ClientRequest { client: bench.client, id: 3, request: vec![0xff; 100] };
     bench.broker.serve(vec![asked], &mut bench.clients);
     assert_eq!(bench.answer().1, Answer::Refused.encode());
 }

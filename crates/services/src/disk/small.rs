@@ -1,4 +1,4 @@
-//! A disk with little room, for tests.
+//! A disk of limited capacity, for tests.
 
 use std::fs::File;
 use std::io;
@@ -9,9 +9,9 @@ use redb::StorageBackend;
 
 use super::{Disk, OwnFile};
 
-/// A file of as many bytes as there is room for.
+/// A file on a disk with `room` bytes of capacity.
 #[derive(Debug)]
-pub(crate) struct Small {
+pub(crate) struct SmallDisk {
     file: File,
     room: Arc<AtomicU64>,
 }
@@ -19,15 +19,15 @@ pub(crate) struct Small {
 #[derive(Debug)]
 struct SmallFile(OwnFile, Arc<AtomicU64>);
 
-impl Small {
-    /// An empty one, and what its room is changed by.
+impl SmallDisk {
+    /// Creates an empty disk; the returned counter changes its capacity.
     pub(crate) fn new(room: u64) -> (Self, Arc<AtomicU64>) {
         let room = Arc::new(AtomicU64::new(room));
         (Self { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) }, room)
     }
 }
 
-impl Disk for Small {
+impl Disk for SmallDisk {
     fn backend(&self) -> io::Result<impl StorageBackend> {
         Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.room)))
     }

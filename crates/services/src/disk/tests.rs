@@ -1,4 +1,4 @@
-//! Files that were begun, finished and damaged.
+//! Tests unfinished, complete and damaged files.
 
 use redb::TableDefinition;
 use rustix::io::Errno;
@@ -7,12 +7,12 @@ use super::*;
 
 const TABLE: TableDefinition<'_, u64, u64> = TableDefinition::new("numbers");
 
-fn store(file: &File) -> Store<File> {
+fn store(file: &File) -> DiskStore<File> {
     let tables = |begun: &WriteTransaction| {
         begun.open_table(TABLE)?;
         Ok(())
     };
-    Store::new(file.try_clone().unwrap(), Form { cache: 1 << 20, tables })
+    DiskStore::new(file.try_clone().unwrap(), Schema { cache: 1 << 20, tables })
 }
 
 fn bytes(file: &File) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn bytes(file: &File) -> Vec<u8> {
 }
 
 #[test]
-fn file_that_nobody_has_finished_begins_anew() {
+fn unfinished_file_is_recreated() {
     let file = tempfile::tempfile().unwrap();
     for (len, head) in
         [(5, &b""[..]), (1 << 20, &b""[..]), (2 << 20, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 4])]
@@ -35,7 +35,7 @@ fn file_that_nobody_has_finished_begins_anew() {
 }
 
 #[test]
-fn file_that_has_lost_its_head_is_an_error_and_stays_as_it_is() {
+fn file_without_header_is_an_error_and_unchanged() {
     let file = tempfile::tempfile().unwrap();
     store(&file).with(|_| Ok(())).unwrap();
     for len in [9, 4096] {
@@ -43,8 +43,8 @@ fn file_that_has_lost_its_head_is_an_error_and_stays_as_it_is() {
         let before = bytes(&file);
         let error = store(&file).with(|_| Ok(())).unwrap_err();
         assert!(matches!(error, DiskError::Damaged(_)), "{error}");
-        assert!(error.way_out(Kind::Log).unwrap().contains("log.redb"));
-        assert_eq!(bytes(&file), before, "nothing is written over it");
+        assert!(error.remedy(Kind::Log).unwrap().contains("log.redb"));
+        assert_eq!(bytes(&file), before, "the file is unchanged");
     }
 }
 
@@ -65,29 +65,29 @@ fn file_of_another_version_or_cut_short_is_damaged() {
     }
 }
 
-/// Its file is well; the system gives it out, or reads it, with this error.
+/// A sound file that the system fails to open or to read with this error.
 #[derive(Debug)]
-struct Ill {
+struct FailingDisk {
     file: File,
     at_opening: Option<i32>,
     at_reading: Option<i32>,
 }
 
 #[derive(Debug)]
-struct IllFile(OwnFile, Option<i32>);
+struct FailingFile(OwnFile, Option<i32>);
 
 fn fail(error: Option<i32>) -> io::Result<()> {
     error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
 }
 
-impl Disk for &mut Ill {
+impl Disk for &mut FailingDisk {
     fn backend(&self) -> io::Result<impl StorageBackend> {
         fail(self.at_opening)?;
-        Ok(IllFile(OwnFile(self.file.try_clone()?), self.at_reading))
+        Ok(FailingFile(OwnFile(self.file.try_clone()?), self.at_reading))
     }
 }
 
-impl StorageBackend for IllFile {
+impl StorageBackend for FailingFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -111,20 +111,20 @@ impl StorageBackend for IllFile {
 }
 
 #[test]
-fn what_the_system_could_not_do_is_no_damage_and_leads_nobody_to_move_the_file() {
+fn system_error_is_not_reported_as_damage() {
     let [eio, enomem, emfile] = [Errno::IO, Errno::NOMEM, Errno::MFILE].map(Errno::raw_os_error);
     let file = tempfile::tempfile().unwrap();
-    let form = store(&file).form;
+    let schema = store(&file).schema;
     store(&file).with(|_| Ok(())).unwrap();
-    let mut ill = Ill { file, at_opening: None, at_reading: None };
+    let mut ill = FailingDisk { file, at_opening: None, at_reading: None };
     for (at_opening, at_reading) in
         [(Some(emfile), None), (Some(enomem), None), (None, Some(eio)), (None, Some(enomem))]
     {
         (ill.at_opening, ill.at_reading) = (at_opening, at_reading);
-        let error = Store::new(&mut ill, form).with(|_| Ok(())).unwrap_err();
+        let error = DiskStore::new(&mut ill, schema).with(|_| Ok(())).unwrap_err();
         assert!(matches!(error, DiskError::Failed(_)), "{error}");
-        assert_eq!(error.way_out(Kind::Log), None);
+        assert_eq!(error.remedy(Kind::Log), None);
     }
     (ill.at_opening, ill.at_reading) = (None, None);
-    Store::new(&mut ill, form).with(|_| Ok(())).unwrap();
+    DiskStore::new(&mut ill, schema).with(|_| Ok(())).unwrap();
 }

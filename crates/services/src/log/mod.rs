@@ -1,12 +1,12 @@
-//! The log: what all programs log, kept for operators.
+//! The log service stores the log lines of all programs for operators.
 //!
-//! The monitor, to which all programs' lines come, hands them in and is told when they are on the disk;
-//! operators read. Who may do which is known by the socket. What cannot be kept the monitor hands in
-//! again, within bounds of its own, so that a disk that is full delays nobody and costs lines at most; that is
-//! said once, when it begins, and once when it is over.
+//! The monitor collects the lines, sends them here, and receives a confirmation once they are on
+//! the disk. Operators read them. The socket identifies the client and thus its rights. The monitor
+//! resends lines that could not be stored, within its own bounds: a full disk delays no program and
+//! at most loses lines. The service reports this once when it starts and once when it ends.
 
-mod book;
 pub mod messages;
+mod store;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -15,32 +15,32 @@ use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 use tracing::{error, info};
 
-use self::book::{Book, Page, Part};
 use self::messages::{Answer, Request};
-use crate::clients::{Asked, Clients, Reply};
+use self::store::{LogStore, Page, Part};
+use crate::clients::{ClientRequest, Clients, Reply};
 use crate::control::{LogRight, Quotas};
 use crate::disk::{Disk, DiskError};
 use crate::kind;
 use crate::run::{Needs, OpenError, Service};
 
-/// Which service this is.
+/// This service.
 const OURS: kind::Kind = kind::Kind::Log;
 
-/// Lines that an operator can ask for as the last.
-const MOST_LAST: usize = 10_000;
+/// Maximum number of last lines that an operator can request.
+const MAX_LAST: usize = 10_000;
 
-/// The service.
+/// The log service.
 #[derive(Debug)]
 pub struct Log<D = File> {
-    book: Book<D>,
-    /// Why the last lines could not be kept, if so.
+    store: LogStore<D>,
+    /// Why the last lines could not be stored, if so.
     fails: Option<String>,
 }
 
 impl Service for Log {
     const NAME: &'static str = "log";
 
-    // Each may look at many lines, and the monitor's lines are not to wait long behind them.
+    // Each request may scan many lines, and the monitor's lines must not wait long.
     const PER_TURN: usize = 4;
 
     fn needs() -> Needs {
@@ -53,42 +53,41 @@ impl Service for Log {
         Ok(Self::of(File::from(file), quotas))
     }
 
-    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
+    fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
     }
 }
 
 impl<D: Disk> Log<D> {
-    /// On a disk, which is first looked at when somebody asks: a log that has no room yet is to be there
-    /// when it has.
+    /// Creates the service. The disk is first used by a request, so a log without space starts
+    /// working once there is some.
     fn of(disk: D, quotas: Quotas) -> Self {
-        Self { book: Book::new(disk, quotas.log_bytes), fails: None }
+        Self { store: LogStore::new(disk, quotas.log_bytes), fails: None }
     }
 
-    fn serve_all(&mut self, asked: &[Asked], clients: &mut Clients) {
-        for Asked { client, id, request } in asked {
+    fn serve_all(&mut self, asked: &[ClientRequest], clients: &mut Clients) {
+        for ClientRequest { client, id, request } in asked {
             let right = clients.rights(*client).and_then(|rights| rights.log);
             let answer = match (serde_json::from_slice(request), right) {
-                (Err(_), _) => refused("that is no question of this version"),
+                (Err(_), _) => refused("the request is not of this version"),
                 (Ok(request), Some(right)) => self.answer(request, right),
-                (Ok(_), None) => refused("you may not ask"),
+                (Ok(_), None) => refused("you may not use the log"),
             };
-            let body =
-                serde_json::to_vec(&answer).expect("our own answers are lists of text and numbers");
+            let body = serde_json::to_vec(&answer).expect("replies consist of text and numbers");
             clients.answer(Reply { client: *client, id: *id, more: false, body: &body });
         }
     }
 
     fn answer(&mut self, request: Request, right: LogRight) -> Answer {
         let done = match (request, right) {
-            (Request::Next, LogRight::Write) => return self.write(Book::next),
+            (Request::Next, LogRight::Write) => return self.write(LogStore::next),
             (Request::Keep(lines), LogRight::Write) => {
-                return self.write(|book| book.keep(&lines));
+                return self.write(|store| store.keep(&lines));
             }
-            (Request::Programs, LogRight::Read) => self.book.programs().map(Answer::Programs),
+            (Request::Programs, LogRight::Read) => self.store.programs().map(Answer::Programs),
             (Request::Last { count, before, filter }, LogRight::Read) => {
-                let count = usize::try_from(count).unwrap_or(MOST_LAST).min(MOST_LAST);
-                self.book.last(count, before, &filter).map(|Part { from, found, before, end }| {
+                let count = usize::try_from(count).unwrap_or(MAX_LAST).min(MAX_LAST);
+                self.store.last(count, before, &filter).map(|Part { from, found, before, end }| {
                     let found = u32::try_from(found).unwrap_or(u32::MAX);
                     Answer::Last { from, found, before, end }
                 })
@@ -97,34 +96,34 @@ impl<D: Disk> Log<D> {
                 let not_kept = self.fails.clone();
                 let lines =
                     |Page { lines, next, end }| Answer::Lines { lines, next, end, not_kept };
-                self.book.read(from, &filter).map(lines)
+                self.store.read(from, &filter).map(lines)
             }
-            _ => return refused("you may not ask that"),
+            _ => return refused("you may not send this request"),
         };
         done.unwrap_or_else(|error| {
-            refused(&match error.way_out(OURS) {
-                Some(way_out) => format!("the log cannot be read: {error}; {way_out}"),
+            refused(&match error.remedy(OURS) {
+                Some(remedy) => format!("the log cannot be read: {error}; {remedy}"),
                 None => format!("the log cannot be read: {error}"),
             })
         })
     }
 
-    /// Does what the monitor asks; says once that it cannot, and once that it can again.
-    fn write(&mut self, what: impl FnOnce(&mut Book<D>) -> Result<u64, DiskError>) -> Answer {
-        match what(&mut self.book) {
+    /// Runs a write request of the monitor; logs the first failure and the first success after it.
+    fn write(&mut self, what: impl FnOnce(&mut LogStore<D>) -> Result<u64, DiskError>) -> Answer {
+        match what(&mut self.store) {
             Ok(next) => {
                 if self.fails.take().is_some() {
-                    info!("the log is kept again; what is missing in it is said there");
+                    info!("stored log lines again; a line in the log counts the missing ones");
                 }
                 Answer::Next(next)
             }
             Err(error) => {
                 if self.fails.replace(error.to_string()).is_none() {
-                    let hint = error.way_out(OURS);
+                    let hint = error.remedy(OURS);
                     let hint = hint
                         .as_deref()
-                        .unwrap_or("it is tried again until it can; nothing else suffers");
-                    error!(%error, hint, "the log could not be kept");
+                        .unwrap_or("Rosemary retries until it succeeds; nothing else is affected");
+                    error!(%error, hint, "could not store log lines");
                 }
                 Answer::NotKept
             }

@@ -1,7 +1,7 @@
-//! The lines on the disk: of each program the newest, as many as its bytes have room for.
+//! Stores log lines on the disk: the newest lines of each program, within its quota.
 //!
-//! A program has bytes of its own, so that one that talks without end pushes out nothing but what it has
-//! said itself. What one of ours says of an app is a program's of its own here
+//! Each program has its own quota, so a program that logs without end only displaces its own lines.
+//! Reports of one of our programs about an app count as a separate program
 //! ([`program_on`](super::messages::program_on)).
 
 use std::collections::BTreeSet;
@@ -12,20 +12,20 @@ use redb::{
 };
 
 use super::messages::{Filter, Level, Line, MOST_LINES};
-use crate::disk::{Disk, DiskError, Form, Store, begin_write};
+use crate::disk::{Disk, DiskError, DiskStore, Schema, begin_write};
 
-/// A program, and the line's number.
-type Place = (&'static str, u64);
+/// Program and line number.
+type EntryKey = (&'static str, u64);
 
 /// Time, level, text.
-type Said = (u64, u8, &'static str);
+type LineValue = (u64, u8, &'static str);
 
-const LINES: TableDefinition<'_, Place, Said> = TableDefinition::new("lines");
+const LINES: TableDefinition<'_, EntryKey, LineValue> = TableDefinition::new("lines");
 
-/// By program: bytes of its lines, and the number of the last.
+/// By program: size of its lines in bytes, and number of its last line.
 const PROGRAMS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("programs");
 
-const FORM: Form = Form {
+const SCHEMA: Schema = Schema {
     cache: 4 * 1024 * 1024,
     tables: |begun| {
         begun.open_table(LINES)?;
@@ -34,62 +34,64 @@ const FORM: Form = Form {
     },
 };
 
-/// Programs of which lines are kept; of more, those that have said nothing for longest go.
-const MOST_PROGRAMS: u64 = 1024;
+/// Maximum number of programs; beyond it, the lines of the program that has been silent for longest
+/// are removed.
+const MAX_PROGRAMS: u64 = 1024;
 
-/// Lines that go with one batch: far more than it takes the room of, and so few that nobody waits long behind it
-/// where a quota was lowered.
-const MOST_GOING: usize = 10_000;
+/// Maximum number of lines removed per batch. It far exceeds the space that a batch needs, but
+/// bounds the delay after a quota was lowered.
+const MAX_REMOVALS: usize = 10_000;
 
-/// Lines that are looked at for one request, so that nobody waits long behind it.
-const MOST_LOOKED_AT: usize = if cfg!(test) { 200 } else { 20_000 };
+/// Maximum number of lines scanned per request, so that other requests do not wait long.
+const MAX_SCANNED: usize = if cfg!(test) { 200 } else { 20_000 };
 
-/// What a line takes besides its text and its program's name.
-const HEAD: u64 = 32;
+/// Size of a line in addition to its text and program name.
+const HEADER_SIZE: u64 = 32;
 
-/// See the module.
+/// The log store; see the module's documentation.
 #[derive(Debug)]
-pub(super) struct Book<D> {
-    store: Store<D>,
-    /// Bytes of lines of each program.
+pub(super) struct LogStore<D> {
+    store: DiskStore<D>,
+    /// Quota of each program, in bytes.
     most: u64,
 }
 
-/// A part of what somebody reads.
+/// A page of lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) lines: Vec<Line>,
-    /// From where to read on.
+    /// Number from which to continue.
     pub(super) next: u64,
-    /// Whether that is the end.
+    /// Whether there are no more lines.
     pub(super) end: bool,
 }
 
-/// A part of a search for the last lines.
+/// Result of one step of a search for the last lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// The number of the first of those that were found; from where it was looked, if none was.
+    /// Number of the first selected line; the start of the search if none was found.
     pub(super) from: u64,
-    /// How many were.
+    /// Number of selected lines.
     pub(super) found: usize,
-    /// Below which number to look on.
+    /// Number below which to continue.
     pub(super) before: u64,
-    /// Whether all were looked at.
+    /// Whether all lines were scanned.
     pub(super) end: bool,
 }
 
-impl<D: Disk> Book<D> {
-    /// On `disk`, with so many bytes of lines of each program.
+impl<D: Disk> LogStore<D> {
+    /// Uses `disk`, with a quota of `most` bytes per program.
     pub(super) fn new(disk: D, most: u64) -> Self {
-        Self { store: Store::new(disk, FORM), most }
+        Self { store: DiskStore::new(disk, SCHEMA), most }
     }
 
-    /// The number of the next line.
+    /// Returns the number of the next line.
     pub(super) fn next(&mut self) -> Result<u64, DiskError> {
         self.store.with(|database| next(&database.begin_read()?.open_table(PROGRAMS)?))
     }
 
-    /// Keeps lines, but those that it has; the number of the next line. They are on the disk then.
+    /// Stores lines except those already stored; returns the number of the next line. The lines are
+    /// then on the disk.
     pub(super) fn keep(&mut self, lines: &[Line]) -> Result<u64, DiskError> {
         let most = self.most;
         self.store.with(|database| {
@@ -98,7 +100,7 @@ impl<D: Disk> Book<D> {
                 let mut tables = Tables {
                     lines: begun.open_table(LINES)?,
                     programs: begun.open_table(PROGRAMS)?,
-                    may_go: MOST_GOING,
+                    removals_left: MAX_REMOVALS,
                 };
                 let first = next(&tables.programs)?;
                 for line in lines.iter().filter(|line| line.number >= first) {
@@ -111,12 +113,12 @@ impl<D: Disk> Book<D> {
         })
     }
 
-    /// The programs of which there are lines.
+    /// Returns the programs with lines.
     pub(super) fn programs(&mut self) -> Result<Vec<String>, DiskError> {
         self.store.with(programs)
     }
 
-    /// The last `count` lines below number `before` that are wanted, as far as they are looked at.
+    /// Searches the last `count` selected lines below number `before`, within the scan limit.
     pub(super) fn last(
         &mut self,
         count: usize,
@@ -135,7 +137,7 @@ impl<D: Disk> Book<D> {
                 }
             }
             let mut part = Part { from: top, found: 0, before: top, end: false };
-            for _ in 0..MOST_LOOKED_AT {
+            for _ in 0..MAX_SCANNED {
                 if part.found == count {
                     break;
                 }
@@ -158,7 +160,7 @@ impl<D: Disk> Book<D> {
         })
     }
 
-    /// The lines from number `from` on that are wanted, in their order.
+    /// Returns the selected lines from number `from` on, in order.
     pub(super) fn read(&mut self, from: u64, filter: &Filter) -> Result<Page, DiskError> {
         self.store.with(|database| {
             let begun = database.begin_read()?;
@@ -171,7 +173,7 @@ impl<D: Disk> Book<D> {
                 }
             }
             let (mut page, mut size) = (Page { lines: Vec::new(), next: from, end: false }, 0);
-            for _ in 0..MOST_LOOKED_AT {
+            for _ in 0..MAX_SCANNED {
                 let oldest = (0..heads.len()).min_by_key(|i| heads[*i].0.number);
                 let Some(oldest) = oldest else {
                     page.end = true;
@@ -196,21 +198,21 @@ impl<D: Disk> Book<D> {
     }
 }
 
-/// What is written into.
+/// Tables of a write transaction.
 struct Tables<'a> {
-    lines: Table<'a, Place, Said>,
+    lines: Table<'a, EntryKey, LineValue>,
     programs: Table<'a, &'static str, (u64, u64)>,
-    /// Lines that may still be taken out; what remains goes with later batches.
-    may_go: usize,
+    /// Number of lines that may still be removed; the rest follows with later batches.
+    removals_left: usize,
 }
 
 impl Tables<'_> {
-    /// Adds a line, and takes out what has no room beside it.
+    /// Adds a line and removes lines beyond the quota.
     fn add(&mut self, line: &Line, most: u64) -> Result<(), DiskError> {
         let Line { number, time, level, program, text } = line;
         let held = self.programs.get(program.as_str())?.map(|it| it.value());
-        while held.is_none() && self.programs.len()? >= MOST_PROGRAMS && self.may_go > 0 {
-            self.forget_oldest()?;
+        while held.is_none() && self.programs.len()? >= MAX_PROGRAMS && self.removals_left > 0 {
+            self.remove_oldest_program()?;
         }
         let bytes = held.map_or(0, |(bytes, _)| bytes) + size(program, text);
         self.lines.insert((program.as_str(), *number), (*time, *level as u8, text.as_str()))?;
@@ -219,8 +221,8 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Takes out a program's oldest lines of number below `before` while it has more than `most` bytes, as many as
-    /// may go. The bytes that it has then.
+    /// Removes a program's oldest lines with numbers below `before` while it exceeds `most` bytes
+    /// and removals are allowed. Returns its remaining bytes.
     fn shrink(
         &mut self,
         program: &str,
@@ -228,24 +230,25 @@ impl Tables<'_> {
         most: u64,
         before: u64,
     ) -> Result<u64, DiskError> {
-        while bytes > most && self.may_go > 0 {
+        while bytes > most && self.removals_left > 0 {
             let oldest = self.oldest(program)?.filter(|(oldest, _)| *oldest < before);
             let Some((oldest, size)) = oldest else { break };
             self.lines.remove((program, oldest))?;
             bytes = bytes.saturating_sub(size);
-            self.may_go -= 1;
+            self.removals_left -= 1;
         }
         Ok(bytes)
     }
 
-    /// The number and the bytes of a program's oldest line.
+    /// Returns number and size of a program's oldest line.
     fn oldest(&self, program: &str) -> Result<Option<(u64, u64)>, DiskError> {
         let oldest = self.lines.range((program, 0)..=(program, u64::MAX))?.next().transpose()?;
-        Ok(oldest.map(|(place, said)| (place.value().1, size(program, said.value().2))))
+        Ok(oldest.map(|(key, value)| (key.value().1, size(program, value.value().2))))
     }
 
-    /// Takes out the program that has said nothing for longest, as far as its lines may go.
-    fn forget_oldest(&mut self) -> Result<(), DiskError> {
+    /// Removes the lines of the program that has been silent for longest, as far as removals are
+    /// allowed.
+    fn remove_oldest_program(&mut self) -> Result<(), DiskError> {
         let mut oldest: Option<(u64, u64, String)> = None;
         for entry in self.programs.iter()? {
             let (program, held) = entry?;
@@ -265,12 +268,12 @@ impl Tables<'_> {
     }
 }
 
-/// What a line counts of its program's bytes.
+/// Returns the size of a line that counts towards the quota.
 fn size(program: &str, text: &str) -> u64 {
-    (program.len() + text.len()) as u64 + HEAD
+    (program.len() + text.len()) as u64 + HEADER_SIZE
 }
 
-/// The number of the next line: the last one's is some program's last.
+/// Returns the number of the next line: the last line is the last one of some program.
 fn next(programs: &impl ReadableTable<&'static str, (u64, u64)>) -> Result<u64, DiskError> {
     let mut next = 0;
     for entry in programs.iter()? {
@@ -284,40 +287,40 @@ fn programs(database: &Database) -> Result<Vec<String>, DiskError> {
     table.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
 }
 
-/// The programs that are wanted, of those of which there are lines.
+/// Returns the selected programs among those with lines.
 fn wanted(database: &Database, filter: &Filter) -> Result<Vec<String>, DiskError> {
     let mut all = programs(database)?;
-    // An operator may name thousands.
+    // A set, because an operator may name thousands.
     let named: BTreeSet<&String> = filter.programs.iter().collect();
     all.retain(|program| named.is_empty() || named.contains(program));
     Ok(all)
 }
 
-/// A program's lines with these numbers.
+/// Returns a program's lines in a range of numbers.
 fn range(
-    lines: &ReadOnlyTable<Place, Said>,
+    lines: &ReadOnlyTable<EntryKey, LineValue>,
     program: &str,
     numbers: std::ops::Range<u64>,
-) -> Result<Range<'static, Place, Said>, DiskError> {
+) -> Result<Range<'static, EntryKey, LineValue>, DiskError> {
     Ok(lines.range((program, numbers.start)..(program, numbers.end))?)
 }
 
-/// The number of the newest of those lines, and whether it is wanted.
+/// Returns the number of the newest line in the range, and whether it is selected.
 fn newest(
-    lines: &mut Range<'_, Place, Said>,
+    lines: &mut Range<'_, EntryKey, LineValue>,
     filter: &Filter,
 ) -> Result<Option<(u64, bool)>, DiskError> {
     let Some(entry) = lines.next_back().transpose()? else { return Ok(None) };
-    let (place, said) = entry;
-    let (time, level, _) = said.value();
-    Ok(Some((place.value().1, filter.selects(time, self::level(level)))))
+    let (key, value) = entry;
+    let (time, level, _) = value.value();
+    Ok(Some((key.value().1, filter.selects(time, self::level(level)))))
 }
 
-/// The first of those lines.
-fn first(lines: &mut Range<'_, Place, Said>) -> Result<Option<Line>, DiskError> {
+/// Returns the first line in the range.
+fn first(lines: &mut Range<'_, EntryKey, LineValue>) -> Result<Option<Line>, DiskError> {
     let Some(entry) = lines.next().transpose()? else { return Ok(None) };
-    let (place, said) = entry;
-    let ((program, number), (time, level, text)) = (place.value(), said.value());
+    let (key, value) = entry;
+    let ((program, number), (time, level, text)) = (key.value(), value.value());
     let (program, text) = (program.to_owned(), text.to_owned());
     Ok(Some(Line { number, time, level: self::level(level), program, text }))
 }

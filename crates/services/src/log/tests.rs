@@ -1,4 +1,4 @@
-//! The log before a disk, with the monitor and an operator, who are played.
+//! Tests the log service with a simulated monitor and operator.
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use super::messages::{Filter, Level, Line};
 use super::*;
 use crate::clients::ClientId;
 use crate::control::{Client, Rights};
-use crate::disk::small::Small;
+use crate::disk::small::SmallDisk;
 
 struct Bench<D> {
     log: Log<D>,
@@ -31,8 +31,10 @@ fn bench<D: Disk>(disk: D) -> Bench<D> {
 impl<D: Disk> Bench<D> {
     fn ask(&mut self, who: usize, request: &[u8]) -> Answer {
         let (client, ref socket) = self.sockets[who];
-        self.log
-            .serve_all(&[Asked { client, id: 7, request: request.to_vec() }], &mut self.clients);
+        self.log.serve_all(
+            &[ClientRequest { client, id: 7, request: request.to_vec() }],
+            &mut self.clients,
+        );
         let mut room = vec![0; 64 * 1024];
         let (size, _) = socket.receive(&mut room).unwrap();
         assert_eq!(room[..9], [7, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -58,7 +60,7 @@ fn read() -> Request {
 }
 
 #[test]
-fn monitor_writes_and_operators_read_and_nobody_does_the_others_part() {
+fn monitor_may_only_write_and_operators_only_read() {
     let mut bench = bench(tempfile::tempfile().unwrap());
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
@@ -74,20 +76,20 @@ fn monitor_writes_and_operators_read_and_nobody_does_the_others_part() {
 }
 
 #[test]
-fn disk_that_is_full_from_the_start_is_told_and_the_log_begins_when_there_is_room() {
-    let (disk, room) = Small::new(0);
+fn log_starts_once_a_full_disk_has_space() {
+    let (disk, room) = SmallDisk::new(0);
     let mut bench = bench(disk);
     assert_eq!(bench.monitor(&Request::Next), Answer::NotKept);
     let Answer::Refused { why } = bench.operator(&read()) else { panic!("it has nothing") };
-    assert!(why.contains("make room"), "{why}");
+    assert!(why.contains("free space"), "{why}");
     room.store(u64::MAX, Ordering::Relaxed);
     assert_eq!(bench.monitor(&Request::Next), Answer::Next(0));
     assert_eq!(bench.monitor(&Request::Keep(vec![line(0)])), Answer::Next(1));
 }
 
 #[test]
-fn who_reads_is_told_why_newer_lines_are_missing_until_they_are_kept_again() {
-    let (disk, room) = Small::new(3 << 20);
+fn reader_learns_why_newer_lines_are_missing() {
+    let (disk, room) = SmallDisk::new(3 << 20);
     let mut bench = bench(disk);
     let not_kept = |answer| match answer {
         Answer::Lines { not_kept, .. } => not_kept,
@@ -96,7 +98,7 @@ fn who_reads_is_told_why_newer_lines_are_missing_until_they_are_kept_again() {
     let long = |number| vec![Line { text: "x".repeat(4_000), ..line(number) }];
     let missing = (0..1_000).find(|it| bench.monitor(&Request::Keep(long(*it))) == Answer::NotKept);
     let why = not_kept(bench.operator(&read()));
-    assert!(why.as_ref().is_some_and(|why| why.contains("make room")), "{why:?}");
+    assert!(why.as_ref().is_some_and(|why| why.contains("free space")), "{why:?}");
     room.store(u64::MAX, Ordering::Relaxed);
     let missing = missing.expect("3 MiB are less than 4");
     assert_eq!(bench.monitor(&Request::Keep(long(missing))), Answer::Next(missing + 1));
@@ -104,7 +106,7 @@ fn who_reads_is_told_why_newer_lines_are_missing_until_they_are_kept_again() {
 }
 
 #[test]
-fn damaged_file_ends_no_log_and_who_asks_is_told_the_way_out() {
+fn damaged_file_is_reported_with_a_remedy() {
     const PAGE: usize = 4096;
     let file = tempfile::tempfile().unwrap();
     let mut whole = bench(file.try_clone().unwrap());
@@ -142,7 +144,7 @@ fn damaged_file_ends_no_log_and_who_asks_is_told_the_way_out() {
 }
 
 #[test]
-fn operator_means_a_program_by_its_name_and_what_is_said_of_an_app_by_both() {
+fn name_selects_program_and_reports_about_it() {
     for name in ["kernel", "firewall"] {
         assert!(messages::is_meant(&messages::program_on("kernel", "firewall"), name));
     }

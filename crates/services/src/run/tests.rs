@@ -1,5 +1,5 @@
-//! Each service before clients that send anything: no sequence of packets ends it, makes it grow, or keeps it
-//! from answering another client.
+//! Runs each service with clients that send arbitrary packets: none may end it, make it grow, or
+//! block another client.
 
 use std::net::TcpListener;
 
@@ -9,18 +9,18 @@ use sys::packets::Packets;
 
 use super::*;
 use crate::broker::Broker;
-use crate::clients::MOST_WAITING;
+use crate::clients::MAX_QUEUED;
 use crate::control::{Client, Host, LogRight, Namespace, Rights};
 use crate::log::{Log, messages};
 use crate::storage::Storage;
 
-/// Turns of a service with hostile clients.
+/// Number of turns with hostile clients.
 const TURNS: u32 = 150;
 
-/// Hostile clients at a time.
+/// Number of hostile clients at a time.
 const HOSTILE: usize = 6;
 
-/// `SplitMix64`, of a fixed seed: a failure repeats.
+/// `SplitMix64` with a fixed seed, so that failures repeat.
 struct Random(u64);
 
 impl Random {
@@ -44,14 +44,14 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// A number near those where something changes.
+    /// Returns a number close to a boundary value.
     fn number(&mut self) -> u64 {
         let near = self.one_of(&[0, 1, 7, 1 << 16, 1 << 32, 1 << 63, u64::MAX]);
         near.wrapping_add(self.next() % 3).wrapping_sub(1)
     }
 }
 
-/// A packet: a valid request, a damaged one, or none at all.
+/// Returns a packet: a valid request, a damaged one, or random bytes.
 fn packet(random: &mut Random, valid: &impl Fn(&mut Random) -> Vec<u8>) -> Vec<u8> {
     let mut body = valid(random);
     match random.below(8) {
@@ -82,8 +82,8 @@ fn packet(random: &mut Random, valid: &impl Fn(&mut Random) -> Vec<u8>) -> Vec<u
     packet
 }
 
-/// Lets hostile clients with `rights` at a service, which send what `valid` makes and worse; `honest` is a
-/// client that asks something now and then. Returns what it is answered at the end.
+/// Runs hostile clients with `rights` that send packets derived from `valid`. A well-behaved client
+/// sends `honest` regularly; returns its last reply.
 fn storm<S: Service>(
     service: &mut S,
     rights: &Rights,
@@ -115,16 +115,16 @@ fn storm<S: Service>(
             asks.1.send(&[&[9; REQUEST_HEAD], honest].concat()).unwrap();
         }
         let ready = hostile.iter().map(|(id, _)| *id).chain([asks.0]).collect();
-        turn(service, &mut clients, ready);
-        assert!(clients.waiting() <= HOSTILE * (MOST_WAITING + MAX_MESSAGE), "{number}");
-        assert!(clients.fds().count() <= 40, "those that are closed are forgotten or bounded");
+        serve_ready(service, &mut clients, ready);
+        assert!(clients.waiting() <= HOSTILE * (MAX_QUEUED + MAX_MESSAGE), "{number}");
+        assert!(clients.fds().count() <= 40, "closed clients are removed and bounded");
     }
     drop(hostile);
     let (id, socket) = connect(&mut clients, 3);
     socket.send(&[&[9; REQUEST_HEAD], honest].concat()).unwrap();
     for _ in 0..10_000 {
         let ready = clients.fds().map(|(id, _)| id).collect();
-        turn(service, &mut clients, ready);
+        serve_ready(service, &mut clients, ready);
         if let Ok((size, _)) = socket.receive(&mut room) {
             return room[9..size].to_vec();
         }
@@ -208,7 +208,7 @@ fn broker_survives_hostile_apps() {
 }
 
 #[test]
-fn service_without_descriptors_left_refuses_clients_and_goes_on() {
+fn service_without_descriptors_rejects_clients() {
     let (monitor, service) = Channel::pair().unwrap();
     for _ in 0..10 {
         let client = Client { app: 0, name: "operator 7".into(), rights: Rights::default() };
@@ -219,8 +219,8 @@ fn service_without_descriptors_left_refuses_clients_and_goes_on() {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Nofile, none).unwrap();
         let mut clients = Clients::default();
-        let obeyed = obey(&service, &mut clients);
-        u8::from(!(matches!(obeyed, Ok(true)) && clients.fds().count() == 0))
+        let handled = handle_monitor(&service, &mut clients);
+        u8::from(!(matches!(handled, Ok(true)) && clients.fds().count() == 0))
     });
     let ended = waitpid(Some(child.unwrap()), WaitOptions::empty()).unwrap().unwrap();
     assert_eq!(ended.1.exit_status(), Some(0));

@@ -1,14 +1,14 @@
-//! What keeps the values: a function from operations to outcomes, durable when it returns.
+//! The storage engine interface: operations in, outcomes out, durable on return.
 //!
-//! Operations are carried out in their order and all or, if the engine fails, none; what is expected and
-//! what is allowed is decided in there, as a part of them. So an engine may as well be one that agrees
-//! with others on a list of operations, and lets each apply it.
+//! Operations run in order and as a unit: if the engine fails, none has an effect. Preconditions
+//! and quotas are evaluated inside, as part of an operation. A replicated engine that agrees on a
+//! list of operations could therefore implement the same interface.
 
 use sdk::services::storage::Expect;
 
 use crate::disk::DiskError;
 
-/// What is to be done, in the namespace of the app with the number `space`.
+/// An operation in the namespace of app number `space`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in `sdk::services::storage::Request`")]
 pub enum Op<'a> {
@@ -19,13 +19,13 @@ pub enum Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// Whether it may change something.
+    /// Whether it may change data.
     pub fn writes(&self) -> bool {
         matches!(self, Self::Put { .. } | Self::Delete { .. })
     }
 
-    /// Its namespace, and its key or prefix.
-    pub fn place(&self) -> (u16, &'a [u8]) {
+    /// Returns its namespace and its key or prefix.
+    pub fn namespace_and_key(&self) -> (u16, &'a [u8]) {
         match *self {
             Self::Get { space, key }
             | Self::Put { space, key, .. }
@@ -35,42 +35,42 @@ impl<'a> Op<'a> {
     }
 }
 
-/// What came of an operation.
+/// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done; the version of what was written, or 0.
+    /// Success; the version written, or 0.
     Done {
         /// See above.
         version: u64,
-        /// Whether anything is different now.
+        /// Whether data changed.
         changed: bool,
     },
-    /// What is there.
+    /// The stored value.
     Value {
-        /// Its version.
+        /// Version of the value.
         version: u64,
-        /// It itself.
+        /// The value.
         value: Vec<u8>,
     },
-    /// There is no such key.
+    /// The key does not exist.
     Nothing,
-    /// What is there has this version; 0 if nothing is.
+    /// The stored version differs from the expected one; 0 if the key does not exist.
     Conflict {
         /// See above.
         version: u64,
     },
-    /// The namespace has as much as it may have.
+    /// The namespace would exceed its quota.
     OverQuota,
     /// Keys, as [`KeysWriter`](sdk::services::storage::KeysWriter) makes them.
     Keys(Vec<u8>),
 }
 
-/// Keeps values.
+/// A store of versioned values.
 pub trait Engine {
-    /// Carries out operations in this order; what they changed is on the disk when it returns. One
-    /// outcome for each.
+    /// Runs operations in order; their changes are on the disk when it returns. Returns one outcome
+    /// per operation.
     ///
     /// # Errors
-    /// [`DiskError`]: none of them has changed anything.
+    /// [`DiskError`]: no operation has changed anything.
     fn run(&mut self, ops: &[Op<'_>]) -> Result<Vec<Outcome>, DiskError>;
 }

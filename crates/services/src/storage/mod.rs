@@ -1,8 +1,8 @@
-//! The storage: values under keys, durable when they are acknowledged.
+//! The storage service: key-value pairs that are durable once acknowledged.
 //!
-//! A turn's requests become operations on the [`Engine`] in the order in which they came, are carried
-//! out together, and are answered when the engine says that they are on the disk. So many small writes
-//! cost one wait for it. What is asked and answered stands in [`sdk::services::storage`].
+//! The requests of a turn become operations on the [`Engine`] in order of arrival. They run
+//! together and are answered once the engine has synced them, so many small writes cost one sync.
+//! [`sdk::services::storage`] defines the messages.
 
 pub mod engine;
 pub mod redb;
@@ -19,19 +19,19 @@ use tracing::error;
 
 use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
-use crate::clients::{Asked, ClientId, Clients, Reply};
+use crate::clients::{ClientId, ClientRequest, Clients, Reply};
 use crate::control::Quotas;
 use crate::disk::DiskError;
 use crate::kind;
 use crate::run::{Needs, OpenError, Service};
 
-/// Which service this is.
+/// This service.
 const OURS: kind::Kind = kind::Kind::ForApps(sdk::services::Service::Storage);
 
-/// Watches of one client.
-const MOST_WATCHES: usize = 16;
+/// Maximum number of watches per client.
+const MAX_WATCHES: usize = 16;
 
-/// The service.
+/// The storage service.
 #[derive(Debug)]
 pub struct Storage<E = Redb<File>> {
     engine: E,
@@ -39,7 +39,7 @@ pub struct Storage<E = Redb<File>> {
     failures: Rate,
 }
 
-/// Who wants to be told of what.
+/// A client's watch of a key prefix.
 #[derive(Debug)]
 struct Watch {
     client: ClientId,
@@ -48,10 +48,10 @@ struct Watch {
     prefix: Vec<u8>,
 }
 
-/// What is to be done about a request.
+/// How a request is handled.
 #[derive(Debug)]
 enum Plan<'a> {
-    /// It is the engine's matter.
+    /// The engine runs it.
     Run(Op<'a>),
     Watch {
         space: u16,
@@ -77,10 +77,10 @@ impl Service for Storage {
         Ok(Self::of(engine))
     }
 
-    fn serve(&mut self, asked: Vec<Asked>, clients: &mut Clients) {
+    fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
         if let Some(left_out) = self.failures.rest(Instant::now()) {
-            error!(left_out, "the disk could not be used more often than was told");
+            error!(left_out, "suppressed further records of disk errors");
         }
     }
 
@@ -88,18 +88,18 @@ impl Service for Storage {
         self.failures.next_due()
     }
 
-    fn gone(&mut self, client: ClientId) {
+    fn disconnected(&mut self, client: ClientId) {
         self.watches.retain(|watch| watch.client != client);
     }
 }
 
 impl<E: Engine> Storage<E> {
-    /// Before an engine.
+    /// Creates the service with an engine.
     pub fn of(engine: E) -> Self {
         Self { engine, watches: Vec::new(), failures: Rate::new(Instant::now()) }
     }
 
-    fn serve_all(&mut self, asked: &[Asked], clients: &mut Clients) {
+    fn serve_all(&mut self, asked: &[ClientRequest], clients: &mut Clients) {
         let plans: Vec<Plan<'_>> = asked.iter().map(|it| plan(it, clients)).collect();
         let ops: Vec<Op<'_>> = plans
             .iter()
@@ -117,7 +117,7 @@ impl<E: Engine> Storage<E> {
                 Plan::Refuse(why) => answer(Answer::Refused(why), false),
                 Plan::Watch { space, prefix } => {
                     let count = self.watches.iter().filter(|it| it.client == client).count();
-                    if count < MOST_WATCHES {
+                    if count < MAX_WATCHES {
                         answer(Answer::Watching, true);
                         self.watches.push(Watch { client, id, space, prefix: prefix.to_vec() });
                     } else {
@@ -141,7 +141,7 @@ impl<E: Engine> Storage<E> {
                     (Some(Outcome::Done { version, changed }), _) => {
                         answer(Answer::Done { version }, false);
                         if changed {
-                            self.tell(&op, version, clients);
+                            self.notify_watchers(&op, version, clients);
                         }
                     }
                     (Some(Outcome::Value { version, value }), _) => {
@@ -154,7 +154,7 @@ impl<E: Engine> Storage<E> {
                     (Some(Outcome::OverQuota), _) => {
                         answer(Answer::Refused(Refused::Quota), false);
                         let quota = "[storage] bytes-per-app or keys-per-app";
-                        clients.record_refusal(client, "keeping more than its quota", quota);
+                        clients.record_refusal(client, "storage beyond its quota", quota);
                     }
                     (Some(Outcome::Keys(body)), _) => {
                         clients.answer(Reply { client, id, more: false, body: &body });
@@ -164,9 +164,9 @@ impl<E: Engine> Storage<E> {
         }
     }
 
-    /// Tells who watches that a key has changed.
-    fn tell(&self, op: &Op<'_>, version: u64, clients: &mut Clients) {
-        let (space, key) = op.place();
+    /// Notifies the watchers of a changed key.
+    fn notify_watchers(&self, op: &Op<'_>, version: u64, clients: &mut Clients) {
+        let (space, key) = op.namespace_and_key();
         let body = Answer::Changed { version, key }.encode();
         for watch in self.watches.iter().filter(|it| it.space == space) {
             if key.starts_with(&watch.prefix) {
@@ -176,14 +176,14 @@ impl<E: Engine> Storage<E> {
         }
     }
 
-    /// The engine could not: what the apps are told.
+    /// Logs an engine failure; returns the reply for the clients.
     fn failed(&mut self, error: &DiskError) -> Refused {
         if let Some(left_out) = self.failures.admit(Instant::now()) {
-            let hint = error.way_out(OURS);
+            let hint = error.remedy(OURS);
             let hint = hint
                 .as_deref()
-                .unwrap_or("nothing of it was written; what was acknowledged before is kept");
-            error!(%error, left_out, hint, "the disk could not be used");
+                .unwrap_or("the operations had no effect; acknowledged data is kept");
+            error!(%error, left_out, hint, "could not use the disk");
         }
         match error {
             DiskError::Full => Refused::DiskFull,
@@ -192,7 +192,7 @@ impl<E: Engine> Storage<E> {
     }
 }
 
-fn plan<'a>(asked: &'a Asked, clients: &mut Clients) -> Plan<'a> {
+fn plan<'a>(asked: &'a ClientRequest, clients: &mut Clients) -> Plan<'a> {
     let Some(request) = Request::decode(&asked.request) else {
         return Plan::Refuse(Refused::Malformed);
     };
@@ -206,7 +206,7 @@ fn plan<'a>(asked: &'a Asked, clients: &mut Clients) -> Plan<'a> {
     let Some(space) = space_of(asked.client, namespace, write, clients) else {
         let right = if write { "storage.write" } else { "storage.read" };
         let shown: String = namespace.chars().take(40).flat_map(char::escape_debug).collect();
-        let what = if write { "writing another's data" } else { "reading another's data" };
+        let what = if write { "writing another app's data" } else { "reading another app's data" };
         clients.record_refusal(asked.client, what, &format!("{right}:{shown}"));
         return Plan::Refuse(Refused::NotGranted);
     };
@@ -220,7 +220,7 @@ fn plan<'a>(asked: &'a Asked, clients: &mut Clients) -> Plan<'a> {
     }
 }
 
-/// The namespace of that name, if the client may read or write it: its own, or one that is granted.
+/// Returns the namespace of this name if the client may access it: its own, or a granted one.
 fn space_of(client: ClientId, name: &str, write: bool, clients: &Clients) -> Option<u16> {
     if name.is_empty() {
         return clients.app(client);

@@ -1,4 +1,4 @@
-//! The engine with one file, as [`disk`](crate::disk) keeps it.
+//! The storage engine on a single file, as managed by [`disk`](crate::disk).
 
 use std::fs::File;
 
@@ -7,20 +7,20 @@ use sdk::services::storage::{Expect, KeysWriter};
 
 use super::engine::{Engine, Op, Outcome};
 use crate::control::Quotas;
-use crate::disk::{Disk, DiskError, Form, Store, begin_write};
+use crate::disk::{Disk, DiskError, DiskStore, Schema, begin_write};
 
-/// An app's number, and a key.
-type Place = (u16, &'static [u8]);
+/// App number and key.
+type EntryKey = (u16, &'static [u8]);
 
-/// A version, and a value.
-type Found = (u64, &'static [u8]);
+/// Version and value.
+type VersionedValue = (u64, &'static [u8]);
 
-const VALUES: TableDefinition<'_, Place, Found> = TableDefinition::new("values");
+const VALUES: TableDefinition<'_, EntryKey, VersionedValue> = TableDefinition::new("values");
 
-/// By app's number: bytes, keys, and the last version.
+/// By app number: bytes, keys, and the last version.
 const SPACES: TableDefinition<'_, u16, (u64, u64, u64)> = TableDefinition::new("spaces");
 
-const FORM: Form = Form {
+const SCHEMA: Schema = Schema {
     cache: 16 * 1024 * 1024,
     tables: |begun| {
         begun.open_table(VALUES)?;
@@ -29,21 +29,21 @@ const FORM: Form = Form {
     },
 };
 
-/// See the module.
+/// A storage engine on one file; see the module's documentation.
 #[derive(Debug)]
 pub struct Redb<D = File> {
-    store: Store<D>,
+    store: DiskStore<D>,
     quotas: Quotas,
 }
 
 impl<D: Disk> Redb<D> {
-    /// Opens the file, which is empty or one of ours. In it each namespace has as much as `quotas` say.
-    /// One that has no room yet is opened when it has.
+    /// Opens the file, which is empty or was written by this engine. `quotas` limit each namespace.
+    /// With a full disk, a new file is created on first use.
     ///
     /// # Errors
     /// [`DiskError::Damaged`] or [`DiskError::Failed`].
     pub fn open(disk: D, quotas: Quotas) -> Result<Self, DiskError> {
-        let mut store = Store::new(disk, FORM);
+        let mut store = DiskStore::new(disk, SCHEMA);
         match store.with(|_| Ok(())) {
             Ok(()) | Err(DiskError::Full) => {}
             Err(error) => return Err(error),
@@ -85,24 +85,27 @@ fn run(database: &Database, ops: &[Op<'_>], quotas: Quotas) -> Result<Vec<Outcom
     if changes {
         begun.commit()?;
     } else {
-        begun.abort()?; // nothing to wait for the disk for
+        begun.abort()?; // no changes, so no sync
     }
     Ok(outcomes)
 }
 
-fn read(values: &impl ReadableTable<Place, Found>, op: &Op<'_>) -> Result<Outcome, StorageError> {
+fn read(
+    values: &impl ReadableTable<EntryKey, VersionedValue>,
+    op: &Op<'_>,
+) -> Result<Outcome, StorageError> {
     let Op::List { space, prefix, after } = *op else {
-        let found = values.get(op.place())?;
+        let found = values.get(op.namespace_and_key())?;
         return Ok(found.map_or(Outcome::Nothing, |found| {
             let (version, value) = found.value();
             Outcome::Value { version, value: value.to_vec() }
         }));
     };
-    // Behind `after` is what begins with it and has one more byte, at least.
+    // The first key after `after` is `after` with a zero byte appended.
     let behind = [after, &[0]].concat();
     let first = if after.is_empty() { prefix } else { prefix.max(&behind) };
     let (mut keys, mut more) = (KeysWriter::default(), false);
-    // A space's number is below the highest there is.
+    // App numbers are below the maximum, so the next number ends the range.
     for entry in values.range((space, first)..(space.saturating_add(1), &[][..]))? {
         let (place, found) = entry?;
         let (_, key) = place.value();
@@ -117,15 +120,15 @@ fn read(values: &impl ReadableTable<Place, Found>, op: &Op<'_>) -> Result<Outcom
     Ok(Outcome::Keys(keys.finish(more)))
 }
 
-/// What is written into.
+/// Tables of a write transaction.
 struct Tables<'a> {
-    values: Table<'a, Place, Found>,
+    values: Table<'a, EntryKey, VersionedValue>,
     spaces: Table<'a, u16, (u64, u64, u64)>,
     quotas: Quotas,
 }
 
 impl Tables<'_> {
-    /// Writes `value` at `place`, or deletes what is there.
+    /// Writes `value` at `place`, or deletes the entry.
     fn write(
         &mut self,
         place: (u16, &[u8]),
@@ -160,7 +163,8 @@ impl Tables<'_> {
         let next = last + 1;
         let written = if let Some(value) = value {
             bytes += value.len() as u64;
-            // Where the operator has lowered the quota there may be more, which can still get smaller.
+            // After the operator lowered the quota, usage may exceed it; writes that shrink it stay
+            // allowed.
             let over = bytes > self.quotas.storage_bytes && bytes > held;
             if over || (before.is_none() && keys > self.quotas.storage_keys) {
                 return Ok(Outcome::OverQuota);

@@ -1,4 +1,4 @@
-//! The storage before an engine on a file, with apps that are played.
+//! Tests the storage service on a file, with simulated apps.
 
 use std::fs::File;
 
@@ -12,10 +12,10 @@ struct Bench {
     storage: Storage,
     clients: Clients,
     apps: Vec<(ClientId, Packets)>,
-    asked: Vec<Asked>,
+    asked: Vec<ClientRequest>,
 }
 
-/// Apps `a` (1) and `b` (2); `b` may do `read` and `write` in `a`'s namespace.
+/// Creates apps `a` (1) and `b` (2); `b` has the rights `read` and `write` in `a`'s namespace.
 fn bench(read: bool, write: bool) -> Bench {
     let file: File = tempfile::tempfile().unwrap();
     let storage = Storage::of(Redb::open(file, Quotas::default()).unwrap());
@@ -33,7 +33,7 @@ fn bench(read: bool, write: bool) -> Bench {
 
 impl Bench {
     fn ask(&mut self, app: usize, id: u64, request: &Request<'_>) {
-        self.asked.push(Asked { client: self.apps[app].0, id, request: request.encode() });
+        self.asked.push(ClientRequest { client: self.apps[app].0, id, request: request.encode() });
     }
 
     fn serve(&mut self) {
@@ -41,8 +41,8 @@ impl Bench {
         self.storage.serve(asked, &mut self.clients);
     }
 
-    /// The next answer to an app: to which request, whether more follow, and what.
-    fn told(&self, app: usize) -> Option<(u64, bool, Vec<u8>)> {
+    /// Returns the next reply to an app: request id, whether more follow, and body.
+    fn next_reply(&self, app: usize) -> Option<(u64, bool, Vec<u8>)> {
         let mut room = vec![0; 64 * 1024];
         let (size, _) = self.apps[app].1.receive(&mut room).ok()?;
         let id = u64::from_le_bytes(*room.first_chunk().unwrap());
@@ -52,7 +52,7 @@ impl Bench {
     fn now(&mut self, app: usize, request: &Request<'_>) -> Vec<u8> {
         self.ask(app, 99, request);
         self.serve();
-        let (id, more, answer) = self.told(app).unwrap();
+        let (id, more, answer) = self.next_reply(app).unwrap();
         assert_eq!((id, more), (99, false));
         answer
     }
@@ -63,7 +63,7 @@ fn put<'a>(namespace: &'a str, key: &'a [u8]) -> Request<'a> {
 }
 
 #[test]
-fn namespace_of_another_app_is_refused_unless_it_is_granted_for_that() {
+fn foreign_namespace_requires_a_grant() {
     for (read, write) in [(false, false), (true, false), (false, true)] {
         let mut bench = bench(read, write);
         assert_eq!(bench.now(0, &put("", b"k")), Answer::Done { version: 1 }.encode());
@@ -80,19 +80,19 @@ fn namespace_of_another_app_is_refused_unless_it_is_granted_for_that() {
         }
         bench.ask(1, 5, &Request::Watch { namespace: "a", prefix: b"" });
         bench.serve();
-        assert_eq!(bench.told(1).unwrap().1, read, "it goes on");
-        // Neither a namespace that is nobody's nor one's own by name.
+        assert_eq!(bench.next_reply(1).unwrap().1, read, "the watch continues");
+        // Neither a nonexistent namespace, nor one's own by name.
         for name in ["nobody", "b"] {
             assert_eq!(bench.now(1, &put(name, b"k")), refused);
         }
-        // Its own has nothing of the other's.
+        // Its own namespace does not contain the other's data.
         let own = bench.now(1, &Request::Get { namespace: "", key: b"k" });
         assert_eq!(own, Answer::Nothing.encode());
     }
 }
 
 #[test]
-fn watch_is_told_what_changes_after_it_and_nothing_else() {
+fn watch_reports_later_changes_only() {
     let mut bench = bench(true, false);
     bench.ask(0, 1, &put("", b"x/before"));
     bench.ask(1, 2, &Request::Watch { namespace: "a", prefix: b"x/" });
@@ -104,7 +104,7 @@ fn watch_is_told_what_changes_after_it_and_nothing_else() {
     bench.ask(0, 6, &nothing_there);
     bench.ask(0, 7, &Request::Delete { namespace: "", key: b"x/after", expect: Expect::Anything });
     bench.serve();
-    let told: Vec<_> = std::iter::from_fn(|| bench.told(1)).collect();
+    let replies: Vec<_> = std::iter::from_fn(|| bench.next_reply(1)).collect();
     let changed = |version| Answer::Changed { version, key: b"x/after" }.encode();
     let expected = [
         (2, true, Answer::Watching.encode()),
@@ -112,39 +112,39 @@ fn watch_is_told_what_changes_after_it_and_nothing_else() {
         (5, false, Answer::Done { version: 1 }.encode()),
         (2, true, changed(0)),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(replies, expected);
     bench.ask(1, 8, &Request::Unwatch { request: 2 });
     bench.ask(0, 9, &put("", b"x/after"));
     bench.serve();
     let done = Answer::Done { version: 0 }.encode();
-    assert_eq!(bench.told(1), Some((2, false, done.clone())));
-    assert_eq!(bench.told(1), Some((8, false, done)));
-    assert_eq!(bench.told(1), None);
+    assert_eq!(bench.next_reply(1), Some((2, false, done.clone())));
+    assert_eq!(bench.next_reply(1), Some((8, false, done)));
+    assert_eq!(bench.next_reply(1), None);
 }
 
 #[test]
-fn watches_of_a_client_are_bounded_and_end_with_it() {
+fn watches_are_bounded_and_end_with_the_client() {
     let mut bench = bench(false, false);
-    for id in 0..=MOST_WATCHES as u64 {
+    for id in 0..=MAX_WATCHES as u64 {
         bench.ask(0, id, &Request::Watch { namespace: "", prefix: b"" });
     }
     bench.serve();
-    let told: Vec<_> = std::iter::from_fn(|| bench.told(0)).collect();
-    let last = (MOST_WATCHES as u64, false, Answer::Refused(Refused::TooManyWatches).encode());
-    assert_eq!(told.last(), Some(&last));
-    assert!(told.iter().rev().skip(1).all(|(_, more, _)| *more));
+    let replies: Vec<_> = std::iter::from_fn(|| bench.next_reply(0)).collect();
+    let last = (MAX_WATCHES as u64, false, Answer::Refused(Refused::TooManyWatches).encode());
+    assert_eq!(replies.last(), Some(&last));
+    assert!(replies.iter().rev().skip(1).all(|(_, more, _)| *more));
     let client = bench.apps[0].0;
-    bench.storage.gone(client);
+    bench.storage.disconnected(client);
     assert!(bench.storage.watches.is_empty());
 }
 
 #[test]
-fn nonsense_and_too_much_are_refused_each_with_its_reason() {
+fn invalid_requests_are_rejected_with_a_reason() {
     let mut bench = bench(false, false);
-    bench.asked.push(Asked { client: bench.apps[0].0, id: 1, request: vec![9; 50] });
+    bench.asked.push(ClientRequest { client: bench.apps[0].0, id: 1, request: vec![9; 50] });
     bench.serve();
     let malformed = Answer::Refused(Refused::Malformed).encode();
-    assert_eq!(bench.told(0), Some((1, false, malformed)));
+    assert_eq!(bench.next_reply(0), Some((1, false, malformed)));
     let value = vec![0; 32 * 1024];
     let mut refused = false;
     for key in 0..=Quotas::default().storage_bytes / value.len() as u64 {
@@ -167,24 +167,27 @@ impl Engine for Full {
 }
 
 #[test]
-fn full_disk_refuses_each_of_the_turn_and_watches_are_told_nothing() {
+fn full_disk_rejects_the_turn_without_notifications() {
     let Bench { mut clients, apps, .. } = bench(false, false);
     let mut storage = Storage::of(Full);
-    let asked =
-        |id, request: Request<'_>| Asked { client: apps[0].0, id, request: request.encode() };
+    let asked = |id, request: Request<'_>| ClientRequest {
+        client: apps[0].0,
+        id,
+        request: request.encode(),
+    };
     let turn = [
         asked(1, Request::Watch { namespace: "", prefix: b"" }),
         asked(2, put("", b"k")),
         asked(3, put("", b"l")),
     ];
     storage.serve_all(&turn, &mut clients);
-    let told: Vec<u8> = (0..3)
+    let replies: Vec<u8> = (0..3)
         .map(|_| {
             let mut room = [0; 64];
             apps[0].1.receive(&mut room).unwrap();
             room[10]
         })
         .collect();
-    assert_eq!(told[1..], [Refused::DiskFull as u8; 2]);
+    assert_eq!(replies[1..], [Refused::DiskFull as u8; 2]);
     assert!(apps[0].1.receive(&mut [0; 64]).is_err());
 }

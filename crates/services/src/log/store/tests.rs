@@ -1,9 +1,9 @@
-//! The book on files: what is kept, in which order it is read, and what goes first.
+//! Tests the log store on files: what is kept, the reading order, and what is removed first.
 
 use std::fs::File;
 
 use super::*;
-use crate::disk::small::Small;
+use crate::disk::small::SmallDisk;
 
 const KIB: u64 = 1024;
 
@@ -16,11 +16,11 @@ fn all() -> Filter {
     Filter { programs: Vec::new(), since: 0, level: Level::Debug }
 }
 
-fn read<D: Disk>(book: &mut Book<D>, filter: &Filter) -> Vec<Line> {
+fn read<D: Disk>(store: &mut LogStore<D>, filter: &Filter) -> Vec<Line> {
     let (mut lines, mut from) = (Vec::new(), 0);
     loop {
-        let page = book.read(from, filter).unwrap();
-        assert!(page.end || page.next > from, "it would be read for ever");
+        let page = store.read(from, filter).unwrap();
+        assert!(page.end || page.next > from, "reading would not terminate");
         lines.extend(page.lines);
         from = page.next;
         if page.end {
@@ -34,30 +34,33 @@ fn numbers(lines: &[Line]) -> Vec<u64> {
 }
 
 #[test]
-fn lines_are_read_as_they_came_whole_and_of_whom_one_wants() {
-    let mut book = Book::new(tempfile::tempfile().unwrap(), 64 * KIB);
-    assert_eq!(book.next().unwrap(), 0);
-    assert_eq!(book.read(0, &all()).unwrap(), Page { lines: vec![], next: 0, end: true });
+fn selected_lines_are_read_in_order() {
+    let mut store = LogStore::new(tempfile::tempfile().unwrap(), 64 * KIB);
+    assert_eq!(store.next().unwrap(), 0);
+    assert_eq!(store.read(0, &all()).unwrap(), Page { lines: vec![], next: 0, end: true });
     let programs = ["kernel", "app b", "app a"].into_iter().cycle();
     let texts = ["warn", "x"].into_iter().cycle();
     let said = programs.zip(texts).zip(0..9);
     let lines: Vec<Line> =
         said.map(|((program, text), number)| line(number, program, text)).collect();
-    assert_eq!(book.keep(&lines[..4]).unwrap(), 4);
-    assert_eq!(book.keep(&lines[2..]).unwrap(), 9, "two of them are there already");
-    assert_eq!(read(&mut book, &all()), lines);
-    assert_eq!(book.programs().unwrap(), ["app a", "app b", "kernel"]);
+    assert_eq!(store.keep(&lines[..4]).unwrap(), 4);
+    assert_eq!(store.keep(&lines[2..]).unwrap(), 9, "two are already stored");
+    assert_eq!(read(&mut store, &all()), lines);
+    assert_eq!(store.programs().unwrap(), ["app a", "app b", "kernel"]);
     let of = |programs: &[&str]| Filter {
         programs: programs.iter().map(|it| (*it).to_owned()).collect(),
         ..all()
     };
-    assert_eq!(numbers(&read(&mut book, &of(&["app b"]))), [1, 4, 7]);
-    assert_eq!(numbers(&read(&mut book, &of(&["app b", "kernel"]))), [0, 1, 3, 4, 6, 7]);
-    assert!(read(&mut book, &of(&["app"])).is_empty());
-    assert_eq!(numbers(&read(&mut book, &Filter { since: 106, ..all() })), [6, 7, 8]);
-    assert_eq!(numbers(&read(&mut book, &Filter { level: Level::Warn, ..all() })), [0, 2, 4, 6, 8]);
+    assert_eq!(numbers(&read(&mut store, &of(&["app b"]))), [1, 4, 7]);
+    assert_eq!(numbers(&read(&mut store, &of(&["app b", "kernel"]))), [0, 1, 3, 4, 6, 7]);
+    assert!(read(&mut store, &of(&["app"])).is_empty());
+    assert_eq!(numbers(&read(&mut store, &Filter { since: 106, ..all() })), [6, 7, 8]);
+    assert_eq!(
+        numbers(&read(&mut store, &Filter { level: Level::Warn, ..all() })),
+        [0, 2, 4, 6, 8]
+    );
     let mut last = |count, before, filter: &Filter| {
-        let Part { from, found, end, .. } = book.last(count, before, filter).unwrap();
+        let Part { from, found, end, .. } = store.last(count, before, filter).unwrap();
         (from, found, end)
     };
     let (most, warnings) = (u64::MAX, Filter { level: Level::Warn, ..all() });
@@ -70,141 +73,141 @@ fn lines_are_read_as_they_came_whole_and_of_whom_one_wants() {
 }
 
 #[test]
-fn search_for_the_last_lines_goes_on_in_parts_to_the_oldest() {
-    let mut book = Book::new(tempfile::tempfile().unwrap(), 1 << 30);
-    let count = 2 * MOST_LOOKED_AT as u64 + 10;
+fn search_for_last_lines_continues_to_the_oldest() {
+    let mut store = LogStore::new(tempfile::tempfile().unwrap(), 1 << 30);
+    let count = 2 * MAX_SCANNED as u64 + 10;
     let text = |number| if number % 150 == 3 { "warn" } else { "x" };
     let program = |number| if number % 2 == 0 { "kernel" } else { "app a" };
     let lines: Vec<Line> = (0..count).map(|it| line(it, program(it), text(it))).collect();
-    book.keep(&lines).unwrap();
+    store.keep(&lines).unwrap();
     let warnings = Filter { level: Level::Warn, ..all() };
     let (mut before, mut parts) = (u64::MAX, Vec::new());
     loop {
-        let part = book.last(10, before, &warnings).unwrap();
-        assert!(part.end || part.before < before, "it would be asked for ever");
+        let part = store.last(10, before, &warnings).unwrap();
+        assert!(part.end || part.before < before, "the search would not terminate");
         before = part.before;
         parts.push((part.from, part.found));
         if part.end {
             break;
         }
     }
-    // 303; 153; 3, and behind it nothing.
+    // 303, 153 and 3, and then nothing.
     assert_eq!(parts, [(303, 1), (153, 1), (3, 1)]);
 }
 
 #[test]
-fn program_that_says_much_pushes_out_its_own_oldest_lines_and_no_others() {
-    let mut book = Book::new(tempfile::tempfile().unwrap(), 4 * KIB);
-    book.keep(&[line(0, "app quiet", "here I am")]).unwrap();
+fn program_over_quota_loses_its_own_oldest_lines() {
+    let mut store = LogStore::new(tempfile::tempfile().unwrap(), 4 * KIB);
+    store.keep(&[line(0, "app quiet", "here I am")]).unwrap();
     let text = "x".repeat(100);
     for turn in 0..20 {
         let lines: Vec<Line> =
             (0..20).map(|it| line(1 + turn * 20 + it, "app chatter", &text)).collect();
-        book.keep(&lines).unwrap();
+        store.keep(&lines).unwrap();
     }
-    let lines = read(&mut book, &all());
+    let lines = read(&mut store, &all());
     assert_eq!(lines[0].text, "here I am");
     let kept = numbers(&lines[1..]);
     let expected = 4 * KIB / size("app chatter", &text);
     assert!(kept.iter().copied().eq(401 - expected..401), "{kept:?}");
-    // One that is longer than all its room is kept alone.
-    book.keep(&[line(401, "app chatter", &"y".repeat(5_000))]).unwrap();
-    assert_eq!(numbers(&read(&mut book, &all())), [0, 401]);
+    // A line that exceeds the quota is kept alone.
+    store.keep(&[line(401, "app chatter", &"y".repeat(5_000))]).unwrap();
+    assert_eq!(numbers(&read(&mut store, &all())), [0, 401]);
 }
 
 #[test]
-fn programs_that_are_long_gone_make_room_for_others() {
-    let mut book = Book::new(tempfile::tempfile().unwrap(), 4 * KIB);
+fn silent_programs_are_removed_for_others() {
+    let mut store = LogStore::new(tempfile::tempfile().unwrap(), 4 * KIB);
     let lines: Vec<Line> =
-        (0..MOST_PROGRAMS + 2).map(|it| line(it, &format!("app {it}"), "x")).collect();
-    assert_eq!(book.keep(&lines).unwrap(), MOST_PROGRAMS + 2);
-    assert_eq!(read(&mut book, &all()), lines[2..]);
+        (0..MAX_PROGRAMS + 2).map(|it| line(it, &format!("app {it}"), "x")).collect();
+    assert_eq!(store.keep(&lines).unwrap(), MAX_PROGRAMS + 2);
+    assert_eq!(read(&mut store, &all()), lines[2..]);
 }
 
 #[test]
-fn lowered_quota_and_a_program_that_goes_take_out_so_many_lines_with_a_batch_and_the_rest_later() {
+fn removals_per_batch_are_bounded() {
     let file = tempfile::tempfile().unwrap();
-    let open = |most| Book::<File>::new(file.try_clone().unwrap(), most);
-    let mut book = open(1024 * KIB);
+    let open = |most| LogStore::<File>::new(file.try_clone().unwrap(), most);
+    let mut store = open(1024 * KIB);
     let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
     for batch in lines.chunks(5_000) {
-        book.keep(batch).unwrap();
+        store.keep(batch).unwrap();
     }
-    drop(book);
-    let mut book = open(64 * KIB);
+    drop(store);
+    let mut store = open(64 * KIB);
     let most = 64 * KIB / size("kernel", "x");
     let mut next = 25_000;
     for left in [15_001, 5_002, most] {
-        book.keep(&[line(next, "kernel", "x")]).unwrap();
+        store.keep(&[line(next, "kernel", "x")]).unwrap();
         next += 1;
-        assert_eq!(read(&mut book, &all()).len() as u64, left);
+        assert_eq!(read(&mut store, &all()).len() as u64, left);
     }
 
-    drop(book);
-    let mut book = open(1024 * KIB);
+    drop(store);
+    let mut store = open(1024 * KIB);
     let lines: Vec<Line> = (next..next + 15_000).map(|it| line(it, "kernel", "x")).collect();
-    book.keep(&lines).unwrap();
+    store.keep(&lines).unwrap();
     next += 15_000;
     let kernels = Filter { programs: vec!["kernel".into()], ..all() };
     let mut left = most + 15_000;
     let app = |number: u64, app: u64| line(number, &format!("app {app}"), "x");
-    let others = MOST_PROGRAMS - 1;
+    let others = MAX_PROGRAMS - 1;
     let lines: Vec<Line> = (0..others).map(|it| app(next + it, it)).collect();
-    book.keep(&lines).unwrap();
+    store.keep(&lines).unwrap();
     next += others;
     for more in 0..3 {
-        assert_eq!(read(&mut book, &kernels).len() as u64, left);
-        book.keep(&[app(next, others + more)]).unwrap();
+        assert_eq!(read(&mut store, &kernels).len() as u64, left);
+        store.keep(&[app(next, others + more)]).unwrap();
         next += 1;
-        left = left.saturating_sub(MOST_GOING as u64);
+        left = left.saturating_sub(MAX_REMOVALS as u64);
     }
     assert_eq!(left, 0);
-    assert_eq!(book.programs().unwrap().len() as u64, MOST_PROGRAMS);
+    assert_eq!(store.programs().unwrap().len() as u64, MAX_PROGRAMS);
 }
 
 #[test]
-fn long_log_is_read_in_pages_also_where_little_of_it_is_wanted() {
-    let mut book = Book::new(tempfile::tempfile().unwrap(), 64 * 1024 * KIB);
+fn long_log_is_read_in_pages() {
+    let mut store = LogStore::new(tempfile::tempfile().unwrap(), 64 * 1024 * KIB);
     let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
     for batch in lines.chunks(5_000) {
-        book.keep(batch).unwrap();
+        store.keep(batch).unwrap();
     }
-    book.keep(&[line(25_000, "kernel", "warn")]).unwrap();
-    assert_eq!(read(&mut book, &all()).len(), 25_001);
+    store.keep(&[line(25_000, "kernel", "warn")]).unwrap();
+    assert_eq!(read(&mut store, &all()).len(), 25_001);
     let warn = Filter { level: Level::Warn, ..all() };
-    let page = book.read(0, &warn).unwrap();
-    assert_eq!((page.lines.len(), page.next, page.end), (0, MOST_LOOKED_AT as u64, false));
-    assert_eq!(numbers(&read(&mut book, &warn)), [25_000]);
+    let page = store.read(0, &warn).unwrap();
+    assert_eq!((page.lines.len(), page.next, page.end), (0, MAX_SCANNED as u64, false));
+    assert_eq!(numbers(&read(&mut store, &warn)), [25_000]);
 }
 
 #[test]
-fn full_disk_keeps_what_is_there_and_goes_on_when_there_is_room() {
-    let (disk, room) = Small::new(0);
-    let mut book = Book::new(disk, 64 * 1024 * KIB);
-    assert!(matches!(book.next(), Err(DiskError::Full)));
+fn full_disk_keeps_lines_and_recovers() {
+    let (disk, room) = SmallDisk::new(0);
+    let mut store = LogStore::new(disk, 64 * 1024 * KIB);
+    assert!(matches!(store.next(), Err(DiskError::Full)));
     room.store(2 << 20, std::sync::atomic::Ordering::Relaxed);
-    let mut next = book.next().unwrap();
+    let mut next = store.next().unwrap();
     let text = "x".repeat(4_000);
     let full = loop {
-        match book.keep(&[line(next, "kernel", &text)]) {
+        match store.keep(&[line(next, "kernel", &text)]) {
             Ok(after) => next = after,
             Err(error) => break error,
         }
     };
     assert!(matches!(full, DiskError::Full), "{full}");
-    assert!(next > 100 && book.keep(&[line(next, "kernel", &text)]).is_err());
-    assert_eq!(read(&mut book, &all()).len() as u64, next);
+    assert!(next > 100 && store.keep(&[line(next, "kernel", &text)]).is_err());
+    assert_eq!(read(&mut store, &all()).len() as u64, next);
     room.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(book.keep(&[line(next, "kernel", "next")]).unwrap(), next + 1);
+    assert_eq!(store.keep(&[line(next, "kernel", "next")]).unwrap(), next + 1);
 }
 
 #[test]
-fn lines_are_there_when_the_file_is_opened_again() {
+fn lines_survive_reopening() {
     let file = tempfile::tempfile().unwrap();
-    let open = || Book::<File>::new(file.try_clone().unwrap(), 64 * KIB);
+    let open = || LogStore::<File>::new(file.try_clone().unwrap(), 64 * KIB);
     open().keep(&[line(0, "kernel", "one")]).unwrap();
-    let mut book = open();
-    assert_eq!(book.next().unwrap(), 1);
-    book.keep(&[line(1, "kernel", "two")]).unwrap();
+    let mut store = open();
+    assert_eq!(store.next().unwrap(), 1);
+    store.keep(&[line(1, "kernel", "two")]).unwrap();
     assert_eq!(read(&mut open(), &all()).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! The engine on files, beside a model of it, and on a disk that fills up.
+//! Tests the engine against a model, on files and on a disk that fills up.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sdk::services::storage::Answer;
 
 use super::*;
-use crate::disk::small::Small;
+use crate::disk::small::SmallDisk;
 
 fn engine() -> Redb<File> {
     Redb::open(tempfile::tempfile().unwrap(), Quotas::default()).unwrap()
@@ -29,7 +29,7 @@ fn keys_of(outcome: &Outcome) -> (Vec<Vec<u8>>, bool) {
 }
 
 #[test]
-fn operations_of_one_turn_see_those_before_them() {
+fn operations_see_earlier_ones_of_the_turn() {
     let mut engine = engine();
     let ops = [
         Op::Get { space: 1, key: b"k" },
@@ -53,13 +53,13 @@ fn operations_of_one_turn_see_those_before_them() {
         Outcome::Conflict { version: 2 },
         done(0),
         Outcome::Conflict { version: 0 },
-        done(4), // the delete was the third write: no version comes twice
+        done(4), // the delete was the third write: versions are unique
     ];
     assert_eq!(engine.run(&ops).unwrap(), expected);
 }
 
 #[test]
-fn keys_are_listed_by_prefix_in_pages_and_of_one_namespace() {
+fn keys_are_listed_by_prefix_in_pages() {
     let mut engine = engine();
     let keys: Vec<Vec<u8>> =
         (0..1_000_u32).map(|it| [b"p/", &it.to_be_bytes()[..], &[7; 100]].concat()).collect();
@@ -86,7 +86,7 @@ fn keys_are_listed_by_prefix_in_pages_and_of_one_namespace() {
 }
 
 #[test]
-fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
+fn quota_is_enforced_and_freed_by_deleting() {
     let mut engine = engine();
     let value = vec![1; 32 * 1024];
     let keys: Vec<[u8; 2]> = (0..600_u16).map(u16::to_be_bytes).collect();
@@ -95,14 +95,14 @@ fn namespace_takes_as_much_as_it_may_have_and_gets_it_back_by_deleting() {
     let refused = outcomes.iter().position(|it| *it == Outcome::OverQuota).unwrap();
     assert_eq!(refused as u64, Quotas::default().storage_bytes / (value.len() as u64 + 2));
     let other = Op::Put { space: 2, key: b"k", expect: Expect::Anything, value: &value };
-    assert_eq!(engine.run(&[other]).unwrap(), [done(1)], "another's is not touched");
+    assert_eq!(engine.run(&[other]).unwrap(), [done(1)], "other namespaces are unaffected");
     let delete = Op::Delete { space: 1, key: &keys[0], expect: Expect::Anything };
     let again = engine.run(&[delete, put(b"new", &value, Expect::Anything)]).unwrap();
     assert!(matches!(again[..], [Outcome::Done { .. }, Outcome::Done { version: 1.., .. }]));
 }
 
 #[test]
-fn quota_is_the_operators_and_one_that_was_lowered_leaves_what_is_there() {
+fn lowered_quota_keeps_existing_data() {
     let file = tempfile::tempfile().unwrap();
     let open = |storage_bytes, storage_keys| {
         let quotas = Quotas { storage_bytes, storage_keys, ..Quotas::default() };
@@ -122,7 +122,7 @@ fn quota_is_the_operators_and_one_that_was_lowered_leaves_what_is_there() {
     let mut engine = open(50, 1);
     let ops = [
         put(b"b", &[1; 10], Expect::Anything), // more than before
-        put(b"a", &[1; 55], Expect::Anything), // less, if still too much
+        put(b"a", &[1; 55], Expect::Anything), // less than before, though still above the quota
         put(b"b", &[2; 9], Expect::Anything),
         Op::Get { space: 1, key: b"a" },
     ];
@@ -131,8 +131,8 @@ fn quota_is_the_operators_and_one_that_was_lowered_leaves_what_is_there() {
 }
 
 #[test]
-fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() {
-    let (disk, room) = Small::new(2 << 20);
+fn full_disk_loses_nothing_and_recovers() {
+    let (disk, room) = SmallDisk::new(2 << 20);
     let mut engine = Redb::open(disk, Quotas::default()).unwrap();
     let value = vec![1; 32 * 1024];
     let (mut written, mut full) = (0_u16, 0);
@@ -163,16 +163,16 @@ fn full_disk_is_told_as_such_loses_nothing_and_works_again_when_there_is_room() 
 }
 
 #[test]
-fn file_that_is_something_else_is_an_error_not_an_empty_storage() {
+fn foreign_file_is_an_error() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&vec![7; 100_000], 0).unwrap();
     assert!(matches!(Redb::open(file, Quotas::default()), Err(DiskError::Damaged(_))));
 }
 
 #[test]
-fn file_that_was_never_finished_begins_anew() {
-    let (disk, room) = Small::new(4096);
-    let mut store = Store::new(disk, FORM);
+fn unfinished_file_is_recreated() {
+    let (disk, room) = SmallDisk::new(4096);
+    let mut store = DiskStore::new(disk, SCHEMA);
     assert!(matches!(store.with(|_| Ok(())), Err(DiskError::Full)));
     room.store(u64::MAX, Ordering::Relaxed);
     store.with(|_| Ok(())).unwrap();
@@ -182,7 +182,7 @@ fn file_that_was_never_finished_begins_anew() {
     Redb::open(file, Quotas::default()).unwrap();
 }
 
-/// What is there, by the model: version and value.
+/// Contents by the model: version and value.
 #[derive(Debug, Default)]
 struct Model {
     values: BTreeMap<(u16, Vec<u8>), (u64, Vec<u8>)>,
@@ -191,7 +191,7 @@ struct Model {
 
 impl Model {
     fn run(&mut self, op: &Op<'_>) -> Outcome {
-        let (space, key) = op.place();
+        let (space, key) = op.namespace_and_key();
         let there = self.values.get(&(space, key.to_vec())).cloned();
         let version = there.as_ref().map_or(0, |(version, _)| *version);
         let (expect, value) = match *op {
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn engine_does_as_its_model_and_after_being_opened_again_too(
+    fn engine_equals_its_model_across_reopening(
         turns in prop::collection::vec(
             prop::collection::vec((0..4_u8, 1..3_u16, 0..3_u8, 0..6_u64), 1..8),
             1..6,
