@@ -1,4 +1,4 @@
-//! `rosemary app`: apps from the first line to the last version.
+//! `rosemary app`: creates, packages, installs and removes apps.
 
 use clap::Subcommand;
 
@@ -8,31 +8,31 @@ use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs};
 use crate::packages::sign::{self, SignArgs};
 use crate::scaffold::{self, NewArgs};
 
-/// What `rosemary app` does.
+/// Subcommands of `rosemary app`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum AppCommand {
-    /// Make a new app that builds and runs as it is
+    /// Create an app that builds and runs unchanged
     New(NewArgs),
-    /// Compile an app and make a package of it
+    /// Compile an app and package it
     Build(BuildArgs),
     /// Sign a package with your key
     Sign(SignArgs),
-    /// Say who signed a package and what it asks for, or why it would be refused
+    /// Show who signed a package and what it requests, or why it would be rejected
     Verify(PackageArgs),
-    /// Install a package, so that the configuration can name its app
+    /// Install a package so that the configuration can name its app
     Install(PackageArgs),
     /// Remove an installed package
     Remove(RemoveArgs),
     /// Show the installed packages
     List(ListArgs),
-    /// Show what an app has logged
+    /// Show the log of an app
     Logs(AppLogsArgs),
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// What kept it from being done.
+/// The reason why it failed.
 pub fn run(command: &AppCommand) -> anyhow::Result<()> {
     match command {
         AppCommand::New(args) => scaffold::run(args),

@@ -1,4 +1,4 @@
-//! `rosemary apps`: the apps, what they may and how they fare.
+//! `rosemary apps`: shows the apps, their rights and their counters.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -11,37 +11,36 @@ use crate::ask::Monitor;
 use crate::say;
 use crate::table::Table;
 
-/// Digits of a digest that are shown to people; `--json` has all.
+/// Number of digest digits shown to people; `--json` prints all.
 const DIGITS: usize = 12;
 
 const AFTER_HELP: &str = "\
-DELIVERED and DROPPED count packet-ins, REFUSED messages of the app, LOST answers and errors of switches that \
-the app did not get, all since the kernel started. STATE says `skipped` of an app that answers too late, so that \
-no packet waits for it. While \
-the kernel is being started again they are not known: then they are a dash, in JSON null, and the exit code is \
-still 0.";
+DELIVERED and DROPPED count packet-ins, REFUSED counts rejected messages of the app, and LOST counts replies and \
+errors of switches that the app did not receive, all since the kernel started. STATE is `skipped` for an app that \
+answers too late, so that no packet waits for it. While the kernel restarts, the counters are unknown: they are a \
+dash, in JSON null, and the exit code is still 0.";
 
-/// The options of `rosemary apps`.
+/// Options of `rosemary apps`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct AppsArgs {
-    /// Print JSON, for programs: a list, an object per app
+    /// Print JSON: a list with an object per app
     #[arg(long)]
     pub json: bool,
-    /// Where it runs.
+    /// Which Rosemary to ask.
     #[command(flatten)]
     pub place: Place,
 }
 
-/// Asks and prints.
+/// Queries and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer; what it said cannot be written.
+/// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.place)?;
     let status = monitor.status()?.apps;
     let counters = monitor.kernel().and_then(|kernel| kernel.apps()).unwrap_or_else(|error| {
-        say::error(&anyhow::Error::from(error).context("the packet-ins are not known"));
+        say::error(&anyhow::Error::from(error).context("cannot query the packet-in counters"));
         Vec::new()
     });
     let apps: Vec<Line> = status.into_iter().map(|app| Line::of(app, &counters)).collect();
@@ -49,14 +48,17 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
         let json = serde_json::to_string(&apps).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
     } else if apps.is_empty() {
-        say::note("no app is to run; name one in rosemary.toml, or with `rosemary up --app NAME`");
+        say::note(
+            "no app is configured; name one in rosemary.toml, or with `rosemary up --app NAME`",
+        );
         Ok(())
     } else {
         say::data(table(&apps))
     }
 }
 
-/// An app, as the monitor and the kernel know it; its JSON is a promise to programs.
+/// An app with the state from the monitor and the counters from the kernel; its JSON is a stable
+/// interface.
 #[derive(Debug, Clone, Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -136,7 +138,7 @@ fn table(apps: &[Line]) -> String {
     table.text()
 }
 
-/// What hosts it, and why no longer the kernel, if it was to.
+/// Returns the hosting of an app, with the reason if it was moved out of the kernel.
 pub(crate) fn host(app: &AppStatus) -> String {
     match &app.demoted {
         Some(why) => format!("{} (was kernel: {why})", app.host),
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apps_are_a_line_each_and_what_is_not_known_a_dash() {
+    fn unknown_counters_print_as_dash() {
         let firewall = AppStatus {
             name: "firewall".into(),
             number: 7,

@@ -1,27 +1,27 @@
 //! `rosemary`, the operator's command, and the lab that its demo and the system tests run in.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`up`] | `rosemary up`: becomes the resource monitor |
-//! | [`status`] | `rosemary status`: asks a running Rosemary and prints what it says |
-//! | [`pki`] | `rosemary pki`: makes keys and certificates for TLS |
-//! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: the same for one of them, in full |
-//! | [`top`] | `rosemary top`: how much each program uses, live |
-//! | [`logs`] | `rosemary logs`, `rosemary app logs`: what programs have logged |
-//! | [`doctor`] | `rosemary doctor`: tries what wall there can be around an app, and what keeps its limits |
-//! | [`flows`] | `rosemary flows`: what is in a switch's tables |
-//! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: makes an app to begin with |
-//! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: an app's way to operators |
-//! | [`demo`] | `rosemary demo`: shows it working on this machine |
+//! | [`up`] | `rosemary up`: executes the resource monitor |
+//! | [`status`] | `rosemary status`: shows programs and switches |
+//! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
+//! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: show one kind in full |
+//! | [`top`] | `rosemary top`: shows the resource use of each program, live |
+//! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
+//! | [`doctor`] | `rosemary doctor`: checks which sandbox mechanisms and limits this machine supports |
+//! | [`flows`] | `rosemary flows`: shows the flows of a switch |
+//! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
+//! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: package apps |
+//! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
-//! | [`lab`] | a machine in miniature, for the demo and the tests |
-//! | [`ask`] | the client's side of the admin socket, the kernel's and the log's |
-//! | [`say`] | the only place that writes to standard output and standard error |
+//! | [`lab`] | a miniature network, for the demo and the tests |
+//! | [`ask`] | clients of the admin socket, the kernel and the log |
+//! | [`say`] | writes to standard output and standard error; no other module does |
 //!
-//! Data goes to standard output, everything else to standard error; the exit code is 0 for done, 1
-//! for refused or failed, 2 for a command line that makes no sense.
+//! Data goes to standard output, everything else to standard error. The exit code is 0 for success,
+//! 1 for a rejection or failure, 2 for an invalid command line.
 //!
-//! What it will never do: hold state, serve anybody, or do anything to a running Rosemary but ask.
+//! The command holds no state, serves no clients, and only queries a running Rosemary.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! `rosemary logs`, `rosemary app logs`: what programs have logged, as the log keeps it.
+//! `rosemary logs`, `rosemary app logs`: shows log lines from the log service.
 //!
-//! The monitor hands out a connection to the log, which is asked for page after page. To follow, it is
-//! asked again twice a second: so it keeps nothing for who reads, and who reads slowly misses nothing.
+//! The monitor passes a connection to the log service, from which the command reads page after
+//! page. With `--follow` it polls twice a second. The service thus keeps no state per reader, and a
+//! slow reader misses nothing.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,34 +17,34 @@ use time::format_description::well_known::Rfc3339;
 use crate::ask::{AskError, Log, Monitor};
 use crate::say;
 
-/// Lines that are shown where nothing is said.
-const LAST: u32 = 200;
+/// Default number of lines.
+const DEFAULT_LINES: u32 = 200;
 
-/// Between two looks for new lines.
-const PERIOD: Duration = Duration::from_millis(500);
+/// Polling interval for new lines.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const AFTER_HELP: &str = "\
-TIME is as 30s, 10m, 2h or 7d, so long ago, or as 2026-11-21T18:00:00Z. What is kept of each program \
-are its newest lines; how many bytes, [log] in rosemary.toml says.
+TIME is an age such as 30s, 10m, 2h or 7d, or a time such as 2026-11-21T18:00:00Z. The log keeps the \
+newest lines of each program, within the quota set by [log] in rosemary.toml.
 
-JSON: an object per line of the log, in a line of its own, with \"number\" (one more than the line's \
-before it), \"time\" (nanoseconds since 1970 began), \"level\", \"program\" (\"monitor\", \"kernel\", \
-\"service NAME\" or \"app NAME\"; with \" on APP\" behind the first three where they speak of an app, as these lines \
-are kept by themselves) and \"text\".";
+JSON: one object per log line, each on its own line, with \"number\" (consecutive), \"time\" \
+(nanoseconds since the Unix epoch), \"level\", \"program\" (\"monitor\", \"kernel\", \"service NAME\" or \
+\"app NAME\"; the first three with \" on APP\" appended for lines about an app, which have a quota of their \
+own) and \"text\".";
 
-/// Which lines, and how.
+/// Selection and format of lines.
 #[derive(Debug, Clone, Args)]
-pub struct Wanted {
-    /// Go on with the lines that come, until Ctrl-C
+pub struct Selection {
+    /// Continue with new lines, until Ctrl-C
     #[arg(long, short)]
     pub follow: bool,
-    /// Only lines since then, and all of them
+    /// Only lines since this time, without the limit on their number
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<Since>,
-    /// The last lines, so many at most [default: 200; with --since all]
+    /// Maximum number of last lines [default: 200; with --since all]
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub lines: Option<u32>,
-    /// Only lines at least as important
+    /// Only lines of at least this level
     #[arg(
         long,
         default_value = "debug",
@@ -51,49 +52,50 @@ pub struct Wanted {
             .map(|name| LogLevel::named(&name).unwrap_or(LogLevel::Debug))
     )]
     pub level: LogLevel,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Where it runs.
+    /// Which Rosemary to ask.
     #[command(flatten)]
     pub place: Place,
 }
 
-/// The options of `rosemary logs`.
+/// Options of `rosemary logs`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct LogsArgs {
-    /// Programs: monitor, kernel, the name of a service or of an app, with what others say of it [default: all]
+    /// Programs: monitor, kernel, the name of a service or an app, including reports about it
+    /// [default: all]
     #[arg(value_name = "PROGRAM")]
     pub programs: Vec<String>,
-    /// Which lines.
+    /// Selection of lines.
     #[command(flatten)]
-    pub wanted: Wanted,
+    pub wanted: Selection,
 }
 
-/// The options of `rosemary app logs`.
+/// Options of `rosemary app logs`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct AppLogsArgs {
     /// The app
     #[arg(value_name = "NAME")]
     pub app: String,
-    /// Which lines.
+    /// Selection of lines.
     #[command(flatten)]
-    pub wanted: Wanted,
+    pub wanted: Selection,
 }
 
-/// From when on.
+/// Start of the selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// So long ago.
+    /// This long ago.
     Ago(Duration),
-    /// A time, in nanoseconds since 1970 began.
+    /// A time in nanoseconds since the Unix epoch.
     At(u64),
 }
 
 impl Since {
-    /// In nanoseconds since 1970 began.
+    /// Converts to nanoseconds since the Unix epoch.
     fn nanoseconds(self) -> u64 {
         match self {
             Self::At(time) => time,
@@ -107,7 +109,7 @@ impl Since {
 }
 
 fn parse_since(text: &str) -> Result<Since, String> {
-    let expected = "give a time as 30s, 10m, 2h, 7d or 2026-11-21T18:00:00Z".to_owned();
+    let expected = "expected a time such as 30s, 10m, 2h, 7d or 2026-11-21T18:00:00Z".to_owned();
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         let nanoseconds = u64::try_from(time.unix_timestamp_nanos());
         return nanoseconds.map(Since::At).map_err(|_| expected);
@@ -120,10 +122,11 @@ fn parse_since(text: &str) -> Result<Since, String> {
     parsed.ok_or(expected)
 }
 
-/// Reads and prints what programs have logged.
+/// Reads and prints log lines.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer; there is no such program; what it said cannot be written.
+/// Rosemary is not running or does not answer, the program is unknown, or the output cannot be
+/// written.
 pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.wanted.place)?;
     let log = monitor.log()?;
@@ -132,17 +135,17 @@ pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
     for name in &args.programs {
         let found: Vec<&String> = known.iter().filter(|it| is_named(it, name)).collect();
         if found.is_empty() {
-            bail!("the log has nothing of {name}; it has of: {}", known.join(", "));
+            bail!("the log has no lines of {name}; it has lines of: {}", known.join(", "));
         }
         programs.extend(found.into_iter().cloned());
     }
     show(log, programs, &args.wanted)
 }
 
-/// Reads and prints what an app has logged.
+/// Reads and prints the log lines of an app.
 ///
 /// # Errors
-/// As [`run`].
+/// Like [`run`].
 pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.wanted.place)?;
     let log = monitor.log()?;
@@ -152,20 +155,20 @@ pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
         if !status.apps.iter().any(|app| app.name == args.app) {
             let names: Vec<&str> = status.apps.iter().map(|app| app.name.as_str()).collect();
             bail!(
-                "there is no app {}, and the log has nothing of it; those that run: {}",
+                "there is no app {}, and the log has no lines of it; running apps: {}",
                 args.app,
                 names.join(", ")
             );
         }
-        say::note(format_args!("the app {} has not logged anything yet", args.app));
+        say::note(format_args!("the app {} has logged nothing yet", args.app));
     }
     show(log, vec![program], &args.wanted)
 }
 
-fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<()> {
+fn show(mut log: Log, programs: Vec<String>, wanted: &Selection) -> anyhow::Result<()> {
     let since = wanted.since.map_or(0, Since::nanoseconds);
     let filter = LogFilter { programs, since, level: wanted.level };
-    let last = wanted.lines.or(wanted.since.is_none().then_some(LAST));
+    let last = wanted.lines.or(wanted.since.is_none().then_some(DEFAULT_LINES));
     let mut from = match last {
         Some(count) => log.last(count, &filter)?,
         None => 0,
@@ -173,9 +176,9 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
     let mut told = false;
     loop {
         let page = match log.read(from, &filter) {
-            // The log was started anew, or has much to do.
+            // The log service restarted, or is busy.
             Err(AskError::Silent { .. } | AskError::Late { .. }) if wanted.follow => {
-                log = again(&wanted.place)?;
+                log = reconnect(&wanted.place)?;
                 continue;
             }
             page => page?,
@@ -186,25 +189,25 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Wanted) -> anyhow::Result<
             return Ok(());
         }
         if page.end {
-            // Said once for each time that it begins.
+            // Print this once per occurrence.
             if let Some(why) = page.not_kept.as_ref().filter(|_| !told) {
                 say::note(format_args!(
-                    "newer lines are not here, as the log could not be kept: {why}"
+                    "newer lines are missing, because the log cannot store them: {why}"
                 ));
             }
             told = page.not_kept.is_some();
             if !wanted.follow {
                 return Ok(());
             }
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Connects to the log again, while Rosemary runs.
-fn again(place: &Place) -> anyhow::Result<Log> {
+/// Reconnects to the log while Rosemary runs.
+fn reconnect(place: &Place) -> anyhow::Result<Log> {
     loop {
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(POLL_INTERVAL);
         match Monitor::connect(place)?.log() {
             Err(AskError::Unavailable(_) | AskError::Late { .. }) if !say::is_unread() => {}
             log => return Ok(log?),
@@ -218,21 +221,21 @@ fn print(lines: &[LogLine], json: bool) -> anyhow::Result<()> {
         if json {
             text.push_str(&serde_json::to_string(line).context("cannot write JSON")?);
         } else {
-            text.push_str(&shown(line));
+            text.push_str(&format_line(line));
         }
         text.push('\n');
     }
     say::data(text)
 }
 
-/// A line for people: `2026-11-21T18:00:00.123Z  WARN app firewall: text`.
-fn shown(line: &LogLine) -> String {
+/// Formats a line for people: `2026-11-21T18:00:00.123Z  WARN app firewall: text`.
+fn format_line(line: &LogLine) -> String {
     let LogLine { time, level, program, text, .. } = line;
     let (seconds, millis) = (time / 1_000_000_000, time / 1_000_000 % 1_000);
     let date = OffsetDateTime::from_unix_timestamp(seconds.cast_signed()).ok();
     let date = date.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_default();
     let (date, level) = (date.trim_end_matches('Z'), level.name().to_uppercase());
-    // The monitor has made it harmless when it took the line; the log's file may not be what it was.
+    // The monitor escapes lines when it receives them, but the log's file may have been modified.
     let (program, text) = (monitor::shown(program), monitor::shown(text));
     format!("{date}.{millis:03}Z {level:>5} {program}: {text}")
 }
@@ -242,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_is_shown_with_its_time_its_level_and_whose_it_is_and_does_nothing_to_a_terminal() {
+    fn line_prints_time_level_program_and_escapes() {
         let line = LogLine {
             number: 7,
             time: 1_795_253_043_120_456_789,
@@ -251,7 +254,7 @@ mod tests {
             text: "\u{1b}[31m denied".into(),
         };
         let expected = "2026-11-21T09:24:03.120Z  WARN app firewall: \\u{1b}[31m denied";
-        assert_eq!(shown(&line), expected);
+        assert_eq!(format_line(&line), expected);
         let json = serde_json::to_string(&line).unwrap();
         assert_eq!(
             json,
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_ago_or_dates_and_what_is_neither_is_told_what_to_give() {
+    fn since_accepts_durations_and_dates() {
         assert_eq!(parse_since("90s"), Ok(Since::Ago(Duration::from_secs(90))));
         assert_eq!(parse_since("2d"), Ok(Since::Ago(Duration::from_secs(172_800))));
         let at = parse_since("2026-11-21T09:24:03Z");

@@ -1,4 +1,4 @@
-//! `rosemary`, the operator's command. See the library.
+//! The `rosemary` command; see the library.
 
 #![forbid(unsafe_code)]
 
@@ -24,8 +24,8 @@ use rosemary_cli::{say, up};
 
 /// Rosemary: an SDN controller that stays up when its applications do not.
 ///
-/// Switches speak OpenFlow to it; applications, each confined to a zone of its own, decide where
-/// packets go.
+/// Switches connect with OpenFlow; applications, each confined to its own zone, control the
+/// forwarding.
 #[derive(Debug, Parser)]
 #[command(name = "rosemary", version, after_help = AFTER_HELP)]
 struct Arguments {
@@ -35,63 +35,63 @@ struct Arguments {
 
 const AFTER_HELP: &str = "\
 First steps:
-  rosemary demo          see it working on this machine, with switches and hosts of its own
-  rosemary up            run it; then let a switch connect:
+  rosemary demo          demonstrate it on this machine, with its own switches and hosts
+  rosemary up            run it; then connect a switch:
                            ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653
-  rosemary pki           make keys, for switches that connect from elsewhere, over TLS
-  rosemary status        see what runs and which switches are connected
-  rosemary app new NAME  begin an app of your own
+  rosemary pki           create keys, for remote switches, which connect over TLS
+  rosemary status        show the running programs and the connected switches
+  rosemary app new NAME  create an app
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 a mistake in the configuration
-keeps `up` from starting.";
+Exit codes: 0 success, 1 rejected or failed, 2 wrong usage, 78 `up` cannot start because of a
+mistake in the configuration.";
 
 const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.
 
-Starts the kernel, to which switches connect, and each app in a zone: those of the configuration or \
-of --app, or else the learning switch. When root runs it, the kernel and the apps get users of \
-their own. Switches of this machine may speak plain TCP; others, and these too, TLS, at the same port, \
-once `rosemary pki init` has made keys. The environment variable ROSEMARY_LOG sets what is logged to \
-standard error: error, warn, info (the default) or debug.";
+Starts the kernel, to which switches connect, and each app in a zone: the apps of the configuration or \
+of --app, by default the learning switch. If root runs it, the kernel and each app run as separate users. \
+Switches on this machine may use plain TCP. Once `rosemary pki init` has created keys, all switches may \
+use TLS on the same port. The environment variable ROSEMARY_LOG sets the log level on standard error: \
+error, warn, info (the default) or debug.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run Rosemary in the foreground, until Ctrl-C or SIGTERM
     #[command(long_about = ABOUT_UP)]
     Up(Options),
-    /// Show what runs and which switches are connected
+    /// Show the running programs and the connected switches
     Status(StatusArgs),
     /// Make keys and certificates, for switches that connect over TLS
     Pki(PkiArgs),
-    /// Show the connected switches and what was counted for each
+    /// Show the connected switches and their counters
     Switches(SwitchesArgs),
-    /// Show the flows of a switch, and whose they are
+    /// Show the flows of a switch and their owners
     Flows(FlowsArgs),
-    /// Show the apps, their rights and how they fare
+    /// Show the apps, their rights and their counters
     Apps(AppsArgs),
-    /// Show how much each program uses, live
+    /// Show the resource use of each program, live
     Top(TopArgs),
-    /// Show what programs have logged
+    /// Show the log of all programs
     Logs(LogsArgs),
-    /// Make apps and packages of them, install those of others
+    /// Create, package and install apps
     #[command(subcommand)]
     App(AppCommand),
-    /// Make the keys that you sign your apps with
+    /// Create the keys that sign your apps
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Try what this machine lets Rosemary put around an app; exit code 1 if there are gaps
+    /// Check which sandbox mechanisms this machine supports; exit code 1 if some are missing
     Doctor(DoctorArgs),
-    /// Show Rosemary working on this machine, with switches and hosts of its own
+    /// Demonstrate Rosemary on this machine, with its own switches and hosts
     Demo(DemoArgs),
     /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
     Ofp(OfpArgs),
-    /// Print what makes a shell complete this command's words
+    /// Print a completion script for a shell
     #[command(after_help = "For bash: rosemary completions bash > /etc/bash_completion.d/rosemary")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual's pages, one per command, into a directory
+    /// Write the manual pages, one per command, to a directory
     #[command(hide = true)]
     Man {
         /// The directory
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(text) => {
-            // Help and version too; clap knows which of them goes where.
+            // Help and version arrive here as well; clap selects the stream.
             let printed = text.print();
             if !text.use_stderr()
                 && let Err(error) = say::written(printed)
@@ -144,7 +144,7 @@ fn main() -> ExitCode {
 fn write_manual(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
-        .with_context(|| format!("cannot write the manual into {}", dir.display()))
+        .with_context(|| format!("cannot write the manual to {}", dir.display()))
 }
 
 #[cfg(test)]

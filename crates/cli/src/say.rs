@@ -1,8 +1,9 @@
-//! Writing to the terminal.
+//! Writes to standard output and standard error.
 //!
-//! `println!` panics when the reader has gone (`rosemary status | head -1`). Here that is nothing:
-//! whoever closes the pipe has read what they wanted. Whatever else keeps data from being written (a
-//! full disk, a closed descriptor) is an error: a script must not take half an answer for one.
+//! `println!` panics when the reader has closed the pipe (`rosemary status
+//! head -1`). Here a closed pipe is no error, because the reader has read what it needs. Any other
+//! failure (a full disk, a closed descriptor) is an error, so that a script does not take partial
+//! output for the whole.
 
 use std::fmt::Display;
 use std::io::{self, Write as _, stderr, stdout};
@@ -10,11 +11,11 @@ use std::io::{self, Write as _, stderr, stdout};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Writes data to standard output. Invisible characters are escaped (`\u200b`), as the data may come from switches,
-/// apps and files.
+/// Writes data to standard output. Invisible characters are escaped (`\u200b`), because the data
+/// may come from switches, apps and files.
 ///
 /// # Errors
-/// As [`written`].
+/// Like [`written`].
 pub fn data(text: impl Display) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let text = text.to_string();
@@ -22,10 +23,10 @@ pub fn data(text: impl Display) -> anyhow::Result<()> {
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// What writing to standard output came to.
+/// Converts the result of writing to standard output.
 ///
 /// # Errors
-/// It was not written, and not because the reader closed the pipe.
+/// Writing failed for another reason than a closed pipe.
 pub fn written(outcome: io::Result<()>) -> anyhow::Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -35,7 +36,7 @@ pub fn written(outcome: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Whether whoever reads standard output has gone, so that nothing more need be found out for them.
+/// Whether the reader of standard output has closed it, so that further work is useless.
 pub fn is_unread() -> bool {
     let out = stdout();
     let mut fds = [PollFd::new(&out, PollFlags::empty())];
@@ -43,12 +44,12 @@ pub fn is_unread() -> bool {
     poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::ERR)
 }
 
-/// Writes a line that is not data to standard error.
+/// Writes an informational line to standard error.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "rosemary: {}", sys::text::shown_lines(&text.to_string()));
 }
 
-/// Writes an error with its causes to standard error, each cause in a line of its own.
+/// Writes an error to standard error, with each cause on its own line.
 pub fn error(error: &anyhow::Error) {
     note(error);
     for cause in error.chain().skip(1) {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reader_that_went_away_is_nothing_and_a_full_disk_is_an_error() {
+    fn closed_pipe_is_ok_and_full_disk_is_an_error() {
         written(Ok(())).unwrap();
         written(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
         let error = written(Err(io::ErrorKind::StorageFull.into())).unwrap_err();

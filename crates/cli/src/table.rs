@@ -1,13 +1,13 @@
-//! Text in columns, for people.
+//! Formats text in columns.
 
 use std::fmt::Write as _;
 
-/// Columns as wide as what is in them.
+/// A table whose columns are as wide as their content.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize>(Vec<[String; N]>);
 
 impl<const N: usize> Table<N> {
-    /// With nothing but the heads of its columns.
+    /// Creates a table with column headings.
     pub(crate) fn new(head: [&str; N]) -> Self {
         Self(vec![head.map(Into::into)])
     }
@@ -17,7 +17,7 @@ impl<const N: usize> Table<N> {
         self.0.push(cells.map(Into::into));
     }
 
-    /// All of it; no line ends in spaces.
+    /// Returns the text; lines have no trailing spaces.
     pub(crate) fn text(&self) -> String {
         let width = |i: usize| self.0.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
         let widths: [usize; N] = std::array::from_fn(width);

@@ -1,7 +1,7 @@
-//! `rosemary up`: becomes the resource monitor.
+//! `rosemary up`: executes the resource monitor.
 //!
-//! By exec, so that the terminal's signals, or systemd's, reach the monitor itself and no process
-//! stands between that would have to pass them on.
+//! It replaces this process with exec, so that signals from the terminal or systemd reach the
+//! monitor directly and no process must forward them.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use monitor::options::Options;
 use monitor::places;
 
-/// Becomes the monitor with these options. Returns only if that fails.
+/// Executes the monitor with these options. Returns only on failure.
 ///
 /// # Errors
 /// The monitor's program is missing or cannot be executed.

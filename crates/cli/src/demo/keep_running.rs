@@ -1,4 +1,4 @@
-//! The demo goes on until the operator has seen enough, and says how to look into it.
+//! Keeps the demo running until the operator ends it, and prints commands to inspect it.
 
 use std::env;
 use std::io::{IsTerminal as _, stdin};
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::story::Story;
+use super::transcript::Transcript;
 use crate::lab::{Host, Lab, Rosemary, Switch};
 use crate::pki::quoted;
 
-/// From one look at the signals to the next.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval between checks for signals.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until Enter is pressed or a signal asks to stop.
+/// Waits until Enter is pressed or a signal arrives.
 ///
 /// # Errors
-/// Rosemary ended meanwhile.
-pub(super) fn until_enough(
+/// Rosemary ended in the meantime.
+pub(super) fn wait_for_operator(
     lab: &Lab,
     binary: &Path,
-    story: &mut Story,
+    transcript: &mut Transcript,
     rosemary: &mut Rosemary<'_>,
     s1: &Switch<'_>,
     [h1, h2]: [&Host<'_>; 2],
 ) -> anyhow::Result<()> {
-    story.step("It runs on until you press Enter, or Ctrl-C. To look into it, type elsewhere:");
+    transcript.step("The demo keeps running until you press Enter or Ctrl-C. To inspect it, run in another terminal:");
     let enter = enter(rosemary.pid());
     let (binary, files) = (quoted(binary), quoted(lab.files()));
     let (of, name, address) = (s1.of().ovs_name(), s1.name(), h2.address());
@@ -37,22 +37,22 @@ pub(super) fn until_enough(
         format!("env OVS_RUNDIR={files} ovs-ofctl -O {of} dump-flows {name}"),
         format!("ip netns exec {} ping -c 3 {address}", h1.name()),
     ] {
-        story.tell(&format!("{enter} {command}"));
+        transcript.print(&format!("{enter} {command}"));
     }
-    story.written()?;
-    let mut said = Said::Nothing;
-    while lab.check_interrupt().is_ok() && said != Said::Enough {
+    transcript.written()?;
+    let mut said = KeyInput::Nothing;
+    while lab.check_interrupt().is_ok() && said != KeyInput::Enter {
         rosemary.must_run()?;
-        if said == Said::Nothing {
+        if said == KeyInput::Nothing {
             said = listen();
         } else {
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
     Ok(())
 }
 
-/// What puts a command into the lab in which the process `pid` is.
+/// Returns the command prefix that enters the lab of process `pid`.
 fn enter(pid: u32) -> String {
     if sys::namespace::is_of_one_user() {
         return format!("nsenter -t {pid} --user --preserve-credentials --net --mount");
@@ -61,27 +61,27 @@ fn enter(pid: u32) -> String {
     format!("{sudo}nsenter -t {pid} --net --mount")
 }
 
-/// What came from standard input.
+/// Input from standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum KeyInput {
     Nothing,
-    /// Enter, or a terminal's end.
-    Enough,
-    /// What is no terminal (`< /dev/null`) has ended: only a signal can stop it now.
-    NoMore,
+    /// Enter, or the end of a terminal's input.
+    Enter,
+    /// The end of an input that is no terminal (`< /dev/null`): only a signal can end the demo now.
+    Closed,
 }
 
-/// Listens for as long as [`LOOK`].
-fn listen() -> Said {
+/// Polls standard input for [`POLL_INTERVAL`].
+fn listen() -> KeyInput {
     let (stdin, mut text) = (stdin(), [0; 256]);
-    let time = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+    let time = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
     if poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&time)) != Ok(1) {
-        return Said::Nothing;
+        return KeyInput::Nothing;
     }
     match rustix::io::read(&stdin, &mut text) {
-        Ok(0) | Err(_) if stdin.is_terminal() => Said::Enough,
-        Ok(0) | Err(_) => Said::NoMore,
-        Ok(size) if text.iter().take(size).any(|byte| *byte == b'\n') => Said::Enough,
-        Ok(_) => Said::Nothing,
+        Ok(0) | Err(_) if stdin.is_terminal() => KeyInput::Enter,
+        Ok(0) | Err(_) => KeyInput::Closed,
+        Ok(size) if text.iter().take(size).any(|byte| *byte == b'\n') => KeyInput::Enter,
+        Ok(_) => KeyInput::Nothing,
     }
 }

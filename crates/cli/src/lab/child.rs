@@ -1,4 +1,4 @@
-//! A program running in the lab: its log, its end, and that it has one.
+//! Runs programs in the lab, captures their output and ends them.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Lab, LabError};
 
-/// How often a condition that is waited for is looked at.
+/// Polling interval of waits.
 pub(super) const POLL: Duration = Duration::from_millis(5);
 
-/// A long-running program of the lab, killed when this is dropped.
+/// A long-running program of the lab; dropping it kills the program.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -23,7 +23,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts `command`; what it writes goes to two files of the lab named after `name`.
+    /// Starts `command` with its output in two files of the lab named after `name`.
     pub(super) fn start(lab: &Lab, name: &str, mut command: Command) -> Result<Self, LabError> {
         let [stdout, stderr] = ["out", "err"].map(|kind| lab.new_file(&format!("{name}.{kind}")));
         let create = |path: &PathBuf| {
@@ -38,28 +38,28 @@ impl Running {
         Ok(Self { child, name: name.to_owned(), stdout, stderr })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written to its standard output.
+    /// Returns its standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// What it has written to its standard error.
+    /// Returns its standard error so far.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        // It is our child and nobody else waits for it, so the only answers are these two.
+        // It is our child and nobody else waits for it, so waiting cannot fail.
         self.child.try_wait().ok().flatten()
     }
 
-    /// Says so if it has ended.
+    /// Checks that it still runs.
     ///
     /// # Errors
     /// [`LabError::Ended`] with the end of its log.
@@ -73,9 +73,9 @@ impl Running {
         }
     }
 
-    /// Sends it a signal; nothing happens if it has ended.
+    /// Sends it a signal; does nothing if it has ended.
     pub fn signal(&self, signal: Signal) {
-        // Not reaped before `self` is gone or `ended` said so: the id is still the child's.
+        // The child is reaped only by `ended` or on drop, so the id is still the child's.
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
@@ -94,18 +94,18 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if it has ended, which is what is wanted.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A file of the lab as text; a file that has gone is an empty one.
+/// Reads a file of the lab; a missing file is empty.
 fn read(path: &PathBuf) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// The last `n` lines of `text`.
+/// Returns the last `n` lines of `text`.
 pub(super) fn last_lines(text: &str, n: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(n)..].join("\n")

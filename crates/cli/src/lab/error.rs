@@ -1,4 +1,4 @@
-//! Why a lab could not be built or did not do what was waited for.
+//! Why a lab could not be built, or a condition was not met.
 
 use std::fmt;
 use std::io;
@@ -9,30 +9,30 @@ use rustix::io::Errno;
 use sys::namespace::EnterError;
 use thiserror::Error;
 
-/// What went wrong, with what the operator can do about it.
+/// What failed, and what the operator can do about it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// Namespaces and interfaces are for root alone.
-    #[error("this makes network namespaces, which needs root; type: sudo {command}")]
+    /// Only root may create namespaces and interfaces.
+    #[error("creating network namespaces requires root; type: sudo {command}")]
     NotRoot {
-        /// The command line of this process, to be typed again.
+        /// The command line of this process.
         command: String,
     },
-    /// An ordinary user, and nothing that an ordinary user may do here.
+    /// This system does not let ordinary users create user namespaces.
     #[error(
-        "this makes network namespaces, and here only root may{}; type: sudo {command}", because(*why)
+        "creating network namespaces requires root on this system{}; type: sudo {command}", because(*why)
     )]
     NoUserNamespace {
-        /// What forbids it, if that was found out.
+        /// The setting that forbids it, if known.
         why: Option<&'static str>,
-        /// The command line of this process, to be typed again.
+        /// The command line of this process.
         command: String,
     },
-    /// Root, but not root enough.
+    /// Root lacks a privilege.
     #[error("{}", namespace_hint(.0))]
     Namespace(#[from] EnterError),
-    /// Programs the lab is made of are not installed.
+    /// Required programs are not installed.
     #[error(
         "not found in PATH: {}; type: {}apt-get install {}",
         programs.join(", "), path_first(*in_sbin), packages.join(" ")
@@ -40,72 +40,72 @@ pub enum LabError {
     Missing {
         /// The programs.
         programs: Vec<&'static str>,
-        /// The Debian packages they come in, each once.
+        /// Their Debian packages, each once.
         packages: Vec<&'static str>,
-        /// Whether `/usr/sbin` has all of them, and is not in `PATH`.
+        /// Whether all of them are in `/usr/sbin`, which is not in `PATH`.
         in_sbin: bool,
     },
-    /// A file, directory or process could not be had.
+    /// A file, directory or process could not be used.
     #[error("could not {what}")]
     Io {
-        /// What was tried, after "could not".
+        /// The failed operation, after "could not".
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A command said no.
+    /// A command failed.
     #[error("`{command}` failed ({status}): {stderr}")]
     Command {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it said.
+        /// Its output.
         stderr: String,
     },
-    /// A program that should run ended by itself.
-    #[error("{name} ended by itself ({status}); its last lines:\n{log}")]
+    /// A program ended unexpectedly.
+    #[error("{name} ended unexpectedly ({status}); its last lines:\n{log}")]
     Ended {
         /// The program.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The end of what it wrote.
+        /// The end of its output.
         log: String,
     },
-    /// What was waited for did not happen.
+    /// A condition was not met in time.
     #[error("{what}: not within {limit:?}{evidence}")]
     TooLate {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// How long.
+        /// The time limit.
         limit: Duration,
-        /// What there was instead: nothing, or a new line and more.
+        /// The state instead: empty, or a new line and the details.
         evidence: Evidence,
     },
-    /// A program's output could not be understood.
-    #[error("the output of {program} makes no sense ({reason}):\n{output}")]
+    /// A program's output could not be parsed.
+    #[error("cannot parse the output of {program} ({reason}):\n{output}")]
     Output {
         /// The program.
         program: &'static str,
-        /// What was expected.
+        /// What was missing.
         reason: String,
-        /// What it wrote.
+        /// Its output.
         output: String,
     },
-    /// The operator asked to stop.
+    /// The operator interrupted the lab.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl LabError {
-    /// For `map_err`: `what` reads on from "could not".
+    /// For `map_err`: `what` continues "could not".
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// Whether this machine lacks something the lab needs: the case for skipping a test.
+    /// Whether this machine lacks a requirement of the lab, so that a test is skipped.
     pub fn is_about_the_machine(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl LabError {
     }
 }
 
-/// What keeps a lab from being entered, and what may help.
+/// Returns why a lab could not be entered, and a remedy.
 fn namespace_hint(error: &EnterError) -> &'static str {
     match error {
         EnterError::MakePrivate(Errno::INVAL) => {
@@ -135,12 +135,12 @@ fn because(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!(" ({why})"))
 }
 
-/// What may help before anything is installed.
+/// Returns what to try before installing anything.
 fn path_first(in_sbin: bool) -> &'static str {
     if in_sbin { "export PATH=$PATH:/usr/sbin, or: " } else { "" }
 }
 
-/// The end of a log or a report, shown below an error if there is any.
+/// The end of a log or a report, shown below an error unless it is empty.
 #[derive(Debug, Default)]
 pub struct Evidence(pub String);
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chroot_is_not_told_to_be_a_container_without_privileges() {
+    fn chroot_gets_its_own_hint() {
         let says = |error| LabError::Namespace(error).to_string();
         let chroot = says(EnterError::MakePrivate(Errno::INVAL));
         assert!(chroot.contains("mount --rbind") && !chroot.contains("privileged"), "{chroot}");

@@ -1,4 +1,4 @@
-//! Hosts: a network namespace each, with one interface, plugged into a switch.
+//! Hosts: one network namespace each, with an interface connected to a switch.
 
 use std::process::Command;
 use std::time::Duration;
@@ -27,70 +27,71 @@ impl<'lab> Host<'lab> {
         let veth = ["link", "add", &plug, "type", "veth", "peer", "name", "eth0", "netns", name];
         lab.run("ip", &veth)?;
         for quiet in [&["-n", name, "link", "set", "eth0"][..], &["link", "set", &plug]] {
-            // Without a link-local address IPv6 has nothing to say by itself. Where the kernel
-            // has no IPv6 this fails, and there is nothing to quieten.
+            // Without a link-local address, IPv6 sends no unsolicited packets. The command fails
+            // where the kernel has no IPv6, which is fine.
             let _ = lab.run("ip", &[quiet, &["addrgenmode", "none"]].concat());
         }
         host.ip(&["link", "set", "lo", "up"])?;
         host.ip(&["link", "set", "eth0", "address", &host.mac(), "up"])?;
         host.ip(&["address", "add", &format!("{}/24", host.address()), "dev", "eth0"])?;
-        // The userspace datapath forwards packets as they are: an unfinished checksum would stay.
+        // The userspace datapath forwards packets unchanged, so an offloaded checksum would never
+        // be completed.
         host.run("ethtool", &["-K", "eth0", "tx", "off"])?;
         lab.run("ip", &["link", "set", &plug, "up"])?;
         host.port = switch.plug(&plug)?;
         Ok(host)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its IPv4 address.
+    /// Returns its IPv4 address.
     pub fn address(&self) -> String {
         format!("10.0.0.{}", self.number)
     }
 
-    /// Its Ethernet address, in the form Linux and Open vSwitch print.
+    /// Returns its Ethernet address in the notation of Linux and Open vSwitch.
     pub fn mac(&self) -> String {
         format!("02:00:00:00:00:{:02x}", self.number)
     }
 
-    /// The number of the switch's port it is behind.
+    /// Returns the number of its switch port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A command that runs on this host.
+    /// Creates a command that runs on this host.
     pub fn command(&self, program: &str) -> Command {
         let mut command = self.lab.command("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// Runs a short command on this host to its end and returns what it wrote.
+    /// Runs a short command on this host and returns its output.
     ///
     /// # Errors
-    /// [`LabError::Command`] if it says no.
+    /// [`LabError::Command`] if it fails.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String, LabError> {
         self.lab.run("ip", &[&["netns", "exec", &self.name, program], args].concat())
     }
 
-    /// Tells this host the other's Ethernet address, so that it need not ask, and its first
-    /// packet to it is not an ARP request (which would be repeated once a second only).
+    /// Adds a static ARP entry for the other host. Otherwise its first packet would be an ARP
+    /// request, which is repeated only once a second.
     ///
     /// # Errors
-    /// What `ip` said.
+    /// `ip` failed.
     pub fn knows(&self, other: &Host<'_>) -> Result<(), LabError> {
         let (address, mac) = (other.address(), other.mac());
         self.ip(&["neighbour", "replace", &address, "lladdr", &mac, "dev", "eth0"]).map(drop)
     }
 
-    /// Sends `count` echo requests to `other`, one every `interval`, and waits for the replies:
-    /// one second after the last request at most.
+    /// Sends `count` echo requests to `other`, one per `interval`, and waits at most one second
+    /// after the last for replies.
     ///
     /// # Errors
-    /// If `ping` cannot be run or understood. Lost replies are no error: see the report.
+    /// `ping` cannot be run or its output cannot be parsed. Lost replies are no error.
     pub fn ping(
         &self,
         other: &Host<'_>,
@@ -100,10 +101,10 @@ impl<'lab> Host<'lab> {
         self.ping_in_background(other, count, interval)?.finish()
     }
 
-    /// As [`Host::ping`], while the caller does something else.
+    /// Like [`Host::ping`], in the background.
     ///
     /// # Errors
-    /// If `ping` cannot be started.
+    /// `ping` cannot be started.
     pub fn ping_in_background(
         &self,
         other: &Host<'_>,
@@ -113,13 +114,14 @@ impl<'lab> Host<'lab> {
         Pinging::start(self.lab, self.command("ping"), &other.address(), count, interval)
     }
 
-    /// Watches what arrives at this host, from when this returns.
+    /// Captures packets that arrive at this host, from the return of this function on.
     ///
     /// # Errors
-    /// If `tcpdump` cannot be started or does not begin to listen.
+    /// `tcpdump` cannot be started or does not start to listen.
     pub fn watch(&self) -> Result<Watch<'lab>, LabError> {
         let mut command = self.command("tcpdump");
-        // -Z root: it would become another user, and so outlive the lab (see `die_with_parent`).
+        // -Z root: otherwise tcpdump would change its user and outlive the lab (see
+        // `die_with_parent`).
         command.args(["-Z", "root", "-l", "-n", "-e", "-t", "-Q", "in", "-i", "eth0"]);
         if sys::namespace::is_of_one_user() {
             sys::namespace::pretend_to_set_groups(&mut command); // it sets root's, whoever that is
@@ -137,7 +139,7 @@ impl<'lab> Host<'lab> {
     }
 }
 
-/// What arrives at a host, as `tcpdump` shows it, a packet per line.
+/// A running capture of a host: one line of `tcpdump` output per packet.
 #[derive(Debug)]
 pub struct Watch<'lab> {
     lab: &'lab Lab,
@@ -145,17 +147,17 @@ pub struct Watch<'lab> {
 }
 
 impl Watch<'_> {
-    /// The packets so far that have all of `words` in their line.
+    /// Returns the packets so far whose line contains all `words`.
     pub fn seen(&self, words: &[&str]) -> Vec<String> {
         let text = self.tcpdump.stdout();
         let fits = |line: &&str| words.iter().all(|word| line.contains(word));
         text.lines().filter(fits).map(Into::into).collect()
     }
 
-    /// Waits for a packet with all of `words` in its line.
+    /// Waits for a packet whose line contains all `words`.
     ///
     /// # Errors
-    /// [`LabError::TooLate`] with what was seen instead.
+    /// [`LabError::TooLate`] with the captured packets.
     pub fn wait_for(&self, words: &[&str], limit: Duration) -> Result<String, LabError> {
         let what = format!("a packet with {} arrives", words.join(", "));
         self.lab.wait_for(what, limit, |evidence| {

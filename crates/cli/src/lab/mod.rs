@@ -1,5 +1,5 @@
-//! A machine in miniature: real switches, real hosts, Rosemary on its default paths and ports,
-//! and nothing of it on the machine it runs on.
+//! A miniature network with real switches and hosts and with Rosemary on its default paths and
+//! ports. Nothing of it remains on the machine.
 //!
 //! ```text
 //!  a thread, in a network and a mount namespace of its own (/run is empty in there)
@@ -13,12 +13,12 @@
 //!   h3 (10.0.0.3) ----veth---- port 3 /
 //! ```
 //!
-//! Two rules keep it clean. Everything the lab makes is a process, a file in a directory of its own
-//! (`/run`, `/etc/rosemary`, `/var/lib/rosemary`), or an interface, all inside the namespaces; and
-//! every process dies with the thread that entered. So when that thread is gone, by whatever means,
-//! the kernel removes the rest.
+//! Two rules keep the machine clean. Everything that the lab creates is a process, a file in its
+//! own directories (`/run`, `/etc/rosemary`, `/var/lib/rosemary`), or an interface, all inside the
+//! namespaces. And every process dies with the thread that entered. When that thread ends, for
+//! whatever reason, the kernel removes everything.
 //!
-//! `rosemary demo` and the system tests stand on this.
+//! `rosemary demo` and the system tests use it.
 
 mod child;
 mod error;
@@ -52,25 +52,25 @@ pub use user::become_root;
 
 use ovs::OpenVSwitch;
 
-/// Directories that Rosemary and Open vSwitch write to by default: empty ones of the lab's own,
-/// whether the machine has them or not.
+/// Default directories of Rosemary and Open vSwitch, which the lab covers with empty ones, whether
+/// or not the machine has them.
 const COVERED: [&str; 3] = ["/run", "/var/lib/rosemary", "/etc/rosemary"];
 
-/// The directory that a lab covers and `path` is below of: in there it is not to be seen.
+/// Returns the covered directory that contains `path` and hides it in the lab.
 pub fn covering(path: &Path) -> Option<&'static Path> {
     COVERED.iter().map(Path::new).find(|covered| path.starts_with(covered))
 }
 
-/// Where the lab's own files are: below a covered directory.
+/// The lab's own files, below a covered directory.
 const FILES: &str = "/run/lab";
 
-/// Set by a signal handler or another thread to end every wait in a lab.
+/// Set by a signal handler or another thread to end all waits in a lab.
 pub type Interrupt = Arc<AtomicBool>;
 
-/// The calling thread's machine in miniature.
+/// A miniature network, entered by the calling thread.
 ///
-/// It cannot be sent to another thread: the namespaces are those of the thread that entered, and
-/// the processes die with it. There is no way out but the thread's end.
+/// It cannot be sent to another thread: its namespaces belong to the thread that entered, and its
+/// processes die with that thread. A thread cannot leave a lab.
 #[derive(Debug)]
 pub struct Lab {
     ovs: OnceCell<OpenVSwitch>,
@@ -82,7 +82,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Moves the calling thread into a new lab that has nothing but `lo`.
+    /// Moves the calling thread into a new lab that contains only `lo`.
     ///
     /// # Errors
     /// [`LabError::NotRoot`] (see [`become_root`]), [`LabError::Missing`], [`LabError::Namespace`].
@@ -90,10 +90,11 @@ impl Lab {
         Self::enter_until(Interrupt::default())
     }
 
-    /// As [`Lab::enter`]; once `interrupt` is true every wait ends with [`LabError::Interrupted`].
+    /// Like [`Lab::enter`]; once `interrupt` is true, every wait ends with
+    /// [`LabError::Interrupted`].
     ///
     /// # Errors
-    /// As [`Lab::enter`].
+    /// Like [`Lab::enter`].
     pub fn enter_until(interrupt: Interrupt) -> Result<Self, LabError> {
         if !sys::process::is_root() {
             return Err(LabError::NotRoot { command: this_command() });
@@ -113,21 +114,21 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Adds a switch that speaks `of` and wants a controller on `127.0.0.1:6653`. Its DPID is 1
-    /// for the lab's first switch, then 2, and so on.
+    /// Adds a switch that speaks `of` and connects to a controller on `127.0.0.1:6653`. Datapath
+    /// ids count from 1.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn switch(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
         self.start_open_vswitch()?;
         self.switches.set(self.switches.get() + 1);
         Switch::add(self, name, of, self.switches.get())
     }
 
-    /// Starts Open vSwitch, if it is not started yet: for programs that add switches themselves.
+    /// Starts Open vSwitch unless it runs, for programs that add switches themselves.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn start_open_vswitch(&self) -> Result<(), LabError> {
         if self.ovs.get().is_none() {
             let started = OpenVSwitch::start(self)?;
@@ -136,10 +137,10 @@ impl Lab {
         Ok(())
     }
 
-    /// Adds a host behind the next port of `switch`: `10.0.0.1` for the lab's first, and so on.
+    /// Adds a host on the next port of `switch`. Addresses count from `10.0.0.1`.
     ///
     /// # Errors
-    /// What `ip` or Open vSwitch said.
+    /// `ip` or Open vSwitch failed.
     pub fn host<'lab>(
         &'lab self,
         name: &str,
@@ -149,10 +150,11 @@ impl Lab {
         Host::add(self, name, switch, self.hosts.get())
     }
 
-    /// A command that runs in the lab, finds the lab's Open vSwitch and dies with this thread.
+    /// Creates a command that runs in the lab, uses the lab's Open vSwitch and dies with this
+    /// thread.
     ///
-    /// In a process group of its own, so that Ctrl-C reaches this process alone and things stop in
-    /// the order it chooses.
+    /// It has its own process group, so that Ctrl-C reaches only this process, which then stops
+    /// things in order.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env("LC_ALL", "C").env("TMPDIR", FILES).process_group(0);
@@ -160,16 +162,16 @@ impl Lab {
             command.env(variable, FILES);
         }
         for variable in ["ROSEMARY_CONFIG", "ROSEMARY_STATE_DIR", "ROSEMARY_RUNTIME_DIR"] {
-            command.env_remove(variable); // they are about the machine
+            command.env_remove(variable); // they refer to the machine's Open vSwitch
         }
         sys::process::die_with_parent(&mut command);
         command
     }
 
-    /// Runs a short command of the lab to its end and returns what it wrote.
+    /// Runs a short command of the lab and returns its output.
     ///
     /// # Errors
-    /// [`LabError::Command`] if it says no.
+    /// [`LabError::Command`] if it fails.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String, LabError> {
         let mut command = self.command(program);
         command.args(args).stdin(Stdio::null());
@@ -184,19 +186,19 @@ impl Lab {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Starts a program that runs on until the returned value is dropped.
+    /// Starts a program that runs until the returned value is dropped.
     ///
     /// # Errors
-    /// If it cannot be started at all.
+    /// It cannot be started.
     pub fn start(&self, name: &str, command: Command) -> Result<Running, LabError> {
         Running::start(self, name, command)
     }
 
-    /// Asks `look` again and again until it has an answer.
+    /// Polls `look` until it returns a value.
     ///
     /// # Errors
-    /// [`LabError::TooLate`] after `limit`, with what `look` last said it saw instead;
-    /// [`LabError::Interrupted`]; or `look`'s own.
+    /// [`LabError::TooLate`] after `limit`, with the last evidence from `look`;
+    /// [`LabError::Interrupted`]; or the error of `look`.
     pub fn wait_for<T>(
         &self,
         what: impl Into<String>,
@@ -217,7 +219,7 @@ impl Lab {
         }
     }
 
-    /// Waits, but not longer than the operator does.
+    /// Sleeps, unless interrupted.
     ///
     /// # Errors
     /// [`LabError::Interrupted`].
@@ -230,30 +232,32 @@ impl Lab {
         self.check_interrupt()
     }
 
+    /// Checks the interrupt flag.
+    ///
     /// # Errors
-    /// [`LabError::Interrupted`] if the operator asked to stop.
+    /// [`LabError::Interrupted`] if the operator interrupted the lab.
     pub fn check_interrupt(&self) -> Result<(), LabError> {
         if self.interrupt.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
     }
 
-    /// The version of Open vSwitch, as it states it (`3.1.0`); empty before the first switch.
+    /// Returns the version of Open vSwitch (such as `3.1.0`); empty before the first switch.
     pub fn open_vswitch_version(&self) -> &str {
         self.ovs.get().map_or("", OpenVSwitch::version)
     }
 
-    /// The directory for the lab's own files, which are gone when the lab is.
+    /// Returns the directory of the lab's files, which vanish with the lab.
     pub fn files(&self) -> &Path {
         Path::new(FILES)
     }
 
-    /// A path for a new file of the lab.
+    /// Returns a path for a new file of the lab.
     fn new_file(&self, name: &str) -> PathBuf {
         self.files.set(self.files.get() + 1);
         self.files().join(format!("{:03}-{name}", self.files.get()))
     }
 }
 
-/// The command line of this process, as it can be typed again.
+/// Returns the command line of this process, quoted for a shell.
 fn this_command() -> String {
     let program = env::current_exe().map_or("rosemary".into(), |path| path.display().to_string());
     env::args().skip(1).fold(program, |line, arg| line + " " + &arg)

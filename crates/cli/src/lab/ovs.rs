@@ -1,8 +1,8 @@
-//! Open vSwitch in user space: its database, its daemon, and switches on it.
+//! Runs Open vSwitch in user space: its database, its daemon and bridges.
 //!
-//! The userspace datapath (`datapath_type=netdev`) needs no kernel module and lives and dies with
-//! `ovs-vswitchd`. It reads packets as the hosts' kernel wrote them, so the hosts must compute
-//! their checksums themselves (see `host.rs`).
+//! The userspace datapath (`datapath_type=netdev`) needs no kernel module and ends with
+//! `ovs-vswitchd`. It forwards packets as the hosts' kernel sends them, so hosts must compute their
+//! checksums (see `host.rs`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,16 +14,17 @@ use rustix::fs::Access;
 
 use super::{FILES, Host, Lab, LabError, Running};
 
-/// The variables that tell every program of Open vSwitch where its files are.
+/// Environment variables that locate the files of every Open vSwitch program.
 pub(super) const DIRECTORIES: [&str; 4] =
     ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"];
 
 const SOCKET: &str = "db.sock";
 
-/// Where `ovsdb-server` has a file for a moment: it calls tmpfile(3), which follows no variable.
+/// Where `ovsdb-server` creates a temporary file: it calls tmpfile(3), which ignores environment
+/// variables.
 const TEMPORARY: &str = "/tmp";
 
-/// A version of OpenFlow.
+/// An OpenFlow version of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Of {
     /// OpenFlow 1.0, wire version 1.
@@ -35,7 +36,7 @@ pub enum Of {
 }
 
 impl Of {
-    /// Its name in `ovs-vsctl` and `ovs-ofctl`.
+    /// Returns its name in `ovs-vsctl` and `ovs-ofctl`.
     pub(crate) fn ovs_name(self) -> &'static str {
         match self {
             Self::V1_0 => "OpenFlow10",
@@ -53,17 +54,18 @@ impl fmt::Display for Of {
     }
 }
 
-/// Which device makes the interfaces that a bridge has for the machine it is on.
+/// Device that creates a bridge's local interface.
 const TUN: &str = "/dev/net/tun";
 
-/// The datapath in user space, where each bridge has such an interface, or where none can be made (in a
-/// container, or where the device is root's) the one that has none: Open vSwitch's own tests use it.
+/// Returns the userspace datapath that gives each bridge a local interface. Where no interface can
+/// be created (in a container, or if the device belongs to root), returns the one without, which
+/// Open vSwitch's own tests use.
 fn datapath_type() -> &'static str {
     let tun = std::fs::OpenOptions::new().read(true).write(true).open(TUN);
     if tun.is_ok() { "netdev" } else { "dummy" }
 }
 
-/// The two daemons. Fields are dropped in order: the switches before their database.
+/// The two daemons. Fields drop in order: the switches before their database.
 #[derive(Debug)]
 pub(super) struct OpenVSwitch {
     _vswitchd: Running,
@@ -74,7 +76,7 @@ pub(super) struct OpenVSwitch {
 impl OpenVSwitch {
     pub(super) fn start(lab: &Lab) -> Result<Self, LabError> {
         writable(TEMPORARY)?;
-        // The schema's place is built into ovsdb-tool; it follows no variable.
+        // The path of the schema is compiled into ovsdb-tool; no variable overrides it.
         lab.run("ovsdb-tool", &["create", &format!("{FILES}/conf.db")])?;
         let mut command = lab.command("ovsdb-server");
         command.args(["--no-chdir", &format!("--remote=punix:{FILES}/{SOCKET}")]);
@@ -82,7 +84,7 @@ impl OpenVSwitch {
         let mut database = lab.start("ovsdb-server", command)?;
         lab.wait_for("Open vSwitch's database listens", Duration::from_secs(10), |_| {
             database.must_run()?;
-            // The socket has its name a moment before it listens.
+            // The socket file exists shortly before the server listens on it.
             Ok(UnixStream::connect(Path::new(FILES).join(SOCKET)).is_ok().then_some(()))
         })?;
         vsctl(lab, &["--no-wait", "init"])?;
@@ -121,12 +123,12 @@ impl<'lab> Switch<'lab> {
     pub(super) fn add(lab: &'lab Lab, name: &str, of: Of, dpid: u16) -> Result<Self, LabError> {
         let protocols = format!("protocols={}", of.ovs_name());
         let datapath_id = format!("other-config:datapath-id={dpid:016x}");
-        // In-band rules would be flows in front of the controller's; loopback needs none.
+        // In-band rules would precede the controller's flows; loopback needs none.
         let band = "other-config:disable-in-band=true";
         let datapath = format!("datapath_type={}", datapath_type());
         let bridge = [&*datapath, "fail_mode=secure", &protocols, &datapath_id, band];
         let add = ["add-br", name, "--", "set", "bridge", name];
-        // It tries again after 1, 2, 4, ... seconds up to this, and 1 s is the least it takes.
+        // Reconnect backoff grows 1, 2, 4, ... seconds up to this value, whose minimum is 1 s.
         let controller = ["--", "set-controller", name, "tcp:127.0.0.1:6653"];
         let patience = ["--", "set", "controller", name, "max_backoff=1000"];
         vsctl(lab, &[&add[..], &bridge[..], &controller[..], &patience[..]].concat())?;
@@ -134,12 +136,12 @@ impl<'lab> Switch<'lab> {
         Ok(Self { lab, name, of, dpid, ports: Cell::new(0) })
     }
 
-    /// Lets it show `cert` from now on, believe the authority in `ca_cert`, and connect over TLS.
+    /// Makes the switch present `cert`, trust the CA in `ca_cert`, and connect over TLS.
     ///
-    /// The keys are those of all switches of the lab, as Open vSwitch has them once.
+    /// All switches of the lab share the keys, because Open vSwitch has only one set.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn connect_over_tls(
         &self,
         key: &Path,
@@ -151,88 +153,89 @@ impl<'lab> Switch<'lab> {
         self.connect_to("ssl:127.0.0.1:6653")
     }
 
-    /// Lets it connect to `controller`, written as for `ovs-vsctl set-controller`.
+    /// Makes the switch connect to `controller`, in the notation of `ovs-vsctl set-controller`.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn connect_to(&self, controller: &str) -> Result<(), LabError> {
         let set = ["set-controller", &self.name, controller];
         let patience = ["--", "set", "controller", &self.name, "max_backoff=1000"];
         vsctl(self.lab, &[&set[..], &patience[..]].concat()).map(drop)
     }
 
-    /// Its name in Open vSwitch.
+    /// Returns its name in Open vSwitch.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The version it speaks.
+    /// Returns its OpenFlow version.
     pub fn of(&self) -> Of {
         self.of
     }
 
-    /// Its identifier as Rosemary prints it: `00:00:00:00:00:00:00:01`.
+    /// Returns its datapath id as Rosemary prints it: `00:00:00:00:00:00:00:01`.
     pub fn dpid(&self) -> String {
         let bytes = u64::from(self.dpid).to_be_bytes();
         bytes.map(|byte| format!("{byte:02x}")).join(":")
     }
 
-    /// The flows it has, one per line, as `ovs-ofctl dump-flows` shows them.
+    /// Returns its flows, one per line of `ovs-ofctl dump-flows`.
     ///
     /// # Errors
-    /// What `ovs-ofctl` said.
+    /// `ovs-ofctl` failed.
     pub fn dump_flows(&self) -> Result<Vec<String>, LabError> {
         let text = self.ofctl(&["dump-flows"])?;
-        // The first line is the reply's header, and a flow always says what it does.
+        // The first line is the reply's header; every line of a flow contains its actions.
         Ok(text.lines().map(str::trim).filter(|l| l.contains("actions=")).map(Into::into).collect())
     }
 
-    /// What `ovs-ofctl dump-ports` shows.
+    /// Returns the output of `ovs-ofctl dump-ports`.
     ///
     /// # Errors
-    /// What `ovs-ofctl` said.
+    /// `ovs-ofctl` failed.
     pub fn dump_ports(&self) -> Result<String, LabError> {
         self.ofctl(&["dump-ports"])
     }
 
-    /// `ovs-ofctl -O <its version> COMMAND <its name> [ARGUMENT]...`.
+    /// Runs `ovs-ofctl -O VERSION COMMAND NAME [ARGUMENT]...` for this switch.
     ///
     /// # Errors
-    /// What `ovs-ofctl` said.
+    /// `ovs-ofctl` failed.
     pub fn ofctl(&self, command: &[&str]) -> Result<String, LabError> {
         let (verb, rest) = command.split_first().unwrap_or((&"show", &[]));
         let head = ["--timeout=10", "-O", self.of.ovs_name(), verb, &self.name];
         self.lab.run("ovs-ofctl", &[&head, rest].concat())
     }
 
-    /// Lets the switch wait for a controller on this port of `127.0.0.1`, in place of calling one.
+    /// Makes the switch listen for a controller on this port of `127.0.0.1` instead of connecting.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn listen(&self, port: u16) -> Result<(), LabError> {
         let target = format!("ptcp:{port}:127.0.0.1");
         vsctl(self.lab, &["set-controller", &self.name, &target]).map(drop)
     }
 
-    /// Lets the switch forward without a controller, as an ordinary learning switch.
+    /// Makes the switch forward without a controller, as an ordinary learning switch.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn stand_alone(&self) -> Result<(), LabError> {
         vsctl(self.lab, &["set", "bridge", &self.name, "fail_mode=standalone"])?;
         vsctl(self.lab, &["del-controller", &self.name]).map(drop)
     }
 
-    /// Leaves the port of `host` out of floods from now on. The switch connects anew.
+    /// Excludes the port of `host` from flooding. The switch reconnects.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn flood_not_to(&self, host: &Host<'_>) -> Result<(), LabError> {
         let set = |protocols: &str| {
             let protocols = format!("protocols={protocols}");
             vsctl(self.lab, &["set", "bridge", &self.name, &protocols])
         };
-        // OFPPC_NO_FLOOD is of 1.0 alone (OpenFlow 1.0.2 §5.2.1), and holds for what 1.3 floods.
+        // OFPPC_NO_FLOOD exists in 1.0 only (OpenFlow 1.0.2 §5.2.1) but also applies to floods of
+        // 1.3.
         let of_1_0 = Of::V1_0.ovs_name();
         if self.of != Of::V1_0 {
             set(&format!("{of_1_0},{}", self.of.ovs_name()))?;
@@ -246,11 +249,11 @@ impl<'lab> Switch<'lab> {
         Ok(())
     }
 
-    /// Lets its table 0 hold so many flows and no more, and connects anew, as it says at its connection how
-    /// many that are.
+    /// Limits table 0 to `most` flows. The switch reconnects, because it announces the limit during
+    /// the handshake.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn hold_flows(&self, most: u32) -> Result<(), LabError> {
         let limit = format!("flow_limit={most}");
         let table = ["--id=@table", "create", "Flow_Table", &limit, "overflow_policy=refuse"];
@@ -260,10 +263,10 @@ impl<'lab> Switch<'lab> {
         self.connect_to("tcp:127.0.0.1:6653")
     }
 
-    /// Links it with another bridge. The ports have the names of both: `s1-s2` here, `s2-s1` there.
+    /// Links it with another bridge. The ports carry both names: `s1-s2` here, `s2-s1` there.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn link_to(&self, other: &Switch<'_>) -> Result<(), LabError> {
         let (here, there) =
             (format!("{}-{}", self.name, other.name), format!("{}-{}", other.name, self.name));
@@ -275,10 +278,10 @@ impl<'lab> Switch<'lab> {
         Ok(())
     }
 
-    /// Ends what [`link_to`](Self::link_to) made.
+    /// Removes a link made by [`link_to`](Self::link_to).
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn unlink_from(&self, other: &Switch<'_>) -> Result<(), LabError> {
         for (switch, peer) in [(self, other), (other, self)] {
             vsctl(
@@ -289,7 +292,7 @@ impl<'lab> Switch<'lab> {
         Ok(())
     }
 
-    /// Plugs an interface of the lab into the next free port and returns the port's number.
+    /// Connects an interface of the lab to the next free port; returns the port's number.
     pub(super) fn plug(&self, interface: &str) -> Result<u16, LabError> {
         let port = self.ports.get() + 1;
         let request = format!("ofport_request={port}");
@@ -305,14 +308,14 @@ impl<'lab> Switch<'lab> {
     }
 }
 
-/// Says it by its name if files cannot be made in `dir`; Open vSwitch does not.
+/// Reports by name that files cannot be created in `dir`; Open vSwitch does not.
 fn writable(dir: &str) -> Result<(), LabError> {
     let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
     let what = || format!("use {dir}, where Open vSwitch makes a temporary file");
     allowed.map_err(|error| LabError::io(what())(error.into()))
 }
 
-/// `ovs-vsctl`, which waits until the daemon has done it, but not for ever.
+/// Runs `ovs-vsctl`, which waits for the daemon for a limited time.
 fn vsctl(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
     let socket = format!("--db=unix:{FILES}/{SOCKET}");
     lab.run("ovs-vsctl", &[&["--timeout=10", &socket], args].concat())

@@ -1,4 +1,4 @@
-//! Pings, and what came of them.
+//! Runs pings and parses their results.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,49 +8,49 @@ use super::{Lab, LabError, Running};
 /// One answered echo request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reply {
-    /// Which request it answers, from 1.
+    /// Number of the request, from 1.
     pub seq: u32,
-    /// When it arrived.
+    /// Time of arrival.
     pub at: SystemTime,
-    /// How long it took.
+    /// Round-trip time.
     pub rtt: Duration,
 }
 
-/// What came of a series of pings.
+/// Result of a series of pings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PingReport {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u32,
-    /// Requests answered.
+    /// Number of requests answered.
     pub received: u32,
-    /// The answers in the order they came; an answer that came twice is here once.
+    /// The replies in order of arrival, without duplicates.
     pub replies: Vec<Reply>,
 }
 
 impl PingReport {
-    /// Requests without an answer.
+    /// Returns the number of requests without a reply.
     pub fn lost(&self) -> u32 {
         self.sent.saturating_sub(self.received)
     }
 
-    /// The round-trip times, in the order the answers came.
+    /// Returns the round-trip times in order of arrival.
     pub fn rtts(&self) -> Vec<Duration> {
         self.replies.iter().map(|reply| reply.rtt).collect()
     }
 
-    /// The middle one of the round-trip times; zero if nothing was answered.
+    /// Returns the median round-trip time; zero without replies.
     pub fn median_rtt(&self) -> Duration {
         let mut rtts = self.rtts();
         rtts.sort_unstable();
         rtts.get(rtts.len() / 2).copied().unwrap_or_default()
     }
 
-    /// How long after `since` the first answer came; `None` if none did.
+    /// Returns the time from `since` to the first later reply; `None` if there was none.
     pub fn first_reply_after(&self, since: SystemTime) -> Option<Duration> {
         first_after(self.replies.iter().copied(), since)
     }
 
-    /// Reads what `ping -D` of iputils writes about the first `count` requests.
+    /// Parses the output of iputils' `ping -D` for the first `count` requests.
     fn parse(output: &str, count: u32) -> Result<Self, LabError> {
         let nonsense = |reason: &str| LabError::Output {
             program: "ping",
@@ -75,13 +75,13 @@ impl PingReport {
     }
 }
 
-/// How long after `since` the first of these came.
+/// Returns the time from `since` to the first later reply.
 fn first_after(mut replies: impl Iterator<Item = Reply>, since: SystemTime) -> Option<Duration> {
     replies.find_map(|reply| reply.at.duration_since(since).ok())
 }
 
-/// A line such as `[1700000000.123456] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.123 ms`;
-/// `None` for any other, and for a second answer to the same request.
+/// Parses a line such as `[1700000000.123456] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.123
+/// ms`; `None` for any other line, including a duplicate reply.
 fn reply(line: &str) -> Option<Reply> {
     if line.ends_with("(DUP!)") {
         return None;
@@ -94,10 +94,11 @@ fn reply(line: &str) -> Option<Reply> {
     Some(Reply { seq, at: UNIX_EPOCH + at, rtt })
 }
 
-/// Requests that are sent behind those that count, so that the last of these have time.
+/// Number of requests sent after the counted ones, so that the last counted ones have time for a
+/// reply.
 const TAIL: u32 = 5;
 
-/// A series of fewer requests is sent as it is.
+/// A series shorter than this is sent without a tail.
 const SHORT: u32 = 20;
 
 /// A `ping` in the background.
@@ -106,7 +107,7 @@ pub struct Pinging<'lab> {
     lab: &'lab Lab,
     ping: Running,
     count: u32,
-    /// When it ends by itself at the latest.
+    /// Time by which it ends on its own.
     limit: Duration,
 }
 
@@ -119,28 +120,28 @@ impl<'lab> Pinging<'lab> {
         interval: Duration,
     ) -> Result<Self, LabError> {
         let seconds = format!("{:.3}", interval.as_secs_f64());
-        // -W 1: after the last request it waits a second for any answer. But if there was one before
-        // it waits hardly longer than that took, and takes an answer that is on its way for lost.
+        // -W 1: ping waits one second after the last request for any reply. If there were replies
+        // before, it waits only about as long as those took, and a late reply counts as lost.
         let more = if count < SHORT { count } else { count + TAIL };
         command.args(["-n", "-D", "-W", "1", "-c", &more.to_string(), "-i", &seconds, address]);
         let ping = lab.start("ping", command)?;
         Ok(Self { lab, ping, count, limit: interval * more + Duration::from_secs(15) })
     }
 
-    /// How many requests have been answered so far.
+    /// Returns the number of requests answered so far.
     pub fn received_so_far(&self) -> usize {
         self.ping.stdout().lines().filter_map(reply).count()
     }
 
-    /// How long after `since` the first answer came; `None` if none has so far.
+    /// Returns the time from `since` to the first later reply; `None` if there is none so far.
     pub fn first_reply_after(&self, since: SystemTime) -> Option<Duration> {
         first_after(self.ping.stdout().lines().filter_map(reply), since)
     }
 
-    /// Waits until `n` requests have been answered.
+    /// Waits until `n` requests are answered.
     ///
     /// # Errors
-    /// [`LabError::TooLate`] with what `ping` wrote.
+    /// [`LabError::TooLate`] with ping's output.
     pub fn wait_for(&mut self, n: usize, limit: Duration) -> Result<(), LabError> {
         self.lab.wait_for(format!("{n} pings are answered"), limit, |evidence| {
             evidence.0 = super::child::last_lines(&self.ping.stdout(), 5);
@@ -148,14 +149,14 @@ impl<'lab> Pinging<'lab> {
         })
     }
 
-    /// Waits until `ping` ends and says what came of it.
+    /// Waits until `ping` ends and returns the result.
     ///
     /// # Errors
-    /// If `ping` says it could not send, or its output makes no sense.
+    /// `ping` could not send, or its output cannot be parsed.
     pub fn finish(mut self) -> Result<PingReport, LabError> {
         let limit = self.limit;
         let status = self.lab.wait_for("ping ends", limit, |_| Ok(self.ping.ended()))?;
-        // 1 is "no answer at all", which the report says better.
+        // Exit code 1 means "no reply", which the report expresses better.
         if !matches!(status.code(), Some(0 | 1)) {
             let (command, stderr) = ("ping".to_owned(), self.ping.stderr());
             return Err(LabError::Command { command, status, stderr });
@@ -181,7 +182,7 @@ rtt min/avg/max/mdev = 0.125/1.687/3.250/1.563 ms
 ";
 
     #[test]
-    fn output_of_ping_is_read_with_its_losses_and_without_its_duplicates() {
+    fn ping_output_parses_losses_and_duplicates() {
         let report = PingReport::parse(OUTPUT, 3).unwrap();
         assert_eq!((report.sent, report.received, report.lost()), (3, 2, 1));
         let first = PingReport::parse(OUTPUT, 1).unwrap();
@@ -194,7 +195,7 @@ rtt min/avg/max/mdev = 0.125/1.687/3.250/1.563 ms
     }
 
     #[test]
-    fn output_without_a_summary_is_an_error_that_shows_it() {
+    fn output_without_summary_is_quoted() {
         let error = PingReport::parse("ping: 10.0.0.2: no route\n", 3).unwrap_err();
         assert!(error.to_string().contains("no route"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Which processes there are: to find out whether one left something behind.
+//! Lists processes, to detect leftover ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process. Two are equal if they have the same id and started at the same time; the name
-/// changes when it executes another program, the parent when that ends.
+/// A process, identified by id and start time. Its name changes when it executes another program,
+/// and its parent when that one ends.
 #[derive(Debug, Clone)]
 pub struct Process {
     /// Its id.
@@ -20,10 +20,10 @@ pub struct Process {
     ended: bool,
 }
 
-/// The process with that id, if there is one.
+/// Returns the process with this id.
 pub fn process(pid: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // "42 (a name (with parentheses)) S 1 ...": see proc_pid_stat(5); field 3 comes after the last ')'.
+    // "42 (a name (with parentheses)) S 1 ...": see proc_pid_stat(5); field 3 follows the last ')'.
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<_> = tail.split_ascii_whitespace().collect();
     Some(Process {
@@ -35,7 +35,7 @@ pub fn process(pid: u32) -> Option<Process> {
     })
 }
 
-/// Every process that this one can see.
+/// Returns every visible process.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -44,7 +44,7 @@ pub fn all() -> Vec<Process> {
         .collect()
 }
 
-/// `pid` and everything below it.
+/// Returns `pid` and its descendants.
 pub fn tree(pid: u32) -> Vec<Process> {
     let all = all();
     let mut pids = BTreeSet::from([pid]);
@@ -66,18 +66,18 @@ impl PartialEq for Process {
 }
 
 impl Process {
-    /// Whether it still runs; one that has ended and that nobody has asked about does not.
+    /// Whether it still runs; a zombie does not.
     pub fn runs(&self) -> bool {
         process(self.pid).is_some_and(|now| now == *self && !now.ended)
     }
 
-    /// The namespaces of that kind (`net`, `mnt`, ...) it is in.
+    /// Returns its namespace of this kind (`net`, `mnt`, ...).
     pub fn namespace(&self, kind: &str) -> Option<PathBuf> {
         fs::read_link(format!("/proc/{}/ns/{kind}", self.pid)).ok()
     }
 }
 
-/// Waits until none of `processes` runs and returns those that still do after `limit`.
+/// Waits until none of `processes` runs; returns those that still run after `limit`.
 pub fn wait_until_gone(processes: &[Process], limit: Duration) -> Vec<Process> {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The programs a lab is made of, and the Debian packages they come in.
+//! The programs that a lab requires, and their Debian packages.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::LabError;
 
-/// Every program, with its package on Debian and Ubuntu. `make` installs the
-/// same, by `.ci/need`.
+/// Every program with its package on Debian and Ubuntu. `make` installs the same ones with
+/// `.ci/need`.
 const PACKAGES: [(&str, &str); 9] = [
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -20,7 +20,7 @@ const PACKAGES: [(&str, &str); 9] = [
     ("ovs-ofctl", "openvswitch-switch"),
 ];
 
-/// Checks that every program is there, so that a lab fails at once and names all that it lacks.
+/// Checks that all programs exist, so that a lab fails immediately and lists every missing one.
 pub(super) fn check() -> Result<(), LabError> {
     let missing: Vec<_> =
         PACKAGES.into_iter().filter(|(program, _)| find(program).is_none()).collect();
@@ -34,7 +34,7 @@ pub(super) fn check() -> Result<(), LabError> {
     Err(LabError::Missing { programs, packages, in_sbin })
 }
 
-/// Where `program` is, by `PATH`.
+/// Finds `program` in `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(program)).find(|file| {

@@ -1,4 +1,4 @@
-//! Rosemary itself in the lab: the real binary, started, asked and stopped as an operator would.
+//! Runs the real Rosemary binary in the lab: starts, queries and stops it as an operator would.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -12,16 +12,16 @@ use control::query::SwitchStatus;
 use super::{Lab, LabError, Running, Switch, child};
 use crate::status::Report;
 
-/// How [`Rosemary::stop`] went.
+/// Result of [`Rosemary::stop`].
 #[derive(Debug, Clone, Copy)]
 pub struct Stopped {
-    /// How `rosemary up` ended.
+    /// Exit status of `rosemary up`.
     pub status: ExitStatus,
-    /// How long after the signal.
+    /// Time from the signal to the exit.
     pub took: Duration,
 }
 
-/// A `rosemary up` in the lab, killed when this is dropped.
+/// A running `rosemary up` in the lab; dropping it kills it.
 #[derive(Debug)]
 pub struct Rosemary<'lab> {
     lab: &'lab Lab,
@@ -30,19 +30,19 @@ pub struct Rosemary<'lab> {
 }
 
 impl<'lab> Rosemary<'lab> {
-    /// Starts `binary up --allow-unsigned ARGS...`, as most tests have apps that nobody signed, and waits
-    /// until it answers and all it starts is running.
+    /// Starts `binary up --allow-unsigned ARGS...`, because the apps of most tests are not signed.
+    /// Waits until it answers and all its programs run.
     ///
     /// # Errors
-    /// [`LabError::Ended`] with the end of its log if it gave up.
+    /// [`LabError::Ended`] with the end of its log if it ends.
     pub fn start(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
         Self::start_with(lab, binary, &[&["--allow-unsigned"], args].concat())
     }
 
-    /// Starts `binary up ARGS...` and waits until it answers and all it starts is running.
+    /// Starts `binary up ARGS...` and waits until it answers and all its programs run.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Like [`start`](Self::start).
     pub fn start_with(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
         let mut command = lab.command(binary);
         command.arg("up").args(args);
@@ -58,12 +58,12 @@ impl<'lab> Rosemary<'lab> {
         Ok(rosemary)
     }
 
-    /// The process id of `rosemary up`.
+    /// Returns the process id of `rosemary up`.
     pub fn pid(&self) -> u32 {
         self.up.pid()
     }
 
-    /// Says so if it has ended.
+    /// Checks that it still runs.
     ///
     /// # Errors
     /// [`LabError::Ended`] with the end of its log.
@@ -71,15 +71,15 @@ impl<'lab> Rosemary<'lab> {
         self.up.must_run()
     }
 
-    /// What it has logged.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         self.up.stderr()
     }
 
-    /// Asks it for its status; `None` if it does not answer with one.
+    /// Queries its status; `None` if it does not answer with one.
     ///
     /// # Errors
-    /// [`LabError::Output`] if the answer is not the JSON it should be.
+    /// [`LabError::Output`] if the answer is not valid JSON.
     pub fn status(&self) -> Result<Option<Report>, LabError> {
         let mut command = self.lab.command(&self.binary);
         command.args(["status", "--json"]).stdin(Stdio::null());
@@ -95,7 +95,7 @@ impl<'lab> Rosemary<'lab> {
         Ok(Some(status))
     }
 
-    /// Asks for its status until `look` finds in it what it looks for.
+    /// Polls its status until `look` returns a value.
     ///
     /// # Errors
     /// [`LabError::TooLate`] with the end of its log; [`LabError::Ended`].
@@ -114,19 +114,19 @@ impl<'lab> Rosemary<'lab> {
         })
     }
 
-    /// Waits until `switch` is connected and says what Rosemary knows about it.
+    /// Waits until `switch` is connected; returns its status.
     ///
     /// # Errors
-    /// As [`Rosemary::wait_for`].
+    /// Like [`Rosemary::wait_for`].
     pub fn wait_for_switch(&mut self, switch: &Switch<'_>) -> Result<SwitchStatus, LabError> {
         let dpid = switch.dpid();
-        // Open vSwitch tries again after a second; the rest is slack for a busy machine.
+        // Open vSwitch reconnects after one second; the rest is slack for a busy machine.
         self.wait_for(&format!("{} connects", switch.name()), Duration::from_secs(15), |status| {
             status.switch(&dpid).cloned()
         })
     }
 
-    /// Waits until its log has a line with all of `words`.
+    /// Waits for a log line that contains all `words`.
     ///
     /// # Errors
     /// [`LabError::TooLate`] with the end of the log.
@@ -148,7 +148,7 @@ impl<'lab> Rosemary<'lab> {
     pub fn stop(mut self, signal: Signal) -> Result<Stopped, LabError> {
         let start = Instant::now();
         self.up.signal(signal);
-        // Not `wait_for` of the lab: an interrupted lab still stops in good order.
+        // Not the lab's `wait_for`: an interrupted lab must still stop in order.
         let limit = Duration::from_secs(10);
         let status = self.up.wait(limit).ok_or_else(|| LabError::TooLate {
             what: "Rosemary stops".to_owned(),
@@ -161,7 +161,7 @@ impl<'lab> Rosemary<'lab> {
 
 impl Drop for Rosemary<'_> {
     fn drop(&mut self) {
-        // Gently first, as it knows best what it has started; `Running` kills what is left.
+        // Gracefully first, because it knows its own programs; `Running` kills what is left.
         self.up.signal(Signal::TERM);
         self.up.wait(Duration::from_secs(3));
     }

@@ -1,4 +1,4 @@
-//! The lab of an ordinary user: in a user namespace, where that user is root.
+//! The lab of an ordinary user: a user namespace in which that user is root.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use sys::namespace::EnterError;
 
 use super::{LabError, this_command};
 
-/// The switches by which a system keeps ordinary users from making user namespaces, and how they stand
-/// then: Ubuntu's, Debian's of old, everybody's.
+/// Settings that forbid user namespaces to ordinary users, with the forbidding value: of Ubuntu, of
+/// older Debian, of any Linux.
 const SWITCHES: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -18,13 +18,13 @@ const SWITCHES: [(&str, &str, &str); 3] = [
     ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
 ];
 
-/// Makes an ordinary user's process root of a user namespace of its own, so that it may enter a lab.
-/// Nothing is done for who is root already.
+/// Makes an ordinary user's process root of its own user namespace, so that it may enter a lab.
+/// Does nothing for root.
 ///
-/// To be called while the process has one thread.
+/// The process must be single-threaded.
 ///
 /// # Errors
-/// [`LabError::NoUserNamespace`] if the system does not let ordinary users do that.
+/// [`LabError::NoUserNamespace`] if the system forbids it to ordinary users.
 pub fn become_root() -> Result<(), LabError> {
     if sys::process::is_root() {
         return Ok(());
@@ -32,8 +32,8 @@ pub fn become_root() -> Result<(), LabError> {
     sys::namespace::become_root().map_err(|_| refused())
 }
 
-/// What is wrong with the machine if a lab could not be entered: what root lacks, or what an ordinary
-/// user does. Some systems let them make user namespaces and then nothing in them.
+/// Returns why a lab could not be entered: root lacks a privilege, or the system forbids namespaces
+/// to ordinary users. Some systems allow user namespaces but nothing inside them.
 pub(super) fn enter_error(error: EnterError) -> LabError {
     if sys::namespace::is_of_one_user() { refused() } else { error.into() }
 }

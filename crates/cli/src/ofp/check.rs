@@ -1,4 +1,4 @@
-//! `rosemary ofp check`: decode, encode, compare.
+//! `rosemary ofp check`: decodes messages, encodes them again and compares the bytes.
 
 use std::fmt;
 use std::io::BufReader;
@@ -14,14 +14,14 @@ use super::input::{Input, Kind};
 use super::output::Output;
 use crate::say;
 
-/// What became of a line.
+/// Result of a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
     Differs {
-        /// The first byte that is not the same, in the line.
+        /// Offset of the first differing byte in the line.
         at: usize,
-        /// Bytes of the line, and bytes that came back.
+        /// Number of input bytes, and of output bytes.
         sizes: (usize, usize),
     },
     Error(String),
@@ -45,7 +45,7 @@ impl fmt::Display for Verdict {
 /// Runs `rosemary ofp check`.
 ///
 /// # Errors
-/// The input is not text that can be read.
+/// The input is not readable text.
 pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let input = Input::open(file)?;
     if input.kind != Kind::Text {
@@ -81,7 +81,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks one message, or several in a row.
+/// Checks one or more consecutive messages.
 fn check(bytes: &[u8]) -> Verdict {
     let mut out = Vec::with_capacity(bytes.len());
     for (at, message) in Messages::of(bytes) {
@@ -104,7 +104,7 @@ fn there_and_back(message: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let decoded = Message::decode(message).map_err(|error: DecodeError| error.to_string())?;
     match append(out, |room| decoded.encode(room)) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("decoded, but not encoded again: {error}")),
+        Err(error) => Err(format!("decoded but cannot be encoded: {error}")),
     }
 }
 
@@ -115,13 +115,13 @@ mod tests {
     const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
 
     #[test]
-    fn message_that_comes_back_is_the_same() {
+    fn reencoded_message_is_the_same() {
         assert_eq!(check(&HELLO), Verdict::Same);
         assert_eq!(check(&[HELLO, HELLO].concat()), Verdict::Same);
     }
 
     #[test]
-    fn message_that_does_not_decode_is_an_error_that_says_why() {
+    fn undecodable_message_names_the_reason() {
         let said = check(&[5, 0, 0, 8, 0, 0, 0, 1]).to_string();
         assert!(said.starts_with("error: unsupported version"), "{said}");
         let said = check(&[4, 0, 0, 9, 0, 0, 0, 1]).to_string();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn first_byte_that_differs_is_named() {
+    fn first_differing_byte_is_named() {
         let said = Verdict::Differs { at: 9, sizes: (16, 16) }.to_string();
         assert_eq!(said, "differs at byte 9");
         let said = Verdict::Differs { at: 9, sizes: (16, 24) }.to_string();

@@ -1,4 +1,4 @@
-//! `rosemary ofp decode`: a line per message.
+//! `rosemary ofp decode`: prints one line per message.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -16,28 +16,29 @@ use super::input::{Input, Kind};
 use super::output::Output;
 use crate::say;
 
-/// How much of a stream is read at a time.
+/// Size of reads from a stream.
 const CHUNK_SIZE: usize = 64 << 10;
-/// How much of what did not decode is shown, in bytes.
-const MOST_SHOWN: usize = 1024;
+/// Maximum number of bytes shown of an undecodable message.
+const MAX_SHOWN: usize = 1024;
 
 /// Runs `rosemary ofp decode`.
 ///
 /// # Errors
-/// The input cannot be read, or is nothing that can be decoded.
+/// The input cannot be read or has no known format.
 pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let input = Input::open(&args.file)?;
     let name = input.name;
     let mut lines =
-        Lines { to: Output::new(!input.is_file), json: args.json, messages: 0, errors: 0 };
+        LineWriter { to: Output::new(!input.is_file), json: args.json, messages: 0, errors: 0 };
     let outcome = match input.kind {
         Kind::Text => text(input.bytes, &mut lines),
         Kind::Stream => stream(input.bytes, &mut lines),
         Kind::Capture(format) => {
-            let mut give =
-                |time, ends, frame: Frame<'_>| lines.frame(&Place::Packet { time, ends }, &frame);
+            let mut give = |time, ends, frame: Frame<'_>| {
+                lines.frame(&Position::Packet { time, ends }, &frame)
+            };
             let summary = capture::read(format, &args.port, input.bytes, &mut give);
-            summary.map_err(Failure::Write).map(|summary| lines.errors += tell(&name, &summary))
+            summary.map_err(Failure::Write).map(|summary| lines.errors += report(&name, &summary))
         }
     };
     let failed = lines.errors > 0;
@@ -46,27 +47,27 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
         Err(Failure::Write(error)) => Err(error),
         Err(Failure::Read(error)) => {
             let _ = lines.to.finish();
-            return Err(error).with_context(|| format!("cannot read {name} on"));
+            return Err(error).with_context(|| format!("cannot read the rest of {name}"));
         }
     };
     say::written(written)?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Which side ended the work.
+/// The side whose failure ended the work.
 enum Failure {
     Read(io::Error),
     Write(io::Error),
 }
 
-fn text(input: Box<dyn Read>, lines: &mut Lines) -> Result<(), Failure> {
+fn text(input: Box<dyn Read>, lines: &mut LineWriter) -> Result<(), Failure> {
     let mut items = Items::new(BufReader::with_capacity(CHUNK_SIZE, input));
     while let Some(item) = items.next().map_err(Failure::Read)? {
         let line = item.line;
         match item.bytes {
-            Err(why) => lines.error(&Place::Line { line, byte: 0 }, &why, &[]),
+            Err(why) => lines.error(&Position::Line { line, byte: 0 }, &why, &[]),
             Ok(bytes) => Messages::of(&bytes).try_for_each(|(byte, message)| {
-                lines.message(&Place::Line { line, byte }, message)
+                lines.message(&Position::Line { line, byte }, message)
             }),
         }
         .map_err(Failure::Write)?;
@@ -74,7 +75,7 @@ fn text(input: Box<dyn Read>, lines: &mut Lines) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stream(mut input: Box<dyn Read>, lines: &mut Lines) -> Result<(), Failure> {
+fn stream(mut input: Box<dyn Read>, lines: &mut LineWriter) -> Result<(), Failure> {
     let mut framer = Framer::from_start();
     let mut chunk = vec![0; CHUNK_SIZE];
     let mut byte = 0;
@@ -86,7 +87,7 @@ fn stream(mut input: Box<dyn Read>, lines: &mut Lines) -> Result<(), Failure> {
         let mut outcome = Ok(());
         let mut give = |frame: Frame<'_>| {
             if outcome.is_ok() {
-                outcome = lines.frame(&Place::Stream { byte }, &frame);
+                outcome = lines.frame(&Position::Stream { byte }, &frame);
                 byte += frame.size();
             }
         };
@@ -101,22 +102,18 @@ fn stream(mut input: Box<dyn Read>, lines: &mut Lines) -> Result<(), Failure> {
     }
 }
 
-/// Says on standard error what there is to say about a capture as a whole; returns how many
-/// errors that is.
-fn tell(name: &str, summary: &Summary) -> u64 {
+/// Reports the problems of a capture on standard error; returns their number.
+fn report(name: &str, summary: &Summary) -> u64 {
     let mut errors = 0;
     if let Some(why) = &summary.broken {
         say::note(format_args!("{name}, after {} packets: {why}", summary.packets));
         errors += 1;
     }
     if let Some((count, link)) = summary.unknown_link {
-        say::note(format_args!("{count} packets are of link type {link}, which is not known here"));
+        say::note(format_args!("ignored {count} packets with unsupported link type {link}"));
     }
     if summary.fragments > 0 {
-        say::note(format_args!(
-            "{} fragments of IP packets were not looked into",
-            summary.fragments
-        ));
+        say::note(format_args!("ignored {} fragments of IP packets", summary.fragments));
     }
     if summary.connections == 0 && errors == 0 {
         say::note(format_args!(
@@ -128,15 +125,15 @@ fn tell(name: &str, summary: &Summary) -> u64 {
     errors
 }
 
-/// Where a message comes from.
-enum Place {
+/// Where a message was found.
+enum Position {
     Line { line: u64, byte: usize },
     Stream { byte: u64 },
     Packet { time: Time, ends: Ends },
 }
 
-/// What goes in front of a line.
-impl fmt::Display for Place {
+/// The prefix of a line.
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Packet { time, ends: (from, to) } => write!(f, "{time} {from} > {to} "),
@@ -145,16 +142,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where an error is; what [`Place`] puts in front of a line says it for packets.
-struct At<'p>(&'p Place);
+/// Position in an error message; for packets, the prefix of [`Position`] contains it already.
+struct At<'p>(&'p Position);
 
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Place::Line { line, byte: 0 } => write!(f, "line {line}: "),
-            Place::Line { line, byte } => write!(f, "line {line}, the message at byte {byte}: "),
-            Place::Stream { byte } => write!(f, "the message at byte {byte}: "),
-            Place::Packet { .. } => Ok(()),
+            Position::Line { line, byte: 0 } => write!(f, "line {line}: "),
+            Position::Line { line, byte } => write!(f, "line {line}, the message at byte {byte}: "),
+            Position::Stream { byte } => write!(f, "the message at byte {byte}: "),
+            Position::Packet { .. } => Ok(()),
         }
     }
 }
@@ -170,46 +167,44 @@ struct Json<'a> {
     to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
-    /// Where the message begins, in the line or the stream.
+    /// Offset of the message in the line or the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     byte: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a Message<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
-    /// What did not decode, or its beginning, in hexadecimal digits.
+    /// The undecodable bytes or their beginning, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<String>,
 }
 
-/// The lines that are written, and what is counted of them.
-struct Lines {
+/// Writes the output lines and counts messages and errors.
+struct LineWriter {
     to: Output,
     json: bool,
     messages: u64,
     errors: u64,
 }
 
-impl Lines {
-    fn frame(&mut self, place: &Place, frame: &Frame<'_>) -> io::Result<()> {
+impl LineWriter {
+    fn frame(&mut self, place: &Position, frame: &Frame<'_>) -> io::Result<()> {
         let why = match frame {
             Frame::Message(message) => return self.message(place, message),
             Frame::Incomplete { size: Some(size), have } => {
-                format!("only {have} of {size} bytes of a message are there")
+                format!("only {have} of {size} bytes of a message are present")
             }
             Frame::Incomplete { size: None, have } => {
-                format!("only the first {have} bytes of a message are there")
+                format!("only the first {have} bytes of a message are present")
             }
-            Frame::Missing(bytes) => format!("{bytes} bytes were sent here and not captured"),
-            Frame::Skipped(bytes) => format!("{bytes} bytes that are no message are passed over"),
-            Frame::Tls => {
-                "the connection is encrypted (TLS); nothing of it can be shown".to_owned()
-            }
+            Frame::Missing(bytes) => format!("{bytes} bytes were sent here but not captured"),
+            Frame::Skipped(bytes) => format!("skipped {bytes} bytes that are not a message"),
+            Frame::Tls => "the connection is encrypted (TLS) and cannot be decoded".to_owned(),
         };
         self.error(place, &why, &[])
     }
 
-    fn message(&mut self, place: &Place, bytes: &[u8]) -> io::Result<()> {
+    fn message(&mut self, place: &Position, bytes: &[u8]) -> io::Result<()> {
         let message = match Message::decode(bytes) {
             Ok(message) => message,
             Err(error) => return self.error(place, &error.to_string(), bytes),
@@ -222,10 +217,10 @@ impl Lines {
         self.to.line(format_args!("{place}{message}"))
     }
 
-    fn error(&mut self, place: &Place, why: &str, bytes: &[u8]) -> io::Result<()> {
+    fn error(&mut self, place: &Position, why: &str, bytes: &[u8]) -> io::Result<()> {
         self.errors += 1;
         if self.json {
-            let shown = bytes.get(..MOST_SHOWN).unwrap_or(bytes);
+            let shown = bytes.get(..MAX_SHOWN).unwrap_or(bytes);
             let bytes = (!shown.is_empty()).then(|| hex::digits_of(shown));
             return self.json(&Json { error: Some(why), bytes, ..place.json() });
         }
@@ -238,7 +233,7 @@ impl Lines {
     }
 }
 
-impl Place {
+impl Position {
     fn json(&self) -> Json<'static> {
         let nowhere = Json {
             time: None,

@@ -1,38 +1,37 @@
-//! From a stream of bytes to OpenFlow messages, and back into step where bytes are missing or mean
-//! nothing.
+//! Splits a byte stream into OpenFlow messages, and resynchronises after missing or invalid bytes.
 //!
-//! A message says how long it is (OpenFlow 1.3.5 §7.1), so a sound stream needs no more than that.
-//! Where a capture has lost bytes there are two cases. Either the loss ends inside the message it
-//! began in: then that message's length says where the next begins. Or the next beginning is
-//! unknown: then it is searched, at the first byte from which headers follow one another.
+//! The header contains a message's length (OpenFlow 1.3.5 §7.1), which suffices for a complete
+//! stream. If a capture lacks bytes, there are two cases. If the gap ends inside the message in
+//! which it starts, that message's length gives the start of the next one. Otherwise the next start
+//! is searched: the first byte from which headers follow one another.
 
 use openflow::{Header, Kind, Version};
 
-/// No message is larger than its 16-bit length can say.
+/// Maximum size of a message: its length field has 16 bits.
 const MAX_MESSAGE_SIZE: usize = 0xffff;
 
-/// What the stream holds, in order.
+/// An element of the stream, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// A whole message by its header's account.
+    /// A message that is complete according to its header.
     Message(&'a [u8]),
-    /// A message of `size` bytes of which some are missing.
+    /// A message of `size` bytes, some of which are missing.
     Incomplete {
-        /// How long it would be; `None` if not even its length is there.
+        /// Its size; `None` if the length field is missing too.
         size: Option<usize>,
-        /// How many of its bytes came before the gap, or the end.
+        /// Number of its bytes before the gap or the end.
         have: usize,
     },
-    /// This many bytes are missing here.
+    /// Number of missing bytes at this position.
     Missing(u64),
-    /// This many bytes that are not OpenFlow were passed over.
+    /// Number of skipped bytes that are not OpenFlow.
     Skipped(u64),
     /// The stream is encrypted.
     Tls,
 }
 
 impl Frame<'_> {
-    /// How many bytes of the stream it is.
+    /// Returns its number of bytes in the stream.
     pub(super) fn size(&self) -> u64 {
         match *self {
             Self::Message(message) => message.len() as u64,
@@ -45,41 +44,42 @@ impl Frame<'_> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The next byte begins a message.
+    /// The next byte starts a message.
     InStep,
-    /// So many bytes more belong to a message that is lost.
+    /// This many more bytes belong to a lost message.
     Passing(usize),
-    /// Nobody knows; a search makes sense once this many bytes are there.
+    /// The start of the next message is unknown; a search is worthwhile once this many bytes are
+    /// available.
     Searching { worthwhile: usize },
-    /// There is nothing to be found in this stream.
+    /// The stream contains nothing to decode.
     Ignoring,
 }
 
-/// Cuts one stream into messages.
+/// Splits one stream into messages.
 #[derive(Debug)]
 pub(super) struct Framer {
-    /// Bytes of a message that is not whole yet, or to be searched.
+    /// Bytes of an incomplete message, or to be searched.
     buffer: Vec<u8>,
     state: State,
-    /// The version byte that this stream's messages have.
+    /// Version byte of this stream's messages.
     version: Option<u8>,
     at_start: bool,
     skipped: u64,
 }
 
 impl Framer {
-    /// A stream that begins with a message.
+    /// Creates a framer for a stream that starts with a message.
     pub(super) fn from_start() -> Self {
         let state = State::InStep;
         Self { buffer: Vec::new(), state, version: None, at_start: true, skipped: 0 }
     }
 
-    /// A stream that may begin anywhere.
+    /// Creates a framer for a stream that may start anywhere.
     pub(super) fn from_within() -> Self {
         Self { state: State::Searching { worthwhile: 0 }, ..Self::from_start() }
     }
 
-    /// Takes the next bytes of the stream.
+    /// Handles the next bytes of the stream.
     pub(super) fn data(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(Frame<'_>)) {
         if let State::Passing(left) = &mut self.state {
             let pass = (*left).min(bytes.len());
@@ -96,7 +96,7 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
         if self.at_start && self.buffer.len() >= 3 {
             self.at_start = false;
-            // A TLS record: handshake, version 3.x.
+            // A TLS record of type handshake, version 3.x.
             if self.buffer[..2] == [0x16, 3] && self.buffer[2] <= 4 {
                 self.state = State::Ignoring;
                 self.buffer = Vec::new();
@@ -106,7 +106,7 @@ impl Framer {
         self.cut(false, give);
     }
 
-    /// Takes note that bytes are missing here.
+    /// Handles a gap in the stream.
     pub(super) fn missing(&mut self, bytes: u64, give: &mut dyn FnMut(Frame<'_>)) {
         self.at_start = false;
         let gap = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -133,7 +133,7 @@ impl Framer {
         };
     }
 
-    /// The stream has ended.
+    /// Handles the end of the stream.
     pub(super) fn end(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
         match self.state {
             State::Searching { .. } => self.settle(give),
@@ -145,7 +145,7 @@ impl Framer {
         self.buffer.clear();
     }
 
-    /// Ends a search with what there is.
+    /// Ends a search with the available bytes.
     fn settle(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
         self.cut(true, give);
         if matches!(self.state, State::InStep) && !self.buffer.is_empty() {
@@ -154,10 +154,10 @@ impl Framer {
         }
         self.skipped += self.buffer.len() as u64;
         self.buffer.clear();
-        self.tell_skipped(give);
+        self.emit_skipped(give);
     }
 
-    /// Gives the whole messages in the buffer and keeps the rest.
+    /// Passes on the complete messages in the buffer and keeps the rest.
     fn cut(&mut self, last: bool, give: &mut dyn FnMut(Frame<'_>)) {
         let buffer = std::mem::take(&mut self.buffer);
         let mut at = 0;
@@ -171,7 +171,7 @@ impl Framer {
                     Search::Found(offset) => {
                         self.skipped += offset as u64;
                         at += offset;
-                        self.tell_skipped(give);
+                        self.emit_skipped(give);
                         self.state = State::InStep;
                     }
                     Search::Not { skip, worthwhile } => {
@@ -185,7 +185,7 @@ impl Framer {
             let rest = &buffer[at..];
             let Some(size) = claimed_size(rest) else { break };
             if !plausible(rest, None) {
-                // Not a header. The first byte cannot begin a message; the second might.
+                // Not a header: the first byte cannot start a message, but the second might.
                 self.skipped += 1;
                 at += 1;
                 self.state = State::Searching { worthwhile: 0 };
@@ -200,28 +200,28 @@ impl Framer {
         self.buffer.drain(..at);
     }
 
-    fn tell_skipped(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
+    fn emit_skipped(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
         if self.skipped > 0 {
             give(Frame::Skipped(std::mem::take(&mut self.skipped)));
         }
     }
 
-    /// How long the message is whose first bytes are in the buffer.
+    /// Returns the size of the message whose first bytes are in the buffer.
     fn size_of_first(&self) -> Option<usize> {
         claimed_size(&self.buffer).filter(|&size| size > self.buffer.len())
     }
 }
 
-/// The length field of the header at the start of `bytes`, if it is there.
+/// Returns the length field of the header at the start of `bytes`, if present.
 fn claimed_size(bytes: &[u8]) -> Option<usize> {
     let length = bytes.get(2..4)?;
     Some(usize::from(u16::from_be_bytes([length[0], length[1]])))
 }
 
-/// Whether `bytes` may begin with a header of any version of OpenFlow, or of `version` alone.
-/// Needs 4 bytes.
+/// Whether `bytes`, at least 4, may start with a header of any OpenFlow version, or of `version`
+/// only.
 pub(super) fn plausible(bytes: &[u8], version: Option<u8>) -> bool {
-    /// The highest message type of any version (1.5's controller-status).
+    /// Highest message type of any version (controller-status of 1.5).
     const LAST_KIND: u8 = 35;
     let Some(&[found, kind, ..]) = bytes.get(..4) else { return false };
     let known = match Version::from_wire(found) {
@@ -233,15 +233,15 @@ pub(super) fn plausible(bytes: &[u8], version: Option<u8>) -> bool {
 }
 
 enum Search {
-    /// A message begins at this offset.
+    /// A message starts at this offset.
     Found(usize),
-    /// None begins in the first `skip` bytes, and to know more takes `worthwhile` bytes after
+    /// No message starts in the first `skip` bytes; a further search needs `worthwhile` bytes after
     /// them.
     Not { skip: usize, worthwhile: usize },
 }
 
-/// Looks for the first byte from which headers follow one another: to the end of the bytes, or
-/// for two headers. With `last` there are no more bytes to wait for.
+/// Finds the first byte from which headers follow one another up to the end of the bytes, or for
+/// two headers. `last` means that no more bytes follow.
 fn search(bytes: &[u8], version: Option<u8>, last: bool) -> Search {
     for offset in 0..bytes.len() {
         let rest = &bytes[offset..];
@@ -267,8 +267,8 @@ fn search(bytes: &[u8], version: Option<u8>, last: bool) -> Search {
     Search::Not { skip: bytes.len(), worthwhile: 0 }
 }
 
-/// The messages in bytes that hold nothing else, with the offset of each. What is wrong is left to
-/// the decoder: a piece is as long as its header says, as far as that makes sense.
+/// Iterates over consecutive messages with their offsets. Faults are left to the decoder: each
+/// piece is as long as its header says, within bounds.
 #[derive(Debug)]
 pub(super) struct Messages<'a> {
     bytes: &'a [u8],
@@ -288,7 +288,7 @@ impl<'a> Iterator for Messages<'a> {
         let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
         let start = self.at;
         let size = claimed_size(rest).unwrap_or(rest.len());
-        // A message may only be cut off where something that looks like one follows.
+        // Only split where the following bytes look like a header; otherwise the rest is one piece.
         let message = match rest.get(size..) {
             Some(next) if size >= Header::SIZE && plausible(next, None) => &rest[..size],
             _ => rest,

@@ -1,26 +1,26 @@
-//! Messages as people write them down: hexadecimal digits in lines of text.
+//! Parses messages written as hexadecimal digits in lines of text.
 //!
-//! A line is one message, or several, one behind the other; blanks, commas, colons, braces and
-//! `0x` are as good as nothing, and `#` begins a comment. Of a line with columns, with tabs
-//! between them, the last counts. A hexdump (`xxd`, `hexdump -C`, `tcpdump -x`, Wireshark), whose
-//! lines begin with the offset of their first byte, is one item however many lines it has.
+//! A line contains one or more consecutive messages. Blanks, commas, colons, braces and `0x` are
+//! ignored, and `#` starts a comment. In a line with tab-separated columns, the last column counts.
+//! A hexdump (`xxd`, `hexdump -C`, `tcpdump -x`, Wireshark), whose lines start with an offset, is
+//! one item over several lines.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _};
 
-/// The longest line; 64 KiB messages in digits, with blanks, several in a row.
-const MOST_LINE_SIZE: usize = 2 << 20;
-/// The longest hexdump, in bytes.
-const MOST_DUMP_SIZE: usize = 1 << 20;
-/// Bytes in a line of a hexdump.
+/// Maximum size of a line: several 64 KiB messages in digits with blanks.
+const MAX_LINE_SIZE: usize = 2 << 20;
+/// Maximum size of a hexdump, in bytes.
+const MAX_DUMP_SIZE: usize = 1 << 20;
+/// Number of bytes in a line of a hexdump.
 const DUMP_WIDTH: usize = 16;
 
-/// The bytes that a line stands for, or a hexdump.
+/// The bytes of a line or a hexdump.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    /// The number of its first line, from 1.
+    /// Number of its first line, from 1.
     pub(super) line: u64,
-    /// The bytes, or what is wrong with the line.
+    /// The bytes, or why the line is invalid.
     pub(super) bytes: Result<Vec<u8>, String>,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct Item {
 pub(super) struct Items<R> {
     from: R,
     line: u64,
-    /// A hexdump whose end has not been seen, and its first line.
+    /// An unfinished hexdump and its first line.
     dump: Option<(u64, Vec<u8>)>,
-    /// What comes after a hexdump that has just ended.
+    /// The item after a hexdump that has just ended.
     next: Option<Item>,
 }
 
@@ -40,10 +40,10 @@ impl<R: BufRead> Items<R> {
         Self { from, line: 0, dump: None, next: None }
     }
 
-    /// The next item; `None` at the end.
+    /// Returns the next item; `None` at the end.
     ///
     /// # Errors
-    /// What reading said.
+    /// Reading failed.
     pub(super) fn next(&mut self) -> io::Result<Option<Item>> {
         if let Some(item) = self.next.take() {
             return Ok(Some(item));
@@ -56,7 +56,7 @@ impl<R: BufRead> Items<R> {
                 Line::Text(line) => line,
                 Line::End => return Ok(self.end_dump()),
                 Line::TooLong => {
-                    let most = MOST_LINE_SIZE >> 20;
+                    let most = MAX_LINE_SIZE >> 20;
                     let bytes = Err(format!("the line is longer than {most} MiB"));
                     return Ok(Some(self.after_dump(Item { line: number, bytes })));
                 }
@@ -64,7 +64,7 @@ impl<R: BufRead> Items<R> {
             let text = String::from_utf8_lossy(&line);
             let held = self.dump.as_ref().map(|(_, bytes)| bytes.len());
             match dump_line(&text) {
-                Some((offset, bytes)) if held == Some(offset) && offset < MOST_DUMP_SIZE => {
+                Some((offset, bytes)) if held == Some(offset) && offset < MAX_DUMP_SIZE => {
                     if let Some((_, dump)) = &mut self.dump {
                         dump.extend(bytes);
                     }
@@ -97,7 +97,7 @@ impl<R: BufRead> Items<R> {
         Some(Item { line, bytes: Ok(bytes) })
     }
 
-    /// What comes first of a hexdump that this item ends and the item.
+    /// Returns the pending hexdump, which this item ends, before the item.
     fn after_dump(&mut self, item: Item) -> Item {
         match self.end_dump() {
             Some(dump) => {
@@ -109,7 +109,7 @@ impl<R: BufRead> Items<R> {
     }
 }
 
-/// Whether text that begins so has a line that is hexadecimal digits.
+/// Whether a text with this beginning contains a line of hexadecimal digits.
 pub(super) fn may_hold_messages(prefix: &[u8]) -> bool {
     let mut lines = prefix.split(|&byte| byte == b'\n').peekable();
     while let Some(line) = lines.next() {
@@ -117,7 +117,8 @@ pub(super) fn may_hold_messages(prefix: &[u8]) -> bool {
         let text = String::from_utf8_lossy(line);
         match dump_line(&text).map(|(_, bytes)| Ok(bytes)).or_else(|| line_bytes(&text)) {
             Some(Ok(_)) => return true,
-            // The last line of the prefix goes on; an odd number of digits is not its last word.
+            // The last line of the prefix may continue, so an odd number of digits is acceptable
+            // there.
             Some(Err(_)) if is_cut && digits(last_column(&text)).is_ok() => return true,
             _ => {}
         }
@@ -125,23 +126,23 @@ pub(super) fn may_hold_messages(prefix: &[u8]) -> bool {
     false
 }
 
-/// A line without its end.
+/// A line without its line break.
 enum Line {
     End,
-    /// It was passed over.
+    /// The line was skipped.
     TooLong,
     Text(Vec<u8>),
 }
 
 fn read_line(from: &mut impl BufRead) -> io::Result<Line> {
     let mut line = Vec::new();
-    let most = MOST_LINE_SIZE as u64 + 1;
+    let most = MAX_LINE_SIZE as u64 + 1;
     if from.take(most).read_until(b'\n', &mut line)? == 0 {
         return Ok(Line::End);
     }
     if line.last() == Some(&b'\n') {
         line.pop();
-    } else if line.len() > MOST_LINE_SIZE {
+    } else if line.len() > MAX_LINE_SIZE {
         loop {
             let available = from.fill_buf()?;
             let size = available.len();
@@ -155,7 +156,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<Line> {
     Ok(Line::Text(line))
 }
 
-/// Bytes as digits, without anything between them.
+/// Formats bytes as digits without separators.
 pub(super) fn digits_of(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // writing to a string cannot fail
@@ -163,13 +164,13 @@ pub(super) fn digits_of(bytes: &[u8]) -> String {
     })
 }
 
-/// What a line stands for; `None` for nothing.
+/// Parses a line; `None` if it is empty.
 fn line_bytes(line: &str) -> Option<Result<Vec<u8>, String>> {
     let line = without_comment(line).trim();
     if line.is_empty() {
         return None;
     }
-    // Tabs may also stand between the digits of one message.
+    // Tabs may also separate the digits of a single message.
     Some(bytes(line).or_else(|_| bytes(last_column(line))))
 }
 
@@ -191,7 +192,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// The digits' values.
+/// Returns the values of the digits.
 fn digits(text: &str) -> Result<Vec<u8>, String> {
     let mut digits = Vec::with_capacity(text.len());
     let is_separator = |c: char| c.is_whitespace() || matches!(c, ',' | ':' | ';' | '{' | '}');
@@ -201,7 +202,7 @@ fn digits(text: &str) -> Result<Vec<u8>, String> {
             None => (word, false),
         };
         if is_number && word.len() == 1 {
-            digits.push(0); // 0x4 is a byte too
+            digits.push(0); // 0x4 stands for 0x04
         }
         for c in word.chars() {
             let digit = c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -217,7 +218,7 @@ fn not_a_digit(text: &str, c: char) -> String {
     format!("{c:?} is not a hexadecimal digit, in \"{start}...\"")
 }
 
-/// Offset and bytes of a line of a hexdump.
+/// Parses offset and bytes of a hexdump line.
 fn dump_line(line: &str) -> Option<(usize, Vec<u8>)> {
     let line = line.trim_start();
     let end = line
@@ -246,7 +247,8 @@ fn dump_line(line: &str) -> Option<(usize, Vec<u8>)> {
         bytes.extend(self::bytes(word).ok()?);
         rest = after.trim_start_matches(' ');
         let blanks = after.len() - rest.len();
-        // Two blanks end the bytes and begin the characters, but for those in the middle.
+        // Two blanks separate the bytes from the characters, except those in the middle of the
+        // bytes.
         if blanks != 1 && !(blanks == 2 && bytes.len() == DUMP_WIDTH / 2) {
             break;
         }

@@ -1,4 +1,4 @@
-//! What the operator hands in: opened, and recognised by its first bytes.
+//! Opens the input and recognises its format by its first bytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, IsTerminal as _, Read, stdin};
@@ -10,10 +10,10 @@ use super::capture::Format;
 use super::framing::plausible;
 use super::hex;
 
-/// How much of the input is looked at to recognise it.
+/// Number of bytes used to recognise the format.
 const PREFIX_SIZE: usize = 64 << 10;
 
-/// Why there is nothing to decode in what was handed in.
+/// Why the input cannot be decoded.
 #[derive(Debug, Error)]
 pub(super) enum InputError {
     #[error("cannot open {path}: {error}", path = path.display())]
@@ -38,12 +38,12 @@ pub(super) enum InputError {
     Unknown { name: String, first: String },
 }
 
-/// What the input is.
+/// Format of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Lines of text.
+    /// LineWriter of text.
     Text,
-    /// OpenFlow, message after message.
+    /// Consecutive OpenFlow messages.
     Stream,
     /// Captured packets.
     Capture(Format),
@@ -51,16 +51,16 @@ pub(super) enum Kind {
 
 /// An open input.
 pub(super) struct Input {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Whether all of it is there already, so that nobody waits for what has been read.
+    /// Whether the whole input is available, so that output may be buffered.
     pub(super) is_file: bool,
     pub(super) bytes: Box<dyn Read>,
 }
 
 impl Input {
-    /// Opens a file, or standard input for `-`, and looks at how it begins.
+    /// Opens a file, or standard input for `-`, and recognises its format.
     ///
     /// # Errors
     /// [`InputError`].
@@ -95,7 +95,8 @@ impl Input {
     }
 }
 
-/// Reads as much as tells what it is; of a pipe no more than that, as the rest may be late.
+/// Reads enough to recognise the format; from a pipe no more than that, because the rest may come
+/// late.
 fn read_prefix(from: &mut impl Read, is_file: bool) -> io::Result<Vec<u8>> {
     let mut prefix = vec![0; PREFIX_SIZE];
     let mut size = 0;
@@ -118,7 +119,7 @@ fn recognise(name: &str, prefix: &[u8]) -> Result<Kind, InputError> {
     }
     let compressed = |tool| Err(InputError::Compressed { name: name.to_owned(), tool });
     match *prefix {
-        // Microseconds and nanoseconds, in either byte order.
+        // Microseconds and nanoseconds, in both byte orders.
         [0xa1, 0xb2, 0xc3, 0xd4, ..]
         | [0xd4, 0xc3, 0xb2, 0xa1, ..]
         | [0xa1, 0xb2, 0x3c, 0x4d, ..]
@@ -143,7 +144,7 @@ fn recognise(name: &str, prefix: &[u8]) -> Result<Kind, InputError> {
     }
 }
 
-/// Whether there are no control characters but those that lay text out.
+/// Whether the bytes contain no control characters other than white space.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x20..=0x7e | 0x80..))
 }
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn input_is_known_by_how_it_begins() {
+    fn format_is_recognised_by_first_bytes() {
         assert_eq!(kind(b"# hello\n0400000800000001\n"), Ok(Kind::Text));
         assert_eq!(kind(&[4, 0, 0, 8, 0, 0, 0, 1]), Ok(Kind::Stream));
         assert_eq!(kind(&[6, 0, 0, 8, 0, 0, 0, 1]), Ok(Kind::Stream));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_is_nothing_known_says_how_it_begins() {
+    fn unknown_format_quotes_its_first_bytes() {
         let error = kind(b"\x7fELF\x02\x01\x01\x00\x00").unwrap_err();
         assert!(error.ends_with("it begins with 7f 45 4c 46 02 01 01 00"), "{error}");
         assert!(kind(b"").unwrap_err().contains("is empty"));

@@ -1,8 +1,8 @@
-//! `rosemary ofp`: OpenFlow for people: what is in this capture, what does this message say.
+//! `rosemary ofp`: shows and checks OpenFlow messages.
 //!
-//! `decode` reads what [`input`] recognises and writes a line per message; `check` decodes and
-//! encodes messages and says whether they came back the same, which is how a codec is held against
-//! vectors from elsewhere.
+//! `decode` reads any format that [`input`] recognises and prints one line per message. `check`
+//! decodes and re-encodes messages and compares the bytes, which tests the codec with foreign
+//! vectors.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //! | `framing` | from a stream to messages, and back into step |
 //! | `decode`, `check` | the commands |
 //!
-//! All of it runs in bounded memory, whatever the size of the input and whoever made it.
+//! All modules use bounded memory, whatever the size and origin of the input.
 
 mod capture;
 mod check;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// `rosemary ofp`.
+/// Options of `rosemary ofp`.
 #[derive(Debug, Args)]
 pub struct OfpArgs {
     #[command(subcommand)]
@@ -36,27 +36,26 @@ pub struct OfpArgs {
 
 #[derive(Debug, Subcommand)]
 enum OfpCommand {
-    /// Print OpenFlow messages, a line each, from hexadecimal lines, a stream, or a capture
+    /// Print OpenFlow messages from hexadecimal lines, a stream or a capture, one per line
     #[command(long_about = ABOUT_DECODE, after_long_help = AFTER_DECODE)]
     Decode(DecodeArgs),
-    /// Decode messages, encode them again, and say whether the bytes are the same
+    /// Decode and re-encode messages, and compare the bytes
     #[command(long_about = ABOUT_CHECK, after_long_help = AFTER_CHECK)]
     Check(CheckArgs),
 }
 
 const ABOUT_DECODE: &str = "\
-Print OpenFlow 1.0 and 1.3 messages, a line each.
+Print OpenFlow 1.0 and 1.3 messages, one per line.
 
 The input is recognised by its content:
-  text       a message, or several in a row, per line in hexadecimal digits; blanks, commas, 0x and \
-colons do not matter, # begins a comment, of columns with tabs between them the last counts; \
-hexdumps
-  OpenFlow   message after message, as on a connection
-  captures   pcap and pcapng: the TCP connections on ports 6653 and 6633, and those that begin with \
-a hello. Each line begins with the time (UTC), and who sent it to whom
+  text       lines with one or more messages in hexadecimal digits; blanks, commas, 0x and colons are \
+ignored, # starts a comment, and the last of tab-separated columns counts; hexdumps
+  OpenFlow   consecutive messages, as on a connection
+  captures   pcap and pcapng: the TCP connections on ports 6653 and 6633, and those that start with \
+a hello. Each line starts with the time (UTC), the source and the destination
 
-What does not decode is a line with \"error:\" in place of a message, what stands where, and what was \
-expected; the rest is still decoded.";
+For a message that does not decode, the line has \"error:\", the field, its offset, and the expected \
+value; decoding continues after it.";
 
 const AFTER_DECODE: &str = "\
 Examples:
@@ -65,16 +64,16 @@ Examples:
   echo 0400000800000001 | rosemary ofp decode -
   rosemary ofp decode --json capture.pcap | jq 'select(.error)'
 
-Exit codes: 0 every message decoded, 1 some did not, or bytes were missing, 2 wrong usage.";
+Exit codes: 0 every message decoded, 1 some did not decode or bytes were missing, 2 wrong usage.";
 
 const ABOUT_CHECK: &str = "\
-Decode each message, encode it again, and compare.
+Decode each message, encode it again, and compare the bytes.
 
-The input is text as for \"rosemary ofp decode\": a message, or several in a row, per line. For each \
-there is a line of output that begins with
-  same       it came back as it was
-  differs    it did not; the line says at which byte
-  error:     it is not a message of OpenFlow 1.0 or 1.3, and why
+The input is text as for \"rosemary ofp decode\": one or more messages per line. Each line of output \
+starts with
+  same       the bytes are the same
+  differs    the bytes differ, and at which offset
+  error:     the message does not decode, and why
 Totals go to standard error.";
 
 const AFTER_CHECK: &str = "\
@@ -82,34 +81,34 @@ Examples:
   rosemary ofp check messages.hex
   cut -f 4 vectors.tsv | rosemary ofp check -
 
-Exit codes: 0 none differs (errors do not count: what is malformed must not decode), 1 some do, or \
-there is nothing to check, 2 wrong usage.";
+Exit codes: 0 no message differs (errors do not count: malformed messages must not decode), 1 some \
+differ or there is nothing to check, 2 wrong usage.";
 
-/// `rosemary ofp decode`.
+/// Options of `rosemary ofp decode`.
 #[derive(Debug, Args)]
 struct DecodeArgs {
-    /// What to decode; - is standard input
+    /// The input; - is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
     /// Print a JSON object per line
     #[arg(long)]
     json: bool,
-    /// In captures, look at this TCP port too (may be given more than once)
+    /// In captures, also decode this TCP port (repeatable)
     #[arg(long, value_name = "PORT")]
     port: Vec<u16>,
 }
 
-/// `rosemary ofp check`.
+/// Options of `rosemary ofp check`.
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// Lines of hexadecimal digits; - is standard input
+    /// LineWriter of hexadecimal digits; - is standard input
     file: PathBuf,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// The input cannot be read, or is nothing that can be decoded.
+/// The input cannot be read or has no known format.
 pub fn run(args: &OfpArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         OfpCommand::Decode(args) => decode::run(args),

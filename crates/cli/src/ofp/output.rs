@@ -1,30 +1,31 @@
-//! Standard output, for many lines: buffered where nobody waits for each of them.
+//! Writes lines to standard output, buffered unless each must appear immediately.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, StdoutLock, Write as _, stdout};
 
 use sys::text::shown_lines;
 
-/// Lines on their way to standard output.
+/// Buffered standard output.
 pub(super) struct Output {
     to: BufWriter<StdoutLock<'static>>,
-    /// The line that is being written.
+    /// The current line.
     text: String,
-    /// Whether each line must be seen at once.
+    /// Whether to flush each line.
     at_once: bool,
 }
 
 impl Output {
-    /// `at_once` if the input is somebody still talking.
+    /// Creates the output; `at_once` flushes each line, for interactive input.
     pub(super) fn new(at_once: bool) -> Self {
         let to = BufWriter::with_capacity(64 << 10, stdout().lock());
         Self { to, text: String::new(), at_once }
     }
 
-    /// Writes a line. Invisible characters are escaped, as the line may have text of a switch.
+    /// Writes a line. Invisible characters are escaped, because the line may contain text from a
+    /// switch.
     ///
     /// # Errors
-    /// What writing said.
+    /// Writing failed.
     pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) -> io::Result<()> {
         self.text.clear();
         let _ = self.text.write_fmt(line); // a String takes everything
@@ -33,10 +34,10 @@ impl Output {
         if self.at_once { self.to.flush() } else { Ok(()) }
     }
 
-    /// Writes what is left.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What writing said.
+    /// Writing failed.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.to.flush()
     }

@@ -1,7 +1,6 @@
-//! `rosemary app build`: an app's sources, compiled, and with its manifest in a package.
+//! `rosemary app build`: compiles an app and packages it with its manifest.
 //!
-//! The package is a function of the manifest and the object alone: who builds the same object gets the
-//! same bytes.
+//! The package depends on the manifest and the object only: the same object gives the same bytes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,30 +15,30 @@ use serde::Deserialize;
 
 use crate::say;
 
-/// What a shared object begins with.
+/// First bytes of a shared object.
 const ELF: &[u8] = b"\x7fELF";
 
-/// The options of `rosemary app build`.
+/// Options of `rosemary app build`.
 #[derive(Debug, Clone, Args)]
 pub struct BuildArgs {
-    /// Directory of the app, with its app.toml
+    /// Directory of the app, which contains app.toml
     #[arg(default_value = ".")]
     pub dir: PathBuf,
-    /// The object, if it is built already
+    /// Prebuilt object
     #[arg(long, value_name = "FILE")]
     pub object: Option<PathBuf>,
-    /// Directory for the package [default: here]
+    /// Output directory [default: the current one]
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
-    /// What is passed on to cargo or make, as `-- --offline`
+    /// Arguments for cargo or make, such as `-- --offline`
     #[arg(last = true, value_name = "ARGUMENT")]
     pub arguments: Vec<OsString>,
 }
 
-/// Does it.
+/// Builds and writes the package.
 ///
 /// # Errors
-/// The manifest is wrong, the app does not compile, or the package cannot be written.
+/// The manifest is invalid, the app does not compile, or the package cannot be written.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let file = args.dir.join("app.toml");
     let text = fs::read_to_string(&file).with_context(|| {
@@ -65,7 +64,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     say::data(format_args!("{}\n", path.display()))
 }
 
-/// Compiles the app in its directory; returns its object.
+/// Compiles the app; returns the path of its object.
 fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
     let cargo = args.dir.join("Cargo.toml");
     if cargo.is_file() {
@@ -86,7 +85,7 @@ fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
     )
 }
 
-/// A line of what cargo says.
+/// A line of cargo's JSON output.
 #[derive(Debug, Deserialize)]
 struct Message {
     reason: String,
@@ -111,7 +110,7 @@ fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> 
     })
 }
 
-/// The shared object of the package `manifest`, by what cargo said.
+/// Finds the shared object of the package `manifest` in cargo's output.
 fn object(said: &str, manifest: &Path) -> Option<PathBuf> {
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
     let ours =
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn package_is_named_after_the_app_and_its_version_and_holds_both_files() {
+    fn package_has_name_version_and_both_files() {
         let manifest = "name = \"my-app\"\nversion = \"1.2.3\"\n";
         let (dir, args) = app(manifest);
         run(&args).unwrap();
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_packed_is_told_with_what_to_do() {
+    fn build_errors_name_a_remedy() {
         let (dir, args) = app("name = \"my-app\"\n");
         let error = run(&args).unwrap_err().to_string();
         assert!(error.contains("app.toml:1: version is missing"), "{error}");
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn object_is_that_of_the_app_and_not_of_what_it_depends_on() {
+    fn object_belongs_to_the_app_not_a_dependency() {
         let said = r#"{"reason":"compiler-artifact","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}
 not json
 {"reason":"compiler-artifact","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}

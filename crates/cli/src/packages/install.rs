@@ -1,4 +1,4 @@
-//! `rosemary app verify`, `install`, `remove` and `list`: which packages an operator lets in.
+//! `rosemary app verify`, `install`, `remove` and `list`: manages the packages of an operator.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::say;
 use crate::table::Table;
 
-/// Whose configuration and whose packages.
+/// Selects the operator's configuration and packages.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Operator {
-    /// The configuration, if it is not the default one.
+    /// The configuration, unless the default.
     #[arg(
         long,
         value_name = "FILE",
@@ -24,49 +24,49 @@ pub struct Operator {
         help = "Configuration, whose [[trust]] says who is trusted [default: as for `rosemary up`]"
     )]
     pub config: Option<PathBuf>,
-    /// Where the packages are.
+    /// Directory of the packages.
     #[command(flatten)]
     pub state: StateDir,
 }
 
-/// The options of `rosemary app verify` and `rosemary app install`.
+/// Options of `rosemary app verify` and `rosemary app install`.
 #[derive(Debug, Clone, Args)]
 pub struct PackageArgs {
-    /// The package; its signature is the file beside it that ends in .minisig
+    /// The package; its signature is in the file next to it with the suffix .minisig
     pub package: PathBuf,
-    /// Whose.
+    /// Configuration and packages.
     #[command(flatten)]
     pub operator: Operator,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// The options of `rosemary app remove`.
+/// Options of `rosemary app remove`.
 #[derive(Debug, Clone, Args)]
 pub struct RemoveArgs {
-    /// The app's name
+    /// Name of the app
     #[arg(value_parser = parse_name)]
     pub name: String,
-    /// Whose.
+    /// Configuration and packages.
     #[command(flatten)]
     pub operator: Operator,
 }
 
-/// The options of `rosemary app list`.
+/// Options of `rosemary app list`.
 #[derive(Debug, Clone, Args)]
 pub struct ListArgs {
-    /// Whose.
+    /// Configuration and packages.
     #[command(flatten)]
     pub operator: Operator,
-    /// Print JSON, for programs: a list, an object per package
+    /// Print JSON: a list with an object per package
     #[arg(long)]
     pub json: bool,
 }
 
-/// A package that is let in; its JSON is a promise to programs.
+/// An accepted package; its JSON is a stable interface.
 #[derive(Debug, Serialize)]
-struct Told {
+struct PackageReport {
     name: String,
     version: String,
     signed_by: String,
@@ -74,12 +74,12 @@ struct Told {
     stage: &'static str,
     capabilities: Vec<String>,
     services: Vec<String>,
-    /// Of the package, and of the object in it.
+    /// Digests of the package and of its object.
     sha256: String,
     object_sha256: String,
 }
 
-impl Told {
+impl PackageReport {
     fn of(admitted: &Admitted<'_>) -> Self {
         let app = &admitted.manifest.app;
         Self {
@@ -119,21 +119,21 @@ impl Told {
     }
 }
 
-/// `rosemary app verify`.
+/// Runs `rosemary app verify`.
 ///
 /// # Errors
-/// The package is refused, and why.
+/// The package is rejected, with the reason.
 pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
     let config = Config::load(args.operator.config.as_deref())?;
     let files = Files::read(&args.package)?;
     let admitted = admit(&config, args, &files)?;
-    Told::of(&admitted).print(args.json)
+    PackageReport::of(&admitted).print(args.json)
 }
 
-/// `rosemary app install`.
+/// Runs `rosemary app install`.
 ///
 /// # Errors
-/// The package is refused, and why; or it cannot be written.
+/// The package is rejected, with the reason, or cannot be written.
 pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     let config = Config::load(args.operator.config.as_deref())?;
     let files = Files::read(&args.package)?;
@@ -150,8 +150,8 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     store
         .install(name, &files)
         .with_context(|| format!("cannot install it as {}", store.path(name).display()))?;
-    let told = Told::of(&admitted);
-    say::note(format_args!("installed {name} {}", told.version));
+    let report = PackageReport::of(&admitted);
+    say::note(format_args!("installed {name} {}", report.version));
     if config.app(name).is_none() {
         let file = config.file.clone().or_else(config::default_file).unwrap_or_default();
         say::note(format_args!(
@@ -159,14 +159,14 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
             file.display()
         ));
     }
-    say::note("a Rosemary that runs takes it when it is started again");
-    told.print(args.json)
+    say::note("a running Rosemary uses it after its next start");
+    report.print(args.json)
 }
 
-/// `rosemary app remove`.
+/// Runs `rosemary app remove`.
 ///
 /// # Errors
-/// It is not installed, or cannot be removed.
+/// The app is not installed or cannot be removed.
 pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {
     let config = Config::load(args.operator.config.as_deref())?;
     let (store, name) = (args.operator.store(&config)?, &args.name);
@@ -182,18 +182,18 @@ pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A package in the list; its JSON is a promise to programs.
+/// A package in the list; its JSON is a stable interface.
 #[derive(Debug, Serialize)]
 struct Line {
     name: String,
     version: Option<String>,
     signed_by: Option<String>,
     sha256: Option<String>,
-    /// Why it would not be run.
+    /// Why it would not run.
     refused: Option<String>,
 }
 
-/// `rosemary app list`.
+/// Runs `rosemary app list`.
 ///
 /// # Errors
 /// The packages cannot be listed.
@@ -223,7 +223,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         return print_json(&lines);
     }
     if lines.is_empty() {
-        say::note("no package is installed; `rosemary app install PACKAGE` does so");
+        say::note("no package is installed; `rosemary app install PACKAGE` installs one");
         return Ok(());
     }
     let mut table = Table::new(["APP", "VERSION", "SIGNED BY", "STATE"]);
@@ -245,12 +245,12 @@ fn admit<'a>(
     files: &Files,
 ) -> anyhow::Result<Admitted<'a>> {
     let gate = Gate::new(&config.trust)?;
-    let refused = || format!("{} is refused", args.package.display());
+    let refused = || format!("{} is rejected", args.package.display());
     gate.admit(files, None, false).with_context(refused)
 }
 
-/// Who signed the app of this name that is installed, if that is somebody else. One that would not be
-/// run may be replaced by anybody's.
+/// Returns the signer of the installed app of this name if it is another developer. An installed
+/// package that would be rejected may be replaced by anyone's.
 fn of_another(
     store: &Store,
     config: &Config,

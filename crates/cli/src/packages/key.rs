@@ -1,4 +1,4 @@
-//! `rosemary key new`: a developer's keys, in minisign's formats.
+//! `rosemary key new`: creates a developer's key pair in minisign's formats.
 //!
 //! ```text
 //! ~/.config/rosemary/developer.key       the secret key, encrypted with a password; 0600
@@ -20,17 +20,17 @@ use super::password::PasswordArgs;
 use crate::pki::files::{self, New};
 use crate::say;
 
-/// What `rosemary key` does.
+/// Subcommands of `rosemary key`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum KeyCommand {
-    /// Make the keys that you sign your apps' packages with
+    /// Create the key pair that signs your apps' packages
     New(NewArgs),
 }
 
-/// Where the secret key is.
+/// Location of the secret key.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KeyArgs {
-    /// The file, if it is not the default.
+    /// The file, unless the default.
     #[arg(
         long,
         value_name = "FILE",
@@ -38,46 +38,46 @@ pub struct KeyArgs {
                 $XDG_CONFIG_HOME/rosemary/developer.key]"
     )]
     pub key: Option<PathBuf>,
-    /// Where its password is.
+    /// Source of its password.
     #[command(flatten)]
     pub password: PasswordArgs,
 }
 
-/// The options of `rosemary key new`.
+/// Options of `rosemary key new`.
 #[derive(Debug, Clone, Args)]
 pub struct NewArgs {
-    /// Where it is to be.
+    /// Location of the new key.
     #[command(flatten)]
     pub key: KeyArgs,
-    /// Replace what is there: packages that were signed with it stay signed with the old one
+    /// Replace an existing key; packages signed with it keep the old signature
     #[arg(long)]
     pub force: bool,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// What is printed as JSON; a promise to programs.
+/// The JSON output; a stable interface.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct CreatedKeys<'a> {
     key: &'a Path,
     public: &'a Path,
     id: String,
     public_key: String,
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// There is a key already, or it cannot be written.
+/// A key exists already, or cannot be written.
 pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
-    // A secret passes through this process; nobody is to look into it.
-    sys::process::forbid_new_privileges().context("cannot close the process to others")?;
+    // The secret key passes through this process: keep other processes from reading its memory.
+    sys::process::forbid_new_privileges().context("cannot protect the memory of the process")?;
     let KeyCommand::New(args) = command;
     let path = &args.key.path()?;
     let public = &path.with_extension("pub");
     if !args.force && path.symlink_metadata().is_ok() {
-        bail!("{} is there already; --force replaces it", path.display()); // before asking anything
+        bail!("{} is there already; --force replaces it", path.display()); // before asking for a password
     }
     let password = args.key.password.get_new()?;
     let pair = KeyPair::generate_encrypted_keypair(Some(password.to_string()))?;
@@ -97,11 +97,11 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
         args.force,
     )?;
     if args.json {
-        let made = Made { key: path, public, id, public_key: key.to_string() };
-        let json = serde_json::to_string(&made).context("cannot write JSON")?;
+        let created = CreatedKeys { key: path, public, id, public_key: key.to_string() };
+        let json = serde_json::to_string(&created).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
     }
-    say::note(format_args!("made {} and {}", path.display(), public.display()));
+    say::note(format_args!("created {} and {}", path.display(), public.display()));
     say::note(
         "this is for the rosemary.toml of operators who trust you, with as much of it as they like:",
     );
@@ -112,7 +112,7 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
 }
 
 impl KeyArgs {
-    /// The file that is meant.
+    /// Returns the path of the key file.
     fn path(&self) -> anyhow::Result<PathBuf> {
         match &self.key {
             Some(path) => Ok(path.clone()),
@@ -123,10 +123,10 @@ impl KeyArgs {
         }
     }
 
-    /// The secret key.
+    /// Opens the secret key.
     ///
     /// # Errors
-    /// It is not there, others may read it, or the password is not its.
+    /// It does not exist, others may read it, or the password is wrong.
     pub(super) fn open(&self) -> anyhow::Result<SecretKey> {
         let path = self.path()?;
         let text = match std::fs::read_to_string(&path) {
@@ -147,7 +147,7 @@ impl KeyArgs {
     }
 }
 
-/// What operators may call the developer; theirs to change.
+/// Returns a suggestion for the developer's name in the operator's configuration.
 fn developer() -> String {
     let name = std::env::var("USER").unwrap_or_default();
     let good = |it: char| it.is_ascii_alphanumeric() || ".-@_".contains(it);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_was_made_opens_with_its_password_alone_and_is_not_replaced() {
+    fn new_key_opens_with_its_password_only() {
         let dir = tempfile::tempdir().unwrap();
         let key = new(dir.path());
         let args = NewArgs { key: key.clone(), force: false, json: true };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_others_may_read_is_not_used() {
+    fn readable_key_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let key = new(dir.path());
         let path = dir.path().join("developer.key");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn key_without_a_password_is_not_used() {
+    fn key_without_password_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let key = new(dir.path());
         let pair = KeyPair::generate_unencrypted_keypair().unwrap();

@@ -1,5 +1,5 @@
-//! `rosemary app build`, `sign`, `verify`, `install`, `remove` and `list`; `rosemary key new`: an app's
-//! way from its developer to an operator.
+//! Packaging of apps: `rosemary app build`, `sign`, `verify`, `install`, `remove` and `list`, and
+//! `rosemary key new`.
 //!
 //! | module | whose | what it is |
 //! | --- | --- | --- |
@@ -9,7 +9,8 @@
 //! | [`install`] | the operator's | who lets a package in, and where it goes |
 //! | `password` | | asking for the key's password |
 //!
-//! An operator's command looks into a package as `rosemary up` does: by a confined process of its own.
+//! An operator's command inspects a package like `rosemary up` does, in a separate confined
+//! process.
 
 pub mod build;
 pub mod install;

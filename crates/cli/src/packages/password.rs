@@ -1,4 +1,4 @@
-//! The password of a secret key: asked for at the terminal, or the first line of a file.
+//! Reads the password of a secret key from the terminal, or from the first line of a file.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use zeroize::Zeroizing;
 
-/// Bytes of a password, at most.
-const LONGEST: u64 = 1024;
+/// Maximum size of a password, in bytes.
+const MAX_SIZE: u64 = 1024;
 
-/// Where the password is.
+/// Source of the password.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PasswordArgs {
-    /// File whose first line is the key's password, - for standard input [default: ask]
+    /// File whose first line is the key's password, - for standard input [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }
 
 impl PasswordArgs {
-    /// The password of a key that is there.
+    /// Reads the password of an existing key.
     ///
     /// # Errors
-    /// It is empty, or cannot be had.
+    /// It is empty or cannot be read.
     pub(super) fn get(&self, key: &Path) -> anyhow::Result<Zeroizing<String>> {
         match &self.password_file {
             Some(file) => first_line(file),
@@ -30,17 +30,17 @@ impl PasswordArgs {
         }
     }
 
-    /// A password for a new key: asked for twice.
+    /// Reads the password of a new key; a prompt asks for it twice.
     ///
     /// # Errors
-    /// It is empty, or not the same both times, or cannot be had.
+    /// It is empty or cannot be read, or the two inputs differ.
     pub(super) fn get_new(&self) -> anyhow::Result<Zeroizing<String>> {
         if let Some(file) = &self.password_file {
             return first_line(file);
         }
         let password = ask("Password for the new key: ")?;
         if ask("The same again: ")? != password {
-            bail!("these were two passwords; nothing was made");
+            bail!("the passwords differ; no key was created");
         }
         Ok(password)
     }
@@ -49,14 +49,14 @@ impl PasswordArgs {
 fn ask(prompt: &str) -> anyhow::Result<Zeroizing<String>> {
     let password = rpassword::prompt_password(prompt);
     let password =
-        password.context("cannot ask for a password here; name a file with --password-file")?;
+        password.context("cannot prompt for a password here; name a file with --password-file")?;
     not_empty(Zeroizing::new(password))
 }
 
 fn first_line(file: &Path) -> anyhow::Result<Zeroizing<String>> {
     let read = |from: &mut dyn io::Read| {
         let mut text = Zeroizing::new(String::new());
-        from.take(LONGEST).read_to_string(&mut text).map(|_| text)
+        from.take(MAX_SIZE).read_to_string(&mut text).map(|_| text)
     };
     let text = if file == Path::new("-") {
         read(&mut io::stdin())
@@ -69,7 +69,7 @@ fn first_line(file: &Path) -> anyhow::Result<Zeroizing<String>> {
 
 fn not_empty(password: Zeroizing<String>) -> anyhow::Result<Zeroizing<String>> {
     if password.is_empty() {
-        bail!("the password is empty, and a key without one would be for whoever finds the file");
+        bail!("the password is empty; without one, anyone who finds the file could use the key");
     }
     Ok(password)
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn password_is_the_first_line_of_its_file_and_not_empty() {
+    fn password_is_the_first_line_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("password");
         let args = PasswordArgs { password_file: Some(file.clone()) };

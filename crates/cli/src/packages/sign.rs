@@ -1,4 +1,4 @@
-//! `rosemary app sign`: the signature of a package, in minisign's format.
+//! `rosemary app sign`: signs a package in minisign's format.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use monitor::packages::signature_of;
 use super::key::KeyArgs;
 use crate::say;
 
-/// The options of `rosemary app sign`.
+/// Options of `rosemary app sign`.
 #[derive(Debug, Clone, Args)]
 pub struct SignArgs {
-    /// The package, as `rosemary app build` made it
+    /// The package, as written by `rosemary app build`
     pub package: PathBuf,
-    /// Which key.
+    /// Location of the key.
     #[command(flatten)]
     pub key: KeyArgs,
 }
 
-/// Does it.
+/// Signs the package.
 ///
 /// # Errors
-/// The package or the key cannot be read, or the signature not be written.
+/// The package or the key cannot be read, or the signature cannot be written.
 pub fn run(args: &SignArgs) -> anyhow::Result<()> {
-    // A secret passes through this process; nobody is to look into it.
-    sys::process::forbid_new_privileges().context("cannot close the process to others")?;
+    // The secret key passes through this process: keep other processes from reading its memory.
+    sys::process::forbid_new_privileges().context("cannot protect the memory of the process")?;
     let path = &args.package;
     let package = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let contents = package::open(&package)

@@ -1,11 +1,11 @@
-//! Captures: links, orders, losses.
+//! Tests captures: link types, packet order, losses.
 
 use super::ofp;
 use super::pcap::{Link, Packets, Way};
 
 const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
 
-/// An echo request of this size and xid.
+/// Builds an echo request with this size and xid.
 fn echo(size: u16, xid: u8) -> Vec<u8> {
     let [s0, s1] = size.to_be_bytes();
     let mut message = vec![4, 2, s0, s1, 0, 0, 0, xid];
@@ -25,7 +25,7 @@ fn to_controller() -> Way {
     Way::new("10.0.0.2:40000", "10.0.0.1:6653", 1000)
 }
 
-/// What was decoded, without the time, and whether it was all well.
+/// Decodes a capture; returns the lines without time, and whether the exit code was 0.
 fn decode(packets: &Packets) -> (Vec<String>, bool) {
     let [pcap, pcapng] = [packets.pcap(), packets.pcapng()].map(|file| {
         let run = ofp(&["decode", "-"], &file);
@@ -41,7 +41,7 @@ fn decode(packets: &Packets) -> (Vec<String>, bool) {
 }
 
 #[test]
-fn messages_of_both_directions_are_found_behind_every_link() {
+fn both_directions_decode_on_every_link_type() {
     for link in [Link::Ethernet, Link::Tagged, Link::Cooked1, Link::Cooked2, Link::Raw] {
         let (there, back) = (to_switch(), to_controller());
         let mut packets = Packets::new(link);
@@ -60,7 +60,7 @@ fn messages_of_both_directions_are_found_behind_every_link() {
 }
 
 #[test]
-fn connections_of_ipv6_and_on_other_ports_are_found_by_their_hello() {
+fn ipv6_and_other_ports_are_found_by_hello() {
     let way = Way::new("[fe80::1]:50000", "[fe80::2]:12345", 7);
     let mut packets = Packets::new(Link::Ethernet);
     packets.syn(way).bytes(way, 0, &HELLO).bytes(way, 8, &barrier(2));
@@ -71,7 +71,7 @@ fn connections_of_ipv6_and_on_other_ports_are_found_by_their_hello() {
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(lines[1].starts_with("[fe80::1]:50000 > [fe80::2]:12345 OFPT_BARRIER_REQUEST"));
 
-    // On a port that is named, in the middle of a connection.
+    // On a port given by --port, in the middle of a connection.
     let way = Way::new("10.0.0.1:50001", "10.0.0.2:7777", 7);
     let mut packets = Packets::new(Link::Raw);
     packets.bytes(way, 100, &[echo(20, 1), barrier(2)].concat());
@@ -82,7 +82,7 @@ fn connections_of_ipv6_and_on_other_ports_are_found_by_their_hello() {
 }
 
 #[test]
-fn segments_late_twice_and_overlapping_give_every_message_once() {
+fn disordered_segments_give_every_message_once() {
     let way = to_switch();
     let stream = [&HELLO[..], &echo(3000, 2), &barrier(3), &echo(10, 4)].concat();
     let part = |from: usize, to: usize| (u32::try_from(from).unwrap(), &stream[from..to]);
@@ -110,12 +110,12 @@ fn segments_late_twice_and_overlapping_give_every_message_once() {
 }
 
 #[test]
-fn lost_segment_costs_its_messages_and_says_how_many_bytes() {
+fn lost_segment_is_reported_with_its_size() {
     let way = to_switch();
     let lost = echo(1000, 2);
     let mut packets = Packets::new(Link::Ethernet);
     packets.syn(way).bytes(way, 0, &HELLO);
-    // 400 bytes in the middle of a message are lost: only that message is.
+    // 400 bytes in the middle of a message are lost, which affects only that message.
     packets.bytes(way, 8, &lost[..300]).bytes(way, 708, &lost[700..]);
     packets.bytes(way, 1008, &barrier(3));
     let (lines, well) = decode(&packets);
@@ -124,8 +124,8 @@ fn lost_segment_costs_its_messages_and_says_how_many_bytes() {
         what,
         [
             "OFPT_HELLO (OF1.3) (xid=0x1): version 0x04",
-            "error: only 300 of 1000 bytes of a message are there",
-            "error: 400 bytes were sent here and not captured",
+            "error: only 300 of 1000 bytes of a message are present",
+            "error: 400 bytes were sent here but not captured",
             "OFPT_BARRIER_REQUEST (OF1.3) (xid=0x3):",
         ]
     );
@@ -133,7 +133,7 @@ fn lost_segment_costs_its_messages_and_says_how_many_bytes() {
 }
 
 #[test]
-fn gap_that_the_receiver_acknowledged_is_not_waited_for() {
+fn acknowledged_gap_is_given_up() {
     let (way, back) = (to_switch(), to_controller());
     let mut packets = Packets::new(Link::Ethernet);
     packets.syn(back).syn(way).bytes(way, 0, &HELLO);
@@ -145,12 +145,12 @@ fn gap_that_the_receiver_acknowledged_is_not_waited_for() {
     let (lines, _) = decode(&packets);
     let order: Vec<_> = lines.iter().map(|line| line.split(' ').nth(3).unwrap()).collect();
     let expected = ["OFPT_HELLO", "error:", "OFPT_BARRIER_REQUEST", "OFPT_BARRIER_REQUEST"];
-    assert_eq!(order[..4], expected, "the gap is told before what came after it: {lines:#?}");
+    assert_eq!(order[..4], expected, "the gap is reported before later data: {lines:#?}");
     assert_eq!(order[4], "OFPT_HELLO");
 }
 
 #[test]
-fn new_connection_between_the_same_ports_starts_anew() {
+fn new_connection_on_the_same_ports_resets_state() {
     let first = to_switch();
     let second = Way { isn: 77, ..first };
     let mut packets = Packets::new(Link::Ethernet);
@@ -162,7 +162,7 @@ fn new_connection_between_the_same_ports_starts_anew() {
 }
 
 #[test]
-fn message_that_does_not_decode_is_a_line_and_the_next_is_decoded() {
+fn undecodable_message_is_a_line() {
     let way = to_switch();
     let mut packets = Packets::new(Link::Ethernet);
     let other = [5, 0, 0, 8, 0, 0, 0, 1];
@@ -185,7 +185,7 @@ fn message_that_does_not_decode_is_a_line_and_the_next_is_decoded() {
 }
 
 #[test]
-fn tls_is_named_and_cut_files_are_decoded_as_far_as_they_go() {
+fn tls_is_reported_and_truncated_files_decode() {
     let way = to_switch();
     let mut packets = Packets::new(Link::Ethernet);
     packets.syn(way).bytes(way, 0, &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]);

@@ -1,4 +1,4 @@
-//! What is handed in, and what is said of what cannot be read.
+//! Tests input formats and the errors for unreadable input.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use super::ofp;
 const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
 
 #[test]
-fn messages_in_a_row_are_a_line_each() {
+fn consecutive_messages_are_a_line_each() {
     let text = "# two, and one\n04000008 00000001 0400000800000002\n\n0x04, 0x14, 0, 8\n";
     let run = ofp(&["decode"], text.as_bytes());
     let lines: Vec<_> = run.out.lines().collect();
@@ -19,21 +19,21 @@ fn messages_in_a_row_are_a_line_each() {
 }
 
 #[test]
-fn stream_is_decoded_and_says_where_it_is_not_openflow() {
+fn stream_reports_where_it_is_not_openflow() {
     let stream = [&HELLO[..], &[0xff; 16], &HELLO, &HELLO, &HELLO[..5]].concat();
     let run = ofp(&["decode", "-"], &stream);
     let lines: Vec<_> = run.out.lines().collect();
     assert_eq!(lines.len(), 5, "{lines:#?}");
+    assert_eq!(lines[1], "error: the message at byte 8: skipped 16 bytes that are not a message");
     assert_eq!(
-        lines[1],
-        "error: the message at byte 8: 16 bytes that are no message are passed over"
+        lines[4],
+        "error: the message at byte 40: only 5 of 8 bytes of a message are present"
     );
-    assert_eq!(lines[4], "error: the message at byte 40: only 5 of 8 bytes of a message are there");
     assert_eq!(run.code, Some(1));
 }
 
 #[test]
-fn input_that_cannot_be_decoded_says_so_and_what_to_do() {
+fn undecodable_input_names_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let in_folder = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -62,18 +62,18 @@ fn input_that_cannot_be_decoded_says_so_and_what_to_do() {
 }
 
 #[test]
-fn check_says_what_became_of_each_line() {
+fn check_reports_each_line() {
     let run = ofp(&["check", "-"], b"0400000800000001\n0500000800000001\nhello\n");
     let lines: Vec<_> = run.out.lines().collect();
     assert_eq!(lines[0], "same");
     assert!(lines[1].starts_with("error: unsupported version"), "{lines:#?}");
     assert!(lines[2].starts_with("error: 'h' is not a hexadecimal digit"), "{lines:#?}");
     assert_eq!(run.err, "rosemary: 1 same, 0 differ, 2 errors\n");
-    assert_eq!(run.code, Some(0), "errors alone are no failure");
+    assert_eq!(run.code, Some(0), "errors alone do not fail");
 }
 
 #[test]
-fn reader_that_goes_away_ends_it_quietly() {
+fn closed_pipe_ends_quietly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rosemary"))
         .args(["ofp", "decode", "-"])
         .stdin(Stdio::piped())
@@ -86,14 +86,14 @@ fn reader_that_goes_away_ends_it_quietly() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("OFPT_HELLO"), "{first}");
-    // Its output is closed now, so it ends, though its input does not.
+    // Its output is closed now, so it ends although its input does not.
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.stderr.as_slice(), output.status.code()), (&b""[..], Some(0)));
     feed.join().unwrap();
 }
 
 #[test]
-fn who_talks_slowly_sees_each_line_at_once() {
+fn slow_input_is_answered_line_by_line() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rosemary"))
         .args(["ofp", "decode"])
         .stdin(Stdio::piped())
@@ -111,8 +111,8 @@ fn who_talks_slowly_sees_each_line_at_once() {
 }
 
 #[test]
-fn large_input_of_any_kind_takes_little_memory() {
-    /// In KiB: what the program may have, code and all.
+fn large_input_uses_little_memory() {
+    /// Address space limit in KiB, including code.
     const LIMIT: u32 = 64 << 10;
     const SIZE: usize = 96 << 20;
     let stream = [4, 2, 0xff, 0xff, 0, 0, 0, 1].iter().copied().chain(vec![0x41; 0xfff7]);
@@ -138,7 +138,7 @@ fn large_input_of_any_kind_takes_little_memory() {
         let mut stdin = child.stdin.take().unwrap();
         for _ in 0..SIZE / chunk.len() {
             if stdin.write_all(chunk).is_err() {
-                break; // it has seen enough
+                break; // the program has stopped reading
             }
         }
         drop(stdin);

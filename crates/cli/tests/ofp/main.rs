@@ -1,4 +1,4 @@
-//! `rosemary ofp`, as an operator types it: the built program, its output, its exit code.
+//! Tests `rosemary ofp` as a program: output and exit codes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they skip")]
 
@@ -11,14 +11,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run of the program gave.
+/// Output and exit code of a run.
 struct Run {
     out: String,
     err: String,
     code: Option<i32>,
 }
 
-/// Runs `rosemary ofp ARGS` with this on standard input.
+/// Runs `rosemary ofp ARGS` with this standard input.
 fn ofp(args: &[&str], input: &[u8]) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rosemary"))
         .arg("ofp")
@@ -30,7 +30,7 @@ fn ofp(args: &[&str], input: &[u8]) -> Run {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // It may not want to read all of it.
+        // The program may end before it has read everything.
         scope.spawn(move || stdin.write_all(input));
         let output = child.wait_with_output().unwrap();
         Run {
@@ -41,13 +41,13 @@ fn ofp(args: &[&str], input: &[u8]) -> Run {
     })
 }
 
-/// A file with golden messages of the codec.
+/// Returns the path of a file with the codec's golden messages.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../openflow/tests/golden").join(name)
 }
 
 #[test]
-fn golden_messages_decode_to_their_text_and_check_as_the_same() {
+fn golden_messages_decode_and_check() {
     for name in ["of10", "of13"] {
         let hex = golden(name).with_extension("hex");
         let text = std::fs::read_to_string(golden(name).with_extension("txt")).unwrap();
@@ -64,7 +64,7 @@ fn golden_messages_decode_to_their_text_and_check_as_the_same() {
 }
 
 #[test]
-fn golden_messages_as_json_are_an_object_per_line() {
+fn golden_messages_print_as_json_lines() {
     for name in ["of10", "of13"] {
         let hex = golden(name).with_extension("hex");
         let run = ofp(&["decode", "--json", hex.to_str().unwrap()], b"");

@@ -1,14 +1,14 @@
-//! Captures made by hand: what a TCP connection looks like when packets are late, twice or lost.
+//! Builds captures by hand, with late, repeated or lost packets of a TCP connection.
 
 use std::net::SocketAddr;
 
-/// What is in front of IP.
+/// The layer below IP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Link {
     Ethernet,
     /// Ethernet with two VLAN tags.
     Tagged,
-    /// `tcpdump -i any` of old and of new.
+    /// `tcpdump -i any`, older and newer format.
     Cooked1,
     Cooked2,
     Raw,
@@ -36,7 +36,7 @@ impl Link {
     }
 }
 
-/// A packet of a capture, each a microsecond after the one before.
+/// Packets of a capture, one microsecond apart.
 pub(crate) struct Packets {
     link: Link,
     packets: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ pub(crate) struct Packets {
 pub(crate) struct Way {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
-    /// The SYN's sequence number.
+    /// Sequence number of the SYN.
     pub(crate) isn: u32,
 }
 
@@ -69,12 +69,12 @@ impl Packets {
         self.segment(way, way.isn, 0, SYN, &[])
     }
 
-    /// Bytes at this place of the stream.
+    /// Adds bytes at this offset of the stream.
     pub(crate) fn bytes(&mut self, way: Way, at: u32, bytes: &[u8]) -> &mut Self {
         self.segment(way, way.isn.wrapping_add(1 + at), 0, ACK, bytes)
     }
 
-    /// The receiver of `way` has so many of its bytes.
+    /// Adds an acknowledgement by the receiver of `way`.
     pub(crate) fn ack(&mut self, way: Way, bytes: u32) -> &mut Self {
         let back = Way { from: way.to, to: way.from, isn: 0 };
         self.segment(back, 1, way.isn.wrapping_add(1 + bytes), ACK, &[])
@@ -104,13 +104,13 @@ impl Packets {
                 ip.extend(to.ip().octets());
                 ([0x86, 0xdd], ip)
             }
-            mixed => panic!("{mixed:?} are of two families"),
+            mixed => panic!("{mixed:?} mix address families"),
         };
         self.packets.push([self.link.head(ethertype), ip, tcp].concat());
         self
     }
 
-    /// As a pcap file in the byte order of no machine here.
+    /// Returns a pcap file in non-native byte order.
     pub(crate) fn pcap(&self) -> Vec<u8> {
         let mut file = Vec::new();
         for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65535, self.link.number().into()] {
@@ -126,7 +126,7 @@ impl Packets {
         file
     }
 
-    /// As a pcapng file: a section, an interface, the packets.
+    /// Returns a pcapng file: a section, an interface, the packets.
     pub(crate) fn pcapng(&self) -> Vec<u8> {
         let mut file = block(0x0a0d_0d0a, &{
             let mut body = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
@@ -152,7 +152,7 @@ impl Packets {
     }
 }
 
-/// A block of a pcapng file.
+/// Builds a block of a pcapng file.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let size = u32::try_from(12 + padded).unwrap().to_le_bytes();

@@ -1,11 +1,11 @@
-//! Public test vectors, which are not part of this repository: the folder that the environment
-//! variable `OPENFLOW_VECTORS` names.
+//! Runs public test vectors, which are not part of this repository; the environment variable
+//! `OPENFLOW_VECTORS` names their folder.
 
 use std::path::PathBuf;
 
 use super::ofp;
 
-/// Checks a file of vectors; every line of output must begin with `wanted`.
+/// Checks a file of vectors; every output line must start with `wanted`.
 fn check(file: &str, wanted: &str) {
     let Some(folder) = std::env::var_os("OPENFLOW_VECTORS") else {
         println!("SKIPPED: OPENFLOW_VECTORS is not set, {file} was not tried");
@@ -22,7 +22,7 @@ fn check(file: &str, wanted: &str) {
 }
 
 #[test]
-fn valid_vectors_check_as_the_same() {
+fn valid_vectors_reencode_identically() {
     check("valid-of10.tsv", "same");
     check("valid-of13.tsv", "same");
 }
@@ -34,7 +34,7 @@ fn malformed_vectors_check_as_errors() {
 }
 
 #[test]
-fn vectors_of_other_versions_check_as_of_an_unsupported_version() {
+fn other_versions_check_as_unsupported() {
     for version in ["11", "12", "14", "15"] {
         check(&format!("valid-of{version}.tsv"), "error: unsupported version");
     }

@@ -1,8 +1,8 @@
-//! The TCP connections of a capture: which of them carry OpenFlow, and whose turn it is.
+//! Tracks the TCP connections of a capture and selects those that carry OpenFlow.
 //!
-//! A connection is looked at if it has a port of OpenFlow (6653, 6633 or one the operator names),
-//! or if its first bytes seen are a hello. Of the others nothing is kept, so that a capture of
-//! anything costs nothing.
+//! A connection is selected if it uses an OpenFlow port (6653, 6633 or a port given by the
+//! operator), or if its first captured bytes are a hello. No state is kept for others, so captures
+//! with much other traffic cost nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -13,41 +13,41 @@ use super::packet::Segment;
 use super::reassembly::{Piece, Reassembly};
 use crate::ofp::framing::{Frame, Framer};
 
-/// Ports of OpenFlow: IANA's, and the one before it.
+/// OpenFlow ports: the one assigned by IANA, and its predecessor.
 const PORTS: [u16; 2] = [6653, 6633];
-/// Connections kept; when there are more, the half that was silent longest is let go.
-const MOST_CONNECTIONS: usize = 4096;
-/// Bytes held behind holes, over all connections.
-const MOST_HELD: usize = 64 << 20;
-/// A hole is given up when the receiver has acknowledged it and this many packets of the
-/// connection have come since: packets of one connection may be captured a little out of order.
-const PATIENCE: u32 = 8;
+/// Maximum number of connections; beyond it, the half that was silent longest is evicted.
+const MAX_CONNECTIONS: usize = 4096;
+/// Maximum number of bytes held behind gaps, over all connections.
+const MAX_HELD: usize = 64 << 20;
+/// A gap is given up once the receiver has acknowledged it and this many later packets of the
+/// connection were seen, because packets may be captured slightly out of order.
+const REORDER_WINDOW: u32 = 8;
 
-/// A hello is a header and, since 1.3, a bitmap, or a few words that mean nothing.
-const LONGEST_HELLO: usize = 64;
+/// Maximum size of a hello: a header, and a bitmap or a few arbitrary words.
+const MAX_HELLO_SIZE: usize = 64;
 
-/// Where a frame comes from and goes to.
+/// Source and destination of a frame.
 pub(in crate::ofp) type Ends = (SocketAddr, SocketAddr);
 
-/// Where frames are handed to, with the ends of their stream.
+/// Receives the frames, with source and destination of their stream.
 pub(super) type Give<'a> = &'a mut dyn FnMut(Ends, Frame<'_>);
 
 #[derive(Debug)]
 struct Direction {
-    /// The SYN's sequence number, if it was captured.
+    /// Sequence number of the SYN, if it was captured.
     syn: Option<u32>,
     reassembly: Reassembly,
     /// `None` until the first bytes or the SYN.
     framer: Option<Framer>,
-    /// How many packets more a hole that the receiver acknowledged is waited for.
+    /// Number of further packets before an acknowledged gap is given up.
     patience: u32,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// From the lower address to the higher, and back.
+    /// From the lower address to the higher one, and back.
     directions: [Direction; 2],
-    /// The count of segments when it had its last.
+    /// Segment count at its last segment.
     last_seen: u64,
 }
 
@@ -58,18 +58,18 @@ pub(super) struct Connections {
     ports: BTreeSet<u16>,
     segments: u64,
     held: usize,
-    /// How many connections there were.
+    /// Number of connections seen.
     pub(super) seen: u64,
 }
 
 impl Connections {
-    /// No connections yet; `ports` are looked at besides those of OpenFlow.
+    /// Creates an empty tracker; `ports` are selected in addition to the OpenFlow ports.
     pub(super) fn new(ports: &[u16]) -> Self {
         let ports = PORTS.iter().chain(ports).copied().collect();
         Self { by_ends: HashMap::new(), ports, segments: 0, held: 0, seen: 0 }
     }
 
-    /// Takes a segment and gives what it completes.
+    /// Handles a segment and passes on the frames that it completes.
     pub(super) fn add(&mut self, segment: &Segment<'_>, give: Give<'_>) {
         let (from, to) = (segment.from, segment.to);
         let key = (from.min(to), from.max(to));
@@ -79,8 +79,8 @@ impl Connections {
             if !self.is_openflow(segment) {
                 return;
             }
-            if self.by_ends.len() >= MOST_CONNECTIONS {
-                self.let_go(give);
+            if self.by_ends.len() >= MAX_CONNECTIONS {
+                self.evict(give);
             }
             self.seen += 1;
             let directions = [Direction::new(), Direction::new()];
@@ -93,14 +93,14 @@ impl Connections {
         connection.add(segment, way, give);
         let after = connection.held();
         self.held = self.held + after - before;
-        if self.held > MOST_HELD {
-            // The one that takes the room gives it back, with its gaps.
+        if self.held > MAX_HELD {
+            // The connection that exceeds the limit gives up its held bytes, with gaps.
             connection.directions[way].with((from, to), give, Reassembly::finish);
             self.held = self.held + connection.held() - after;
         }
     }
 
-    /// Ends every connection: the capture is over.
+    /// Ends all connections at the end of the capture.
     pub(super) fn finish(&mut self, give: Give<'_>) {
         let mut keys: Vec<_> = self.by_ends.iter().map(|(key, c)| (c.last_seen, *key)).collect();
         keys.sort_unstable();
@@ -116,10 +116,10 @@ impl Connections {
         connection.directions[1].end((key.1, key.0), give);
     }
 
-    fn let_go(&mut self, give: Give<'_>) {
+    fn evict(&mut self, give: Give<'_>) {
         let mut seen: Vec<_> = self.by_ends.iter().map(|(key, c)| (c.last_seen, *key)).collect();
         seen.sort_unstable();
-        seen.truncate(MOST_CONNECTIONS / 2);
+        seen.truncate(MAX_CONNECTIONS / 2);
         for (_, key) in seen {
             self.end(key, give);
         }
@@ -145,13 +145,13 @@ impl Connection {
         let (there, back) = if way == 0 { (lower, higher) } else { (higher, lower) };
         let ends = (segment.from, segment.to);
         if segment.syn && there.syn != Some(segment.seq) {
-            // A new connection between the same ports, or the first.
+            // The first connection between these ports, or a new one.
             there.end(ends, give);
             there.begin(segment.seq);
         }
         if !segment.bytes.is_empty() {
             if there.framer.is_none() && begins_with_hello(segment.bytes) {
-                // The capture began after the SYN, but before the hello.
+                // The capture started between the SYN and the hello.
                 there.framer = Some(Framer::from_start());
             }
             let seq = segment.seq.wrapping_add(segment.syn.into());
@@ -160,14 +160,14 @@ impl Connection {
             });
         }
         if let Some(ack) = segment.ack {
-            back.notice(ack, (segment.to, segment.from), give);
+            back.acknowledge(ack, (segment.to, segment.from), give);
         }
     }
 }
 
 impl Direction {
     fn new() -> Self {
-        Self { syn: None, reassembly: Reassembly::new(), framer: None, patience: PATIENCE }
+        Self { syn: None, reassembly: Reassembly::new(), framer: None, patience: REORDER_WINDOW }
     }
 
     fn begin(&mut self, syn: u32) {
@@ -176,7 +176,7 @@ impl Direction {
         self.framer = Some(Framer::from_start());
     }
 
-    /// Runs `work` on the reassembly and hands what comes of it to the framer.
+    /// Runs `work` on the reassembly and passes its output to the framer.
     fn with(
         &mut self,
         ends: Ends,
@@ -193,15 +193,15 @@ impl Direction {
         });
     }
 
-    /// Takes note of what the receiver has: a hole in that will not be filled.
-    fn notice(&mut self, ack: u32, ends: Ends, give: Give<'_>) {
+    /// Handles an acknowledgement: a gap before it will not be filled any more.
+    fn acknowledge(&mut self, ack: u32, ends: Ends, give: Give<'_>) {
         if !self.reassembly.hole_is_acknowledged(ack) {
-            self.patience = PATIENCE;
+            self.patience = REORDER_WINDOW;
             return;
         }
         self.patience -= 1;
         if self.patience == 0 {
-            self.patience = PATIENCE;
+            self.patience = REORDER_WINDOW;
             self.with(ends, give, Reassembly::give_up_hole);
         }
     }
@@ -220,7 +220,7 @@ fn begins_with_hello(bytes: &[u8]) -> bool {
         let size = usize::from(header.length);
         (1..=6).contains(&header.version)
             && header.kind == 0
-            && size <= LONGEST_HELLO
+            && size <= MAX_HELLO_SIZE
             && size <= bytes.len()
     })
 }

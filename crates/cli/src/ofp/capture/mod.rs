@@ -1,12 +1,12 @@
-//! Captures: pcap and pcapng files, and the OpenFlow in their TCP connections.
+//! Reads pcap and pcapng captures and extracts OpenFlow messages from their TCP connections.
 //!
 //! ```text
 //! file -> packets (pcap-parser) -> segments (openflow::ip, packet.rs) -> streams (reassembly.rs,
 //! one per direction, chosen by connections.rs) -> messages (../framing.rs)
 //! ```
 //!
-//! A file of any size is read in one pass, and what is kept is bounded: one packet, the bytes
-//! behind holes in the streams, and an unfinished message per direction.
+//! A file of any size is read in one pass with bounded memory: one packet, the bytes behind gaps in
+//! the streams, and an incomplete message per direction.
 
 mod connections;
 mod packet;
@@ -25,39 +25,39 @@ pub(super) use connections::Ends;
 use packet::Packet;
 pub(super) use time::Time;
 
-/// The room for packets at first, and at most; nothing that is captured is larger.
+/// Initial and maximum size of the packet buffer; no captured packet is larger.
 const BUFFER_SIZE: usize = 256 << 10;
-const MOST_BUFFER_SIZE: usize = 16 << 20;
-/// Interfaces of a pcapng file that are kept.
-const MOST_INTERFACES: usize = 4096;
+const MAX_BUFFER_SIZE: usize = 16 << 20;
+/// Maximum number of interfaces in a pcapng file.
+const MAX_INTERFACES: usize = 4096;
 
-/// The two kinds of file.
+/// The capture file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Pcap,
     PcapNg,
 }
 
-/// What there is to say about a whole capture.
+/// Statistics and problems of a whole capture.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) packets: u64,
     pub(super) connections: u64,
-    /// Pieces of IP packets, which were not looked into.
+    /// Number of IP fragments, which are ignored.
     pub(super) fragments: u64,
-    /// Packets of a link type that is not known here, and the last such type.
+    /// Number of packets with an unsupported link type, and the last such type.
     pub(super) unknown_link: Option<(u64, i32)>,
-    /// Why reading stopped before the end.
+    /// Why reading stopped before the end of the file.
     pub(super) broken: Option<String>,
 }
 
-/// Where what was found is handed to: when, between whom, what. An error ends the reading.
+/// Receives frames with time and endpoints. An error ends the reading.
 pub(super) type Give<'a> = &'a mut dyn FnMut(Time, Ends, Frame<'_>) -> std::io::Result<()>;
 
-/// Reads a capture to its end.
+/// Reads a whole capture.
 ///
 /// # Errors
-/// What `give` returned. What is wrong with the file is in the summary.
+/// The error of `give`. Problems of the file are in the summary.
 pub(super) fn read(
     format: Format,
     ports: &[u16],
@@ -99,7 +99,7 @@ pub(super) fn read(
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link: Linktype,
-    /// Units of time per second, and seconds to add.
+    /// Time units per second, and seconds to add.
     resolution: u64,
     offset: i64,
 }
@@ -107,7 +107,7 @@ struct Interface {
 struct Reading {
     connections: Connections,
     summary: Summary,
-    /// Of a pcap file, the one it has.
+    /// The interfaces; a pcap file has exactly one.
     interfaces: Vec<Interface>,
     time: Time,
 }
@@ -125,7 +125,7 @@ impl Reading {
                 }
                 Err(PcapError::Eof) => return Ok(()),
                 Err(PcapError::Incomplete(_)) => size,
-                Err(PcapError::BufferTooSmall) if size < MOST_BUFFER_SIZE => size * 2,
+                Err(PcapError::BufferTooSmall) if size < MAX_BUFFER_SIZE => size * 2,
                 Err(error) => {
                     self.summary.broken = Some(explain(&error).to_owned());
                     return Ok(());
@@ -145,7 +145,7 @@ impl Reading {
     fn block(&mut self, block: &PcapBlockOwned<'_>, give: Give<'_>) -> std::io::Result<()> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                /// The upper bits say whether frames end in a check sum.
+                /// The upper bits say whether frames end with a checksum.
                 const LINK_TYPE: i32 = 0x03ff_ffff;
                 let link = Linktype(header.network.0 & LINK_TYPE);
                 let resolution =
@@ -165,7 +165,7 @@ impl Reading {
                 Ok(())
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(found)) => {
-                if self.interfaces.len() < MOST_INTERFACES {
+                if self.interfaces.len() < MAX_INTERFACES {
                     self.interfaces.push(Interface {
                         link: found.linktype,
                         resolution: found.ts_resolution().unwrap_or(1_000_000),
@@ -183,7 +183,7 @@ impl Reading {
                 self.packet(interface.link, packet.data.get(..size).unwrap_or(packet.data), give)
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                // It has no time of its own; that of the packet before is as near as can be.
+                // Simple packet blocks have no time; use that of the previous packet.
                 let Some(&interface) = self.interfaces.first() else { return Ok(()) };
                 let size = usize::try_from(packet.origlen).unwrap_or(usize::MAX);
                 self.packet(interface.link, packet.data.get(..size).unwrap_or(packet.data), give)
@@ -218,10 +218,10 @@ impl Reading {
     }
 }
 
-/// Reads the file's head, which the parsers want whole at their first read.
+/// Reads the file's header, which the parsers require completely in their first read.
 fn read_head(format: Format, input: &mut impl Read) -> std::io::Result<Vec<u8>> {
-    /// A section header without options is 28 bytes; this one has long ones.
-    const LONGEST_SECTION_HEADER: u32 = 64 << 10;
+    /// Limit of the section header; 28 bytes without options.
+    const MAX_SECTION_HEADER: u32 = 64 << 10;
     let mut head = Vec::new();
     let mut read = |head: &mut Vec<u8>, size: u32| {
         let left = u64::from(size).saturating_sub(head.len() as u64);
@@ -236,7 +236,7 @@ fn read_head(format: Format, input: &mut impl Read) -> std::io::Result<Vec<u8>> 
                 let little = order == 0x4d;
                 let length =
                     if little { u32::from_le_bytes(length) } else { u32::from_be_bytes(length) };
-                read(&mut head, length.min(LONGEST_SECTION_HEADER))?;
+                read(&mut head, length.min(MAX_SECTION_HEADER))?;
             }
         }
     }
@@ -246,10 +246,10 @@ fn read_head(format: Format, input: &mut impl Read) -> std::io::Result<Vec<u8>> 
 fn explain<I>(error: &PcapError<I>) -> &'static str {
     match error {
         PcapError::UnexpectedEof | PcapError::Incomplete(_) | PcapError::Eof => {
-            "the capture ends inside a packet; it was cut, or is still being written"
+            "the capture ends inside a packet; it is truncated or still being written"
         }
         PcapError::BufferTooSmall => "a packet of the capture claims to be larger than 16 MiB",
-        PcapError::ReadError => "the capture could not be read on",
-        _ => "the capture is damaged here; what follows cannot be found",
+        PcapError::ReadError => "cannot read the rest of the capture",
+        _ => "the capture is damaged here; the rest cannot be read",
     }
 }

@@ -1,10 +1,10 @@
-//! One direction of a TCP connection: segments in, in any order and more than once; the stream
-//! out, in order and once, with the places where bytes are missing.
+//! Reassembles one direction of a TCP connection. Segments come in any order and repeatedly; the
+//! stream comes out in order and once, with markers for missing bytes.
 //!
-//! No reassembly crate could be used: what there is reads packets from a device, is licensed so
-//! that it cannot be linked here, or has been left alone since its first release. So the part of
-//! it that goes wrong, the book-keeping of which ranges are there, is that of a TCP stack in wide
-//! use: `smoltcp`'s [`Assembler`]. Around it are the sequence numbers and the bytes.
+//! No reassembly crate was suitable: the existing ones read from a device, have an incompatible
+//! licence, or are unmaintained. The error-prone part, tracking the ranges received, is `smoltcp`'s
+//! [`Assembler`], which a widely used TCP stack relies on. This module adds sequence numbers and
+//! the bytes.
 //!
 //! ```text
 //!         next            held[0] is the byte at `next`
@@ -15,24 +15,24 @@
 
 use smoltcp::storage::Assembler;
 
-/// How far beyond a hole bytes are held; a hole with more behind it is given up.
+/// Maximum distance of bytes held behind a gap; a gap with more behind it is given up.
 const WINDOW: usize = 4 << 20;
 
-/// A piece of the stream.
+/// A part of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// The next bytes.
     Data(&'a [u8]),
-    /// This many bytes that were not captured come here.
+    /// Number of missing bytes at this position.
     Missing(u64),
 }
 
 /// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct Reassembly {
-    /// The sequence number of the next byte to give; `None` before the first segment.
+    /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
-    /// Bytes from `next` on, of which those are there that `there` says.
+    /// Bytes from `next` on; `there` says which of them are valid.
     held: Vec<u8>,
     there: Assembler,
 }
@@ -42,12 +42,12 @@ impl Reassembly {
         Self { next: None, held: Vec::new(), there: Assembler::new() }
     }
 
-    /// The stream begins at this sequence number, which is the SYN's plus one.
+    /// Starts the stream at this sequence number, the SYN's plus one.
     pub(super) fn begin(&mut self, first: u32) {
         self.next = Some(first);
     }
 
-    /// Takes a segment's bytes and gives what is next in the stream.
+    /// Handles a segment and passes on the next bytes of the stream.
     pub(super) fn add(&mut self, seq: u32, mut bytes: &[u8], give: &mut dyn FnMut(Piece<'_>)) {
         if bytes.is_empty() {
             return;
@@ -57,7 +57,7 @@ impl Reassembly {
             let ahead = seq.wrapping_sub(next).cast_signed();
             let offset = usize::try_from(ahead).unwrap_or(0);
             if ahead < 0 {
-                // Sent before: only what lies beyond `next` is new.
+                // A retransmission: only the bytes after `next` are new.
                 let old = usize::try_from(ahead.unsigned_abs()).unwrap_or(usize::MAX);
                 bytes = bytes.get(old..).unwrap_or_default();
                 if bytes.is_empty() {
@@ -82,46 +82,46 @@ impl Reassembly {
                 self.held[offset..end].copy_from_slice(bytes);
                 return self.give_held(ready, give);
             } else {
-                self.give_up_hole(give); // more holes than are worth counting
+                self.give_up_hole(give); // more gaps than the assembler tracks
             }
         }
     }
 
-    /// Whether bytes wait behind a hole.
+    /// Whether bytes are held behind a gap.
     pub(super) fn waits(&self) -> bool {
         !self.there.is_empty()
     }
 
-    /// How many bytes are held for what is missing.
+    /// Returns the number of bytes held.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether the receiver said that it has bytes which are missing here: they were sent, and
-    /// not captured.
+    /// Whether the receiver acknowledged bytes that are missing here: they were sent but not
+    /// captured.
     pub(super) fn hole_is_acknowledged(&self, ack: u32) -> bool {
         self.waits() && self.next.is_some_and(|next| ack.wrapping_sub(next).cast_signed() > 0)
     }
 
-    /// Gives up what is missing before the first bytes held, and gives those.
+    /// Gives up the first gap and passes on the bytes behind it.
     pub(super) fn give_up_hole(&mut self, give: &mut dyn FnMut(Piece<'_>)) {
         let Some((hole, _)) = self.there.iter_data(0).next() else { return };
         give(Piece::Missing(hole as u64));
-        // The hole filled, the front is the hole and the data behind it.
+        // With the gap marked as filled, the front covers the gap and the data behind it.
         let ready = self.there.add_then_remove_front(0, hole).unwrap_or(hole);
         self.held.drain(..hole.min(self.held.len()));
         self.advance(hole);
         self.give_held(ready - hole, give);
     }
 
-    /// Gives all that is held; nothing more comes.
+    /// Passes on all held bytes at the end of the stream.
     pub(super) fn finish(&mut self, give: &mut dyn FnMut(Piece<'_>)) {
         while self.waits() {
             self.give_up_hole(give);
         }
     }
 
-    /// Gives the first `ready` bytes held.
+    /// Passes on the first `ready` held bytes.
     fn give_held(&mut self, ready: usize, give: &mut dyn FnMut(Piece<'_>)) {
         if ready == 0 {
             return;
@@ -132,8 +132,8 @@ impl Reassembly {
     }
 
     fn advance(&mut self, bytes: usize) {
-        // Sequence numbers wrap, so their low 32 bits are all there is to count.
-        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32 on purpose")]
+        // Sequence numbers wrap, so only the low 32 bits count.
+        #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are modulo 2^32")]
         let step = bytes as u32;
         self.next = self.next.map(|next| next.wrapping_add(step));
     }
@@ -143,7 +143,7 @@ impl Reassembly {
 mod tests {
     use super::*;
 
-    /// What came out: bytes as they are, missing ones as `-`.
+    /// Returns the output: bytes as text, missing ones as `-`.
     fn stream(first: u32, segments: &[(u32, &str)]) -> String {
         let mut out = String::new();
         let mut give = |piece: Piece<'_>| match piece {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_in_any_order_give_the_stream_once() {
+    fn reordered_segments_give_the_stream_once() {
         for first in [0, 7, u32::MAX - 2] {
             assert_eq!(stream(first, &[(0, "abc"), (3, "def")]), "abcdef");
             assert_eq!(stream(first, &[(3, "def"), (0, "abc")]), "abcdef");
@@ -170,27 +170,27 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_again_give_nothing_new() {
+    fn retransmissions_give_nothing_new() {
         assert_eq!(stream(9, &[(0, "abc"), (0, "abc"), (3, "def"), (2, "cd")]), "abcdef");
         assert_eq!(stream(9, &[(0, "abc"), (1, "bcdef"), (0, "abcdefg")]), "abcdefg");
         assert_eq!(stream(9, &[(4, "ef"), (2, "cdefg"), (0, "abc"), (0, "ab")]), "abcdefg");
     }
 
     #[test]
-    fn missing_segments_leave_gaps_of_their_size() {
+    fn missing_segments_leave_gaps() {
         assert_eq!(stream(1, &[(0, "ab"), (4, "ef"), (8, "ij")]), "ab--ef--ij");
         assert_eq!(stream(1, &[(2, "cd")]), "--cd");
     }
 
     #[test]
-    fn more_holes_than_are_counted_give_up_the_first() {
+    fn excess_gaps_give_up_the_first() {
         let segments: Vec<_> = (1..100).map(|i| (2 * i, "x")).collect();
         let expected = "--x".to_owned() + &"-x".repeat(98);
         assert_eq!(stream(5, &segments), expected);
     }
 
     #[test]
-    fn segment_far_ahead_is_a_gap_and_takes_no_memory() {
+    fn distant_segment_is_a_gap() {
         let mut missing = 0;
         let mut reassembly = Reassembly::new();
         reassembly.begin(0);

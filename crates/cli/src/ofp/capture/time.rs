@@ -1,15 +1,15 @@
-//! When a packet was captured, as it is printed: `2026-11-21T09:24:03.123456Z`.
+//! Formats capture times: `2026-11-21T09:24:03.123456Z`.
 
 use std::fmt;
 
 const NANOS: u128 = 1_000_000_000;
 
-/// A point in time, in nanoseconds since 1970 began.
+/// A point in time, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::ofp) struct Time(i128);
 
 impl Time {
-    /// `units` of which `resolution` are a second, and `offset` seconds on top.
+    /// Converts `units` of 1/`resolution` seconds, plus `offset` seconds.
     pub(super) fn new(units: u64, resolution: u64, offset: i64) -> Self {
         let nanos = u128::from(units) * NANOS / u128::from(resolution.max(1));
         let offset = i128::from(offset) * NANOS.cast_signed();
@@ -28,9 +28,9 @@ impl fmt::Display for Time {
     }
 }
 
-/// The date in the Gregorian calendar, so many days after 1970-01-01.
+/// Returns the Gregorian date `days` days after 1970-01-01.
 ///
-/// Years are counted from March, so that the leap day is a year's last; 400 of them have 146,097
+/// Years are counted from March, so that the leap day is the last of a year; 400 years have 146,097
 /// days.
 fn date(days: i128) -> (i128, i128, i128) {
     let days = days + 719_468; // since 0000-03-01
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_any_resolution_is_the_same_time() {
+    fn resolutions_give_the_same_time() {
         let time = Time::new(1_795_253_043, 1, 0);
         assert_eq!(Time::new(1_795_253_043 << 20, 1 << 20, 0), time);
         assert_eq!(Time::new(1_795_253_000, 1, 43), time);

@@ -1,4 +1,4 @@
-//! Streams in pieces, with holes and with rubbish in them.
+//! Tests streams with fragments, gaps and invalid bytes.
 
 use super::*;
 
@@ -12,10 +12,10 @@ fn echo(size: u16) -> Vec<u8> {
     message
 }
 
-/// What a stream gave, in few words: `m8` is a message of 8 bytes.
-struct Told(Vec<String>);
+/// Short descriptions of a stream's elements: `m8` is a message of 8 bytes.
+struct Events(Vec<String>);
 
-impl Told {
+impl Events {
     fn new() -> Self {
         Self(Vec::new())
     }
@@ -39,7 +39,7 @@ enum In<'a> {
 use In::{Data, Missing};
 
 fn cut(mut framer: Framer, input: &[In<'_>]) -> Vec<String> {
-    let mut told = Told::new();
+    let mut told = Events::new();
     for piece in input {
         match piece {
             Data(bytes) => framer.data(bytes, &mut told.give()),
@@ -51,7 +51,7 @@ fn cut(mut framer: Framer, input: &[In<'_>]) -> Vec<String> {
 }
 
 #[test]
-fn stream_in_pieces_of_any_size_gives_its_messages() {
+fn fragmented_stream_gives_its_messages() {
     let stream = [&HELLO[..], &echo(300), &BARRIER].concat();
     for size in 1..=stream.len() {
         let pieces: Vec<_> = stream.chunks(size).map(Data).collect();
@@ -61,7 +61,7 @@ fn stream_in_pieces_of_any_size_gives_its_messages() {
 }
 
 #[test]
-fn gap_inside_a_message_loses_that_message_only() {
+fn gap_inside_a_message_loses_only_it() {
     let echo = echo(300);
     let input = [Data(&HELLO), Data(&echo[..100]), Missing(50), Data(&echo[150..]), Data(&BARRIER)];
     let told = cut(Framer::from_start(), &input);
@@ -73,7 +73,7 @@ fn gap_inside_a_message_loses_that_message_only() {
 }
 
 #[test]
-fn two_gaps_inside_a_message_lose_that_message_only() {
+fn two_gaps_inside_a_message_lose_only_it() {
     let echo = echo(300);
     let parts = [Data(&echo[..100]), Missing(50), Data(&echo[150..200]), Missing(10)];
     let input: Vec<_> = parts.into_iter().chain([Data(&echo[210..]), Data(&BARRIER)]).collect();
@@ -93,7 +93,7 @@ fn gap_over_a_boundary_is_followed_by_a_search() {
 }
 
 #[test]
-fn large_message_after_a_gap_is_found_though_it_comes_in_pieces() {
+fn fragmented_message_after_a_gap_is_found() {
     let echo = echo(5000);
     let mut input = vec![Data(&HELLO), Missing(1000)];
     input.extend(echo.chunks(1448).map(Data));
@@ -102,7 +102,7 @@ fn large_message_after_a_gap_is_found_though_it_comes_in_pieces() {
 }
 
 #[test]
-fn rubbish_between_messages_is_skipped_and_counted() {
+fn invalid_bytes_are_skipped_and_counted() {
     let stream = [&HELLO[..], &[0xff; 37], &BARRIER, &HELLO].concat();
     assert_eq!(cut(Framer::from_start(), &[Data(&stream)]), ["m8", "skipped 37", "m8", "m8"]);
     let told = cut(Framer::from_start(), &[Data(&[0xff; 100])]);
@@ -116,19 +116,19 @@ fn length_shorter_than_a_header_does_not_loop() {
 }
 
 #[test]
-fn message_of_another_version_is_still_a_message() {
+fn message_of_another_version_is_framed() {
     let other = [5, 0, 0, 8, 0, 0, 0, 1];
     assert_eq!(cut(Framer::from_start(), &[Data(&other), Data(&HELLO)]), ["m8", "m8"]);
 }
 
 #[test]
-fn stream_that_ends_inside_a_message_says_so() {
+fn truncated_stream_is_reported() {
     assert_eq!(cut(Framer::from_start(), &[Data(&HELLO[..2])]), ["2 of None"]);
     assert_eq!(cut(Framer::from_start(), &[Data(&echo(90)[..60])]), ["60 of Some(90)"]);
 }
 
 #[test]
-fn tls_is_named_once_and_passed_over() {
+fn tls_is_reported_once() {
     let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc];
     let told = cut(Framer::from_start(), &[Data(&hello[..2]), Data(&hello[2..]), Missing(7)]);
     assert_eq!(told, ["tls"]);

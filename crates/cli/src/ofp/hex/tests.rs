@@ -1,4 +1,4 @@
-//! What people write, and what it stands for.
+//! Tests notations of messages.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn items(text: &str) -> Vec<(u64, Result<Vec<u8>, String>)> {
 const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
 
 #[test]
-fn line_of_digits_however_written_is_its_bytes() {
+fn every_notation_parses_to_its_bytes() {
     for line in [
         "0400000800000001",
         "  04 00 00 08 00 00 00 01\r",
@@ -25,13 +25,13 @@ fn line_of_digits_however_written_is_its_bytes() {
 }
 
 #[test]
-fn blank_lines_and_comments_are_counted_and_passed_over() {
+fn blank_lines_and_comments_are_skipped() {
     let text = "# first\n\n0400000800000001\n   # more\n0400000800000001";
     assert_eq!(items(text), [(3, Ok(HELLO.to_vec())), (5, Ok(HELLO.to_vec()))]);
 }
 
 #[test]
-fn line_that_is_not_digits_says_why_and_the_next_is_read() {
+fn invalid_line_names_the_reason() {
     let found = items("040000080000000\nhello there\n0400000800000001\n");
     assert_eq!(found[0].1, Err("15 hexadecimal digits; a byte has two".to_owned()));
     let why = r#"'h' is not a hexadecimal digit, in "hello there...""#;
@@ -61,15 +61,15 @@ fn hexdumps_are_one_item_each() {
 }
 
 #[test]
-fn line_without_end_is_an_error_and_not_all_the_memory() {
-    let long = "04".repeat(MOST_LINE_SIZE) + "\n0400000800000001\n";
+fn endless_line_is_an_error() {
+    let long = "04".repeat(MAX_LINE_SIZE) + "\n0400000800000001\n";
     let found = items(&long);
     assert_eq!(found[0], (1, Err("the line is longer than 2 MiB".to_owned())));
     assert_eq!(found[1], (2, Ok(HELLO.to_vec())));
 }
 
 #[test]
-fn text_is_recognised_by_one_line_of_digits() {
+fn text_is_recognised_by_a_line_of_digits() {
     assert!(may_hold_messages(b"source\ttype\thex\nx\tHELLO\t0400000800000001\n"));
     assert!(may_hold_messages(b"04000008000000010")); // goes on
     assert!(!may_hold_messages(b"Dear all,\n\nnothing to see here\n"));
