@@ -1,8 +1,8 @@
-//! The kernel allocates nothing for a message, once it has seen some: shown by an allocator that counts.
+//! Shows with a counting allocator that the warmed-up kernel does not allocate per message.
 //!
-//! The kernel's server runs in a child, which it confines as it does its own process; the test is its
-//! monitor, the switch at the end of its socket, and the zone at the end of its rings. What is counted is
-//! what the child allocates, in memory that both see.
+//! The kernel's server runs in a confined child process, as in production. The test acts as its
+//! monitor, as the switch at the end of its socket, and as the zone at the end of its rings. It
+//! counts the child's allocations in shared memory.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -34,31 +34,31 @@ use sys::testing::{Counting, in_a_child};
 
 const OF: Version = Version::V1_3;
 
-/// Messages until every buffer has its size, and after that.
+/// Number of messages until every buffer has reached its size, and of counted messages after that.
 const WARM_UP: usize = 1_000;
 const COUNTED: usize = 10_000;
 
-/// Messages under way at most: what one read of the kernel's takes in.
+/// Maximum number of messages in transit: as many as one read of the kernel receives.
 const AT_ONCE: usize = 50;
 
-/// Allocations for [`COUNTED`] messages, at most: a copy of each message under way, where the warm-up had fewer of them
-/// at once, some buffers that double, and output room that a tick returned as idle.
+/// Limit of allocations for [`COUNTED`] messages: a copy of each message in transit, some buffers
+/// that double, and output buffers that a tick released as idle.
 const FEW: u64 = 2 * AT_ONCE as u64;
 
-/// After this long a test gives up.
+/// Time limit of a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is counted: how many allocations there were, and behind it the sizes of the first.
+/// Shared counters: the number of allocations, then the sizes of the first ones.
 static COUNTED_BY_BOTH: OnceLock<Shared> = OnceLock::new();
 
-/// Words of it.
+/// Number of its words.
 const WORDS: usize = 512;
 const SIZES: std::ops::Range<usize> = 1..9;
 
-/// Whether this process is the kernel's.
+/// Whether this is the kernel's process.
 static IS_KERNEL: AtomicBool = AtomicBool::new(false);
 
-/// Of whoever counts.
+/// Serialises the tests, which share the counters.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn count(size: usize) {
@@ -75,32 +75,32 @@ fn count(size: usize) {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting(count);
 
-/// How many allocations were counted.
+/// Returns the number of counted allocations.
 fn counted() -> u64 {
     COUNTED_BY_BOTH.get().expect("the test has begun").words()[0].load(Ordering::Relaxed)
 }
 
-/// The sizes of the first of them, in bytes.
+/// Returns the sizes of the first allocations, in bytes.
 fn sizes() -> Vec<u64> {
     let words = COUNTED_BY_BOTH.get().expect("the test has begun").words();
     words[SIZES].iter().map(|size| size.load(Ordering::Relaxed)).collect()
 }
 
 #[test]
-fn kernel_allocates_nothing_for_a_packet_in_and_its_packet_out_once_it_is_warm() {
+fn warm_kernel_does_not_allocate_per_packet_in() {
     let allocations = allocations(&[Stage::Control]);
     assert!(allocations < FEW, "{allocations}; the first had {:?} bytes", sizes());
 }
 
 #[test]
-fn kernel_allocates_nothing_for_a_packet_that_waits_for_a_guard_or_has_an_observer() {
+fn warm_kernel_does_not_allocate_with_guard_and_observer() {
     let guard = Stage::Guard(Fail::Closed);
     let allocations = allocations(&[guard, Stage::Control, Stage::Observe]);
     assert!(allocations < FEW, "{allocations}; the first had {:?} bytes", sizes());
 }
 
-/// How often the kernel allocates for [`COUNTED`] packets that pass these apps, of which the control
-/// app answers each.
+/// Counts the kernel's allocations for [`COUNTED`] packets that pass these apps; the control app
+/// answers each.
 fn allocations(stages: &[Stage]) -> u64 {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let shared = COUNTED_BY_BOTH
@@ -108,7 +108,7 @@ fn allocations(stages: &[Stage]) -> u64 {
     let anew = || shared.words()[0].store(0, Ordering::Relaxed);
     anew();
     let mut rig = Rig::start(stages);
-    assert!(counted() > 0, "what the start takes is counted");
+    assert!(counted() > 0, "allocations during the start are counted");
     rig.exchange(WARM_UP);
     anew();
     rig.exchange(COUNTED);
@@ -117,7 +117,7 @@ fn allocations(stages: &[Stage]) -> u64 {
     allocations
 }
 
-/// The kernel, with a switch, and a zone for each app.
+/// A kernel with a switch, and a zone for each app.
 struct Rig {
     monitor: Channel,
     kernel: Pid,
@@ -176,7 +176,7 @@ impl Rig {
         assert_eq!(status.exit_status(), Some(0), "{status:?}");
     }
 
-    /// Sends so many packet-ins and waits for as many packet-outs.
+    /// Sends this many packet-ins and waits for as many packet-outs.
     fn exchange(&mut self, messages: usize) {
         let burst = self.packet_in.repeat(AT_ONCE);
         for _ in 0..messages / AT_ONCE {
@@ -190,9 +190,9 @@ impl Rig {
     }
 }
 
-/// A kernel in a process of its own: it has one thread, as who confines itself must.
+/// Starts a kernel in its own process: confinement requires a single thread.
 fn fork(monitor: Channel) -> Pid {
-    // Of the locks in this program it takes none that another thread may have.
+    // The child takes no lock of this program that another thread may hold.
     let kernel = in_a_child(|| {
         IS_KERNEL.store(true, Ordering::Relaxed);
         kernel::server::run(monitor).is_err().into()
@@ -200,7 +200,7 @@ fn fork(monitor: Channel) -> Pid {
     kernel.expect("the system has room for a process")
 }
 
-/// The kernel's next answer.
+/// Receives the kernel's next reply.
 fn receive(monitor: &Channel) -> (KernelReply, Vec<std::os::fd::OwnedFd>) {
     let start = Instant::now();
     loop {
@@ -213,7 +213,7 @@ fn receive(monitor: &Channel) -> (KernelReply, Vec<std::os::fd::OwnedFd>) {
     }
 }
 
-/// Connects a switch and answers until the kernel has sent its first order.
+/// Connects a switch and answers until the kernel has sent its first flow-mod.
 fn connect(address: SocketAddr) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
@@ -240,7 +240,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     }
 }
 
-/// The next message that comes by `socket`.
+/// Receives the next message from `socket`.
 fn next(socket: &mut TcpStream, unread: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Ok(header) = Header::decode(unread)
@@ -259,7 +259,7 @@ fn kind(message: &[u8]) -> Option<Kind> {
     Kind::from_wire(OF, *message.get(1)?).ok()
 }
 
-/// A zone whose app answers every packet-in by a packet-out, or by nothing.
+/// Runs a zone whose app answers every packet-in with a packet-out, or with nothing.
 fn serve(end: ZoneEnd, hears: &Doorbell, rings: &Ringer, answers: bool) {
     let ZoneEnd { mut records, mut messages } = end;
     let (mut answer, output) = (Vec::new(), [Action::output(PortNo(2))]);

@@ -9,10 +9,10 @@ mod mark;
 
 use rosemary_sdk::{App, Event, Network, export_app};
 
-use mark::{Mark, Tally, Task};
+use mark::{Mark, SequenceCounter, Task};
 
 #[derive(Default)]
-struct Observer(Tally);
+struct Observer(SequenceCounter);
 
 impl App for Observer {
     fn create() -> Self {

@@ -1,4 +1,4 @@
-//! The tests' own apps, and what `rosemary.toml` says of them.
+//! The tests' own apps, and their entries in `rosemary.toml`.
 
 use std::env;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use cli::lab::{Lab, LabError};
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
-/// The `[[app]]` of a test's app in `tests/apps`, written in Rust; `keys` are further lines.
+/// Returns the `[[app]]` entry of a Rust app in `tests/apps`; `keys` are further lines.
 ///
 /// # Panics
-/// If it was not built: cargo builds the examples with the tests.
+/// If it was not built: cargo builds examples together with the tests.
 pub fn in_rust(name: &str, keys: &str) -> String {
     let test = env::current_exe().expect("/proc is mounted");
     let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
@@ -21,18 +21,18 @@ pub fn in_rust(name: &str, keys: &str) -> String {
     entry(name, &object, keys)
 }
 
-/// The `[[app]]` of an app in C, which is compiled; `source` is relative to `tests`.
+/// Compiles a C app and returns its `[[app]]` entry; `source` is relative to `tests`.
 ///
 /// # Errors
-/// What the compiler said.
+/// The compiler failed.
 pub fn in_c(lab: &Lab, name: &str, source: &str, keys: &str) -> Result<String, LabError> {
     in_c_with(lab, name, source, keys, &[])
 }
 
-/// As [`in_c`], with more arguments for the compiler.
+/// Like [`in_c`], with further compiler arguments.
 ///
 /// # Errors
-/// What the compiler said.
+/// The compiler failed.
 pub fn in_c_with(
     lab: &Lab,
     name: &str,
@@ -49,7 +49,7 @@ pub fn in_c_with(
     Ok(entry(name, &object, keys))
 }
 
-/// Writes the configuration of the lab.
+/// Writes the lab's configuration.
 ///
 /// # Errors
 /// It cannot be written.

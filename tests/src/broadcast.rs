@@ -1,8 +1,8 @@
-//! Broadcasts of one host, timed on their way to another.
+//! Times broadcasts from one host to another.
 //!
-//! No flow ever matches a broadcast, as nobody sends from that address: each goes to the controller, and is
-//! at the other host when the app has flooded it. So the time on the way is the app's answer time, and
-//! that of the switch on top.
+//! No flow matches a broadcast, because no host sends from that address. Each broadcast therefore
+//! goes to the controller, and arrives at the other host once the app has flooded it. The time in
+//! transit is the app's reaction time plus that of the switch.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -18,44 +18,43 @@ use crate::sockets::socket_on;
 /// Any address of a host.
 const ANY: &str = "0.0.0.0";
 
-/// Every host of a lab hears what is sent there.
+/// The broadcast address of a lab.
 const EVERYBODY: &str = "10.0.0.255";
 
-/// After the last broadcast this long is waited for those still on the way.
+/// How long broadcasts in transit are awaited after the last one.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Broadcasts that were timed.
+/// Timed broadcasts.
 #[derive(Debug)]
 pub struct Times {
-    /// How many were sent.
+    /// Number of broadcasts sent.
     pub sent: u32,
-    /// How long those that arrived were on their way, shortest first.
+    /// Times in transit of those that arrived, in ascending order.
     pub times: Vec<Duration>,
 }
 
 impl Times {
-    /// The middle one; zero if none arrived.
+    /// Returns the median; zero if none arrived.
     pub fn median(&self) -> Duration {
         self.times.get(self.times.len() / 2).copied().unwrap_or_default()
     }
 
-    /// That which three quarters take longer than: a busy machine changes it least; zero if none
-    /// arrived.
+    /// Returns the lower quartile, which a busy machine affects least; zero if none arrived.
     pub fn lower_quartile(&self) -> Duration {
         self.times.get(self.times.len() / 4).copied().unwrap_or_default()
     }
 
-    /// The longest; zero if none arrived.
+    /// Returns the maximum; zero if none arrived.
     pub fn longest(&self) -> Duration {
         self.times.last().copied().unwrap_or_default()
     }
 }
 
-/// Sends `count` broadcasts from one host, one every `interval`, and times them to another. `port` is
-/// theirs alone.
+/// Sends `count` broadcasts from one host, one per `interval`, and times them at another. `port`
+/// must be unused otherwise.
 ///
 /// # Errors
-/// The hosts have no such sockets.
+/// The sockets cannot be created.
 pub fn time(
     from: &Host<'_>,
     to: &Host<'_>,
@@ -93,7 +92,7 @@ pub fn time(
     Ok(Times { sent: count, times })
 }
 
-/// Broadcasts that nobody listens to, until this is dropped.
+/// Broadcasts without a receiver, until this is dropped.
 #[derive(Debug)]
 pub struct Load {
     over: Arc<AtomicBool>,
@@ -102,10 +101,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// One from this host every `interval`.
+    /// Starts a broadcast from this host every `interval`.
     ///
     /// # Errors
-    /// The host has no such socket.
+    /// The socket cannot be created.
     pub fn start(from: &Host<'_>, port: u16, interval: Duration) -> anyhow::Result<Self> {
         let sender = sender_on(from, port)?;
         let (over, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
@@ -126,7 +125,7 @@ impl Load {
         Ok(Self { over, sent, thread: Some(thread) })
     }
 
-    /// How many were sent.
+    /// Returns the number of broadcasts sent.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -136,7 +135,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it has nothing to say
+            let _ = thread.join(); // it returns nothing
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What the controller says in a lab, captured from the first moment to the last and read by tshark:
-//! what it calls malformed is a mistake of ours.
+//! Captures the controller's messages in a lab and checks them with tshark. A message that tshark
+//! calls malformed is a bug in Rosemary.
 //!
-//! Left out, visibly: what is inside TLS, and what a lab inside the lab says (`rosemary demo`).
+//! Not checked, and reported as such: messages inside TLS, and those of a lab inside the lab
+//! (`rosemary demo`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -16,43 +17,44 @@ use rustix::process::Signal;
 
 use crate::skip;
 
-/// A burst of packet-outs is a frame with a message in it for each, and a packet in each of those; tshark
-/// gives up below a depth of 500 otherwise.
+/// A burst of packet-outs is one frame with many nested messages and packets; tshark otherwise
+/// stops at a depth of 500.
 const DEEP: &str = "gui.max_tree_depth:100000";
 
-/// Of TCP only what carries something: thousands of handshakes would fill the buffer.
+/// Only TCP segments with payload: thousands of handshakes would fill the buffer.
 const HAS_PAYLOAD: &str = "(tcp and ip[2:2] - ((ip[0] & 0xf) << 2) - ((tcp[12] & 0xf0) >> 2) != 0)";
 
-/// Where Rosemary listens, and all but a few tests let it.
+/// Rosemary's listen port in all but a few tests.
 pub(crate) const PORT: u16 = 6653;
 
-/// For tcpdump to begin and to end.
+/// Time limit for tcpdump to start and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// KiB that wait for tcpdump at most: what a worker writes while a busy machine runs others.
+/// Capture buffer in KiB: a worker's output while a busy machine runs other processes.
 const BUFFER: &str = "65536";
 
-/// Bytes at the end of a file in which its last packets are.
+/// Number of bytes at the end of a file that contain its last packets.
 const TAIL: usize = 4096;
 
 /// `OFPT_ERROR` in both versions.
 const ERROR: &str = "1";
 
-/// `OFPT_FLOW_MOD`, and the size of one of OpenFlow 1.0 that has no actions, in bytes.
+/// `OFPT_FLOW_MOD`, and the size in bytes of one of OpenFlow 1.0 without actions.
 const FLOW_MOD: &str = "14";
 const WITHOUT_ACTIONS: &str = "72";
 
-/// The wire versions that the controller speaks, as tshark writes them.
+/// The controller's wire versions, in tshark's notation.
 const V1_0: &str = "0x01";
 const V1_3: &str = "0x04";
 
-/// Other versions, in which only a hello is refused: with an error, the second message of a connection.
+/// Other versions. A hello in one of them is rejected with an error, the second message of a
+/// connection.
 const REFUSED: [&str; 4] = ["0x02", "0x03", "0x05", "0x06"];
 
-/// The first byte of a TLS record with a handshake, which is no version of OpenFlow.
+/// First byte of a TLS handshake record, which is no OpenFlow version.
 const TLS: &str = "0x16";
 
-/// A capture that goes on.
+/// A running capture.
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Running,
@@ -61,7 +63,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins to capture what comes from `port`; when this returns nothing is missed any more.
+    /// Starts to capture packets from `port`; no packet is missed after this returns.
     ///
     /// # Errors
     /// tcpdump does not work.
@@ -79,11 +81,11 @@ impl Capture {
         Ok(Self { tcpdump, file, port })
     }
 
-    /// Ends, and lets tshark read what was captured.
+    /// Stops the capture and has tshark read it.
     ///
     /// # Errors
-    /// tshark calls something malformed, or the capture is not whole.
-    #[expect(clippy::print_stdout, reason = "what was checked is shown with the test's result")]
+    /// tshark calls a message malformed, or the capture is incomplete.
+    #[expect(clippy::print_stdout, reason = "the summary is shown with the test's result")]
     pub fn check(mut self, lab: &Lab) -> anyhow::Result<()> {
         self.wait_until_all_is_written(lab)?;
         self.tcpdump.signal(Signal::INT);
@@ -91,7 +93,7 @@ impl Capture {
         let said = self.tcpdump.stderr();
         ensure!(said.contains("\n0 packets dropped by kernel"), "packets are missing: {said}");
         if !is_installed("tshark") {
-            skip(&anyhow::anyhow!("tshark is not installed, so it was not asked"));
+            skip(&anyhow::anyhow!("tshark is not installed, so the capture is not checked"));
             return Ok(());
         }
         let file = self.file.display().to_string();
@@ -109,14 +111,15 @@ impl Capture {
                 "tshark",
                 &[&read[..], &["-O", "openflow,openflow_v1,openflow_v4", "-Y", &only]].concat(),
             )?;
-            bail!("tshark does not take what the controller sent:\n{shown}");
+            bail!("tshark reports malformed messages of the controller:\n{shown}");
         }
         Ok(())
     }
 }
 
 impl Capture {
-    /// tcpdump is told of packets late: all that came before are there when a last one is.
+    /// tcpdump receives packets with a delay: once a final packet has arrived, all earlier ones
+    /// have.
     fn wait_until_all_is_written(&self, lab: &Lab) -> anyhow::Result<()> {
         let last = b"the last packet of this capture";
         UdpSocket::bind(("127.0.0.1", self.port))?.send_to(last, "127.0.0.1:9")?;
@@ -129,7 +132,7 @@ impl Capture {
     }
 }
 
-/// What tshark is asked of each frame.
+/// Fields that tshark prints of each frame.
 const FIELDS: [&str; 8] = [
     "frame.number",
     "tcp.stream",
@@ -141,18 +144,18 @@ const FIELDS: [&str; 8] = [
     "_ws.malformed",
 ];
 
-/// What tshark said of a capture.
+/// tshark's report about a capture.
 #[derive(Debug, Default)]
 struct Reading {
-    /// Messages, by their version.
+    /// Number of messages by version.
     messages: BTreeMap<String, usize>,
     /// Connections over TLS.
     tls: BTreeSet<String>,
-    /// How many messages each connection has had so far.
+    /// Number of messages per connection so far.
     streams: BTreeMap<String, usize>,
-    /// The first frame with something malformed in it, or of a version that nobody speaks.
+    /// The first frame with a malformed message or an unsupported version.
     malformed: Option<String>,
-    /// Marks that do not count, see `errors` and `without_actions`.
+    /// Number of ignored marks, see `errors` and `without_actions`.
     excused: usize,
 }
 
@@ -163,7 +166,7 @@ impl Reading {
             let fields: Vec<&str> = line.split('\t').collect();
             let [frame, stream, v1_0, v1_3, types, lengths, types_1_3, malformed] = fields[..]
             else {
-                bail!("tshark said {line:?}");
+                bail!("cannot parse tshark's line {line:?}");
             };
             let versions = || [v1_0, v1_3].into_iter().flat_map(|versions| versions.split(','));
             if versions().any(|version| version == TLS) {
@@ -194,22 +197,21 @@ impl Reading {
     }
 }
 
-/// How many marks there are in what tshark says of a frame: `[Malformed Packet: openflow_v4]`, and for
-/// the same mark once more the field's own name.
+/// Counts the marks in tshark's output of a frame: `[Malformed Packet: openflow_v4]`, and the name
+/// of the field once per mark.
 fn marks(malformed: &str) -> usize {
     let marks = malformed.split(',').filter(|mark| mark.starts_with('[')).count();
     marks.max(usize::from(!malformed.is_empty()))
 }
 
-/// How many errors there are among messages of these types. An error shows the beginning of the message
-/// that it is about, which is what the peer made of it, and tshark reads that as a message too.
+/// Counts the errors among these message types. An error quotes the beginning of the rejected
+/// message, which tshark parses as a message too.
 fn errors(types: &str) -> usize {
     types.split(',').filter(|kind| *kind == ERROR).count()
 }
 
-/// How many flow-mods of OpenFlow 1.0 without actions there are among these messages. Where the type
-/// says that actions end, tshark 4.0 looks for one more in them, and calls them malformed, those of
-/// Open vSwitch too.
+/// Counts the OpenFlow 1.0 flow-mods without actions among these messages. tshark 4.0 looks for
+/// another action at their end and calls them malformed, including those of Open vSwitch.
 fn without_actions(types: &str, lengths: &str) -> usize {
     let messages = types.split(',').zip(lengths.split(','));
     messages.filter(|message| *message == (FLOW_MOD, WITHOUT_ACTIONS)).count()
@@ -229,7 +231,7 @@ impl std::fmt::Display for Reading {
     }
 }
 
-/// Whether a program is found in `PATH`.
+/// Whether a program is in `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -250,7 +252,7 @@ mod tests {
 ";
 
     #[test]
-    fn what_is_excused_and_what_is_in_tls_is_told_and_not_held_against_anybody() {
+    fn ignored_marks_and_tls_are_reported_only() {
         let reading = Reading::of(TEXT).unwrap();
         assert_eq!(reading.malformed, None);
         let text = reading.to_string();
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn more_marks_than_are_excused_or_another_version_are_held_against_us() {
+    fn unexplained_marks_and_versions_fail() {
         for line in [
             "7\t0\t0x01\t\t13\t96\t\t[Malformed Packet: openflow],_ws.malformed",
             "7\t0\t0x01\t\t14\t80\t\t[Malformed Packet: openflow],_ws.malformed",

@@ -1,5 +1,5 @@
-//! A controller that is nothing but the codec: it calls a switch, sends what a test encodes, and
-//! hands back what the switch answers.
+//! A minimal controller on top of the codec: it connects to a listening switch, sends encoded
+//! messages, and returns the switch's replies.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use openflow::{
     Version, append, echo_reply,
 };
 
-/// Where the switches of these tests listen.
+/// Port on which the switches of these tests listen.
 pub const PORT: u16 = 6654;
 
-/// For an answer of an idle switch, on a busy machine.
+/// Time limit for a reply on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection to a switch.
@@ -27,17 +27,17 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Lets the switch listen, calls it, and agrees on its version.
+    /// Makes the switch listen, connects to it, and negotiates its version.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn call(lab: &Lab, switch: &Switch<'_>) -> anyhow::Result<Self> {
         switch.listen(PORT)?;
         let stream = lab.wait_for("the switch listens", PATIENCE, |_| {
             Ok(TcpStream::connect(("127.0.0.1", PORT)).ok())
         })?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?; // a packet for each message, in captures
+        stream.set_nodelay(true)?; // one packet per message, for captures
         let version = match switch.of() {
             Of::V1_0 => Version::V1_0,
             Of::V1_3 => Version::V1_3,
@@ -53,7 +53,7 @@ impl Controller {
         Ok(controller)
     }
 
-    /// The xid of the last message sent.
+    /// Returns the xid of the last message sent.
     pub fn last_xid(&self) -> u32 {
         self.xid
     }
@@ -61,7 +61,7 @@ impl Controller {
     /// Sends a message; returns its xid.
     ///
     /// # Errors
-    /// It cannot be encoded, or not sent.
+    /// It cannot be encoded or sent.
     pub fn send(
         &mut self,
         encode: impl Fn(Version, u32, &mut [u8]) -> Result<usize, EncodeError>,
@@ -73,10 +73,10 @@ impl Controller {
         Ok(self.xid)
     }
 
-    /// Sends a message as it is, with an xid of its own, which is returned.
+    /// Sends raw bytes with a new xid, which is returned.
     ///
     /// # Errors
-    /// It has no header, or cannot be sent.
+    /// The bytes have no header or cannot be sent.
     pub fn send_bytes(&mut self, mut message: Vec<u8>) -> anyhow::Result<u32> {
         self.xid += 1;
         let xid = message.get_mut(4..8).context("a message has a header")?;
@@ -85,10 +85,10 @@ impl Controller {
         Ok(self.xid)
     }
 
-    /// The next message that is not an echo request, which is answered.
+    /// Receives the next message; echo requests are answered and skipped.
     ///
     /// # Errors
-    /// None comes.
+    /// None arrives.
     pub fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
         loop {
             let mut message = vec![0; Header::SIZE];
@@ -105,11 +105,11 @@ impl Controller {
         }
     }
 
-    /// Waits until the switch has done all before; returns the errors it sent meanwhile, with the
-    /// xid of what each is about.
+    /// Waits until the switch has processed all earlier messages; returns its errors, each with the
+    /// xid of the rejected message.
     ///
     /// # Errors
-    /// No answer, or one that does not decode.
+    /// No reply, or one that does not decode.
     pub fn barrier(&mut self) -> anyhow::Result<Vec<(u32, String)>> {
         let sent =
             self.send(|version, xid, out| Kind::BarrierRequest.encode_empty(version, xid, out))?;
@@ -128,10 +128,10 @@ impl Controller {
         }
     }
 
-    /// As [`Controller::barrier`], but an error of the switch is one here.
+    /// Like [`Controller::barrier`]; an error of the switch is an error here.
     ///
     /// # Errors
-    /// As [`Controller::barrier`], and the switch's.
+    /// Like [`Controller::barrier`], and the switch's.
     pub fn must_all_be_accepted(&mut self) -> anyhow::Result<()> {
         let errors = self.barrier()?;
         if !errors.is_empty() {
@@ -140,10 +140,10 @@ impl Controller {
         Ok(())
     }
 
-    /// Asks for statistics or a description and returns every part of the answer.
+    /// Requests statistics or a description; returns every part of the reply.
     ///
     /// # Errors
-    /// No answer, an error for an answer, or one that does not decode.
+    /// No reply, an error message, or a reply that does not decode.
     pub fn ask(&mut self, request: &MultipartRequest<'_>) -> anyhow::Result<Vec<Vec<u8>>> {
         let sent = self.send(|version, xid, out| request.encode(version, xid, out))?;
         let mut parts = Vec::new();

@@ -1,4 +1,5 @@
-//! Developers of apps, and an operator who trusts some of them: keys, packages, signatures, refusals.
+//! Simulates app developers and an operator who trusts some of them: keys, packages, signatures,
+//! rejections.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,33 +10,33 @@ use cli::lab::{Lab, LabError};
 
 use crate::rosemary_binary;
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 pub const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
-/// Where the package of the app `hub` is, once it is installed.
+/// Path of the installed package of the app `hub`.
 pub const INSTALLED: &str = "/var/lib/rosemary/apps/hub.rosemary";
 
-/// What a developer's apps may have, unless somebody says otherwise.
+/// Default capabilities of a developer's apps.
 pub const GRANTED: &str = "capabilities = [\"packet-out\", \"flow.write\"]\n";
 
-/// A developer with keys.
+/// A developer with a key pair.
 #[derive(Debug)]
 pub struct Developer {
-    /// What the operator calls them.
+    /// Name in the operator's configuration.
     pub name: &'static str,
-    /// Their directory.
+    /// Home directory.
     pub home: PathBuf,
-    /// The file of their secret key.
+    /// Path of the secret key.
     pub key: String,
-    /// The file of its password.
+    /// Path of the password file.
     pub password: String,
 }
 
 impl Developer {
-    /// One with new keys, in a directory of that name.
+    /// Creates a developer with a new key pair, in a directory of that name.
     ///
     /// # Errors
-    /// What `rosemary` said.
+    /// `rosemary` failed.
     pub fn new(lab: &Lab, name: &'static str) -> anyhow::Result<Self> {
         let home = lab.files().join(name);
         fs::create_dir(&home)?;
@@ -47,10 +48,11 @@ impl Developer {
         Ok(Self { name, home, key, password })
     }
 
-    /// Their app `name`: made, with `keys` more in its manifest, compiled, packed and signed. The package's path.
+    /// Creates, compiles, packages and signs the app `name` with additional manifest lines `keys`;
+    /// returns the package's path.
     ///
     /// # Errors
-    /// What `rosemary` said.
+    /// `rosemary` failed.
     pub fn package(&self, lab: &Lab, name: &str, keys: &str) -> anyhow::Result<String> {
         let dir = self.dir(name);
         let path = dir.display().to_string();
@@ -64,23 +66,23 @@ impl Developer {
         Ok(package)
     }
 
-    /// Signs a package with their key.
+    /// Signs a package with the developer's key.
     ///
     /// # Errors
-    /// What `rosemary` said.
+    /// `rosemary` failed.
     pub fn sign(&self, lab: &Lab, package: &str) -> anyhow::Result<()> {
         let by = ["--key", &self.key, "--password-file", &self.password];
         rosemary(lab, &[&["app", "sign", package], &by[..]].concat())?;
         Ok(())
     }
 
-    /// Where their app `name` is made.
+    /// Returns the source directory of the app `name`.
     #[must_use]
     pub fn dir(&self, name: &str) -> PathBuf {
         self.home.join(name)
     }
 
-    /// Their public key, as in the configuration.
+    /// Returns the public key as in the configuration.
     ///
     /// # Errors
     /// It cannot be read.
@@ -89,7 +91,7 @@ impl Developer {
         Ok(text.lines().nth(1).context("a key")?.to_owned())
     }
 
-    /// The operator's entry for them, with `keys` more.
+    /// Returns the operator's `[[trust]]` entry, with additional lines `keys`.
     #[must_use]
     pub fn trust(&self, keys: &str) -> String {
         let key = self.public().unwrap_or_default();
@@ -97,7 +99,7 @@ impl Developer {
     }
 }
 
-/// The operator's `[[trust]]` for a key.
+/// Returns the operator's `[[trust]]` entry for a key.
 #[must_use]
 pub fn entry(name: &str, key: &str, keys: &str) -> String {
     format!("[[trust]]\nname = \"{name}\"\nkey = \"{key}\"\n{keys}")
@@ -111,18 +113,18 @@ pub fn trust(entries: &[&str], apps: &str) -> std::io::Result<()> {
     fs::write(CONFIG, entries.concat() + apps)
 }
 
-/// Runs `rosemary`; what it printed.
+/// Runs `rosemary`; returns its output.
 ///
 /// # Errors
-/// It could not be run, or refused.
+/// It cannot be run or fails.
 pub fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
     lab.run(&rosemary_binary().display().to_string(), args)
 }
 
-/// What `rosemary` says when it refuses, which it must, with the exit code for that.
+/// Runs `rosemary`, which must fail with the exit code for configuration errors; returns its error.
 ///
 /// # Errors
-/// It did not.
+/// It did not fail so.
 pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     let mut command: Command = lab.command("timeout");
     let output = command.arg("20").arg(rosemary_binary()).args(args).output()?;

@@ -1,4 +1,5 @@
-//! A switch that is nothing but the codec: it connects as a switch does, and sends what a test wants.
+//! An emulated switch on top of the codec, whose thread answers the controller; the test sends
+//! messages.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -20,17 +21,17 @@ const CONTROLLER: &str = "127.0.0.1:6653";
 const VERSION: Version = Version::V1_3;
 const PORTS: u32 = 4;
 
-/// The error that answers multipart requests for other than ports (`OFPBRC_BAD_MULTIPART`,
-/// OpenFlow 1.3.5 §7.4.4).
+/// The error that rejects multipart requests other than for ports (`OFPBRC_BAD_MULTIPART`, OpenFlow
+/// 1.3.5 §7.4.4).
 const BAD_MULTIPART: u16 = 2;
 
-/// Packet-ins of a flood that are written at once.
+/// Number of packet-ins per write of a flood.
 const MANY: usize = 256;
 
-/// For an answer of a controller that has much to do.
+/// Time limit for a reply of a busy controller.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connected switch of OpenFlow 1.3. A thread of its own answers what every switch answers.
+/// A connected switch of OpenFlow 1.3. Its thread answers the requests that every switch answers.
 #[derive(Debug)]
 pub struct Emulated {
     shared: Arc<Shared>,
@@ -42,11 +43,11 @@ pub struct Emulated {
 #[derive(Debug)]
 struct Shared {
     stream: TcpStream,
-    /// Taken to write whole messages.
+    /// Held while whole messages are written.
     writing: Mutex<()>,
-    /// Those who wait for that beside a flood.
+    /// Number of writers waiting for that lock beside a flood.
     waiting: AtomicU64,
-    /// Whether packet-ins are sent as fast as it goes. The packet-outs are then only counted.
+    /// Whether a flood is running. Packet-outs are then only counted.
     flooding: AtomicBool,
     packet_ins: AtomicU64,
     packet_outs: AtomicU64,
@@ -64,10 +65,10 @@ impl Shared {
 }
 
 impl Emulated {
-    /// Connects and completes the handshake: the controller has begun to give orders.
+    /// Connects and completes the handshake, up to the first flow-mod.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn connect(dpid: u64) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(CONTROLLER)?;
         stream.set_nodelay(true)?;
@@ -84,13 +85,13 @@ impl Emulated {
         let mut switch = Self { shared: Arc::clone(&shared), heard, reading: None, xid: 0 };
         switch.send(|xid, out| Hello::new(&[VERSION]).encode(xid, out))?;
         switch.reading = Some(thread::spawn(move || {
-            let _ = read(&shared, Dpid(dpid), &tell); // the connection's end
+            let _ = read(&shared, Dpid(dpid), &tell); // the connection was closed
         }));
         switch.wait_for(Kind::FlowMod, |_| true).context("the table-miss entry")?;
         Ok(switch)
     }
 
-    /// Sends an echo request; returns how long its answer took.
+    /// Sends an echo request; returns the time to its reply.
     ///
     /// # Errors
     /// None came.
@@ -112,7 +113,7 @@ impl Emulated {
         self.send(|xid, out| packet_in.encode(VERSION, xid, out)).map(drop)
     }
 
-    /// Waits for a packet-out of this frame; returns when it came.
+    /// Waits for a packet-out of this frame; returns its time of arrival.
     ///
     /// # Errors
     /// None came.
@@ -120,7 +121,7 @@ impl Emulated {
         self.wait_for(Kind::PacketOut, |message| message.ends_with(frame))
     }
 
-    /// Says that a port is there.
+    /// Sends a port-status message that adds a port.
     ///
     /// # Errors
     /// It cannot be sent.
@@ -129,7 +130,7 @@ impl Emulated {
         self.send(|xid, out| status.encode(VERSION, xid, out)).map(drop)
     }
 
-    /// Sends packet-ins of `frame` as fast as the controller takes them, until what is returned is
+    /// Sends packet-ins of `frame` as fast as the controller reads, until the returned value is
     /// stopped or dropped.
     ///
     /// # Errors
@@ -154,7 +155,7 @@ impl Emulated {
         Ok(Flood { shared: Arc::clone(&self.shared), thread: Some(thread) })
     }
 
-    /// How many packet-outs have come.
+    /// Returns the number of packet-outs received.
     pub fn packet_outs(&self) -> u64 {
         self.shared.packet_outs.load(Ordering::Relaxed)
     }
@@ -201,16 +202,16 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// How many packet-ins the socket has taken.
+    /// Returns the number of packet-ins that the socket accepted.
     pub fn sent(&self) -> u64 {
         self.shared.packet_ins.load(Ordering::Relaxed)
     }
 
-    /// Ends it after a whole message, so that the connection is of use still; returns how many
-    /// packet-ins were sent.
+    /// Stops after a complete message, so that the connection stays usable; returns the number of
+    /// packet-ins sent.
     ///
     /// # Errors
-    /// The connection was closed, or took nothing for a long time.
+    /// The connection was closed, or accepted nothing for a long time.
     pub fn stop(mut self) -> anyhow::Result<u64> {
         self.shared.flooding.store(false, Ordering::Relaxed);
         let thread = self.thread.take().context("it is stopped once")?;
@@ -225,7 +226,7 @@ impl Drop for Flood {
     }
 }
 
-/// Reads what the controller says to the end, answers what is to be answered, tells the rest.
+/// Reads until the connection ends, answers requests, and passes on the other messages.
 fn read(shared: &Shared, dpid: Dpid, tell: &Sender<(Instant, Vec<u8>)>) -> anyhow::Result<()> {
     let mut reader = io::BufReader::with_capacity(1 << 16, &shared.stream);
     loop {

@@ -1,5 +1,6 @@
-//! A switch without a datapath, without a thread of its own: it reads and answers when a test lets it, says
-//! what a test wants, and keeps all that it was told. [`crate::emulated`] is one that lives by itself.
+//! A switch without datapath and thread: it reads and answers only when the test calls it, sends
+//! the test's messages, and keeps every received message. [`crate::emulated`] is the autonomous
+//! counterpart.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,13 +11,13 @@ use openflow::{
     PortNo, Version, append, echo_reply,
 };
 
-/// How long one read waits.
+/// Time limit of one read.
 const READ: Duration = Duration::from_millis(20);
 
 /// `OFPMP_PORT_DESC` (OpenFlow 1.3.5 §7.3.5).
 pub(crate) const PORT_DESC: [u8; 2] = [0, 13];
 
-/// What a switch without a datapath says of itself.
+/// Returns the features of a switch without datapath.
 pub fn features(dpid: Dpid) -> Features {
     Features {
         dpid,
@@ -29,22 +30,22 @@ pub fn features(dpid: Dpid) -> Features {
     }
 }
 
-/// See the module's description.
+/// A manually driven switch; see the module's documentation.
 #[derive(Debug)]
 pub struct Fake {
     socket: TcpStream,
     version: Version,
     dpid: Dpid,
     unread: Vec<u8>,
-    /// Every message that was received and not taken away, oldest first.
+    /// Received messages that the test has not removed, oldest first.
     pub received: Vec<Vec<u8>>,
 }
 
 impl Fake {
-    /// Connects and says hello.
+    /// Connects and sends a hello.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// No controller listens.
     pub fn connect(version: Version, dpid: u64) -> io::Result<Self> {
         let socket = TcpStream::connect("127.0.0.1:6653")?;
         socket.set_read_timeout(Some(READ))?;
@@ -55,22 +56,22 @@ impl Fake {
         Ok(fake)
     }
 
-    /// Its identifier as Rosemary prints it.
+    /// Returns its datapath id as Rosemary prints it.
     pub fn dpid(&self) -> String {
         self.dpid.to_string()
     }
 
-    /// The version it speaks.
+    /// Returns its OpenFlow version.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Answers, for a while, what comes and must be answered. `false` once the connection is closed.
+    /// Reads and answers requests for this time. Returns `false` once the connection is closed.
     pub fn answer_for(&mut self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut buffer = [0; 4096];
@@ -88,7 +89,7 @@ impl Fake {
         true
     }
 
-    /// Sends a packet-in of this frame, whole and unbuffered.
+    /// Sends a packet-in with this whole frame, unbuffered.
     ///
     /// # Errors
     /// The connection is closed.
@@ -97,7 +98,7 @@ impl Fake {
         self.say(|out| PacketIn::new(PortNo(1), frame).encode(version, 0, out))
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
     /// The connection is closed.

@@ -1,4 +1,4 @@
-//! A picture of what an experiment measured: lines over time, as SVG.
+//! Draws measurements over time as SVG.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,34 +6,34 @@ use std::path::Path;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
-/// Room for what stands beside the axes.
+/// Margins for the axis labels.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 45.0;
 
-/// Colours that can be told apart without seeing red or green.
+/// Colours that are distinguishable with red-green colour blindness.
 const COLOURS: [&str; 3] = ["#0072b2", "#e69f00", "#d55e00"];
 
-/// One line: what it is, and its points, seconds first.
+/// A line: its name, and points with time in seconds first.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// For the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Seconds since the beginning, and the value then.
+    /// Seconds since the start, and the value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A diagram over time.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What stands at the vertical axis, with its unit.
+    /// Label of the vertical axis, with unit.
     pub value: String,
-    /// Its lines, three at most.
+    /// Lines, at most three.
     pub lines: Vec<Line>,
-    /// Moments to be marked, in seconds, each with what happened.
+    /// Marked times in seconds, each with a description.
     pub marks: Vec<(f64, String)>,
 }
 
@@ -46,7 +46,7 @@ impl Figure {
         std::fs::write(path, self.svg())
     }
 
-    /// The picture.
+    /// Returns the SVG text.
     #[must_use]
     pub fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
@@ -108,7 +108,7 @@ impl Figure {
     }
 }
 
-/// A round number that is not below.
+/// Rounds up to a round number.
 fn step_above(value: f64) -> f64 {
     let mut step = 1.0;
     loop {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn picture_has_a_path_for_each_line_and_words_that_are_no_markup() {
+    fn svg_has_a_path_per_line_and_escaped_text() {
         let line = |name: &str| Line { name: name.into(), points: vec![(0.0, 0.0), (10.0, 90.0)] };
         let figure = Figure {
             title: "a < b & c".into(),

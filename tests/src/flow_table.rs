@@ -1,11 +1,13 @@
-//! A model of Open vSwitch's flow tables: what each flow-mod, group-mod and meter-mod adds, changes and deletes, and
-//! whose it was.
+//! A model of Open vSwitch's flow tables: the effects of each flow-mod, group-mod and meter-mod,
+//! and the owners of the affected entries.
 //!
-//! Written from the behaviour of Open vSwitch 3.1: `tests/system/wire/model.rs` sends both the same messages and compares
-//! their tables. The model accepts some messages that Open vSwitch refuses: it does not check ports, prerequisites of OXMs
-//! (OpenFlow 1.3.5 §7.2.3.6) and the capacity of tables. Flows do not time out.
+//! It models the behaviour of Open vSwitch 3.1: `tests/system/wire/model.rs` sends the same
+//! messages to both and compares the tables. The model accepts some messages that Open vSwitch
+//! rejects: it does not check ports, prerequisites of OXMs (OpenFlow 1.3.5 §7.2.3.6) and table
+//! capacity. Flows do not time out.
 //!
-//! A match is kept as fields with a value and a mask, in the form to which Open vSwitch normalises it:
+//! A match is a list of fields with value and mask, in the form to which Open vSwitch normalises
+//! it:
 //!
 //! ```text
 //! strict: the same priority, the same fields with the same masks
@@ -19,27 +21,28 @@ use openflow::{
     MeterModCommand, PortNo, Version,
 };
 
-/// Where the match begins in a flow-mod, in bytes.
+/// Offset of the match in a flow-mod, in bytes.
 const MATCH_1_0: usize = 8;
 const MATCH_1_3: usize = 48;
 
-/// The class and the number of `OXM_OF_VLAN_VID`.
+/// Class and number of `OXM_OF_VLAN_VID`.
 const VLAN_VID_1_3: u32 = 0x8000 << 7 | 6;
 
-/// The field of Open vSwitch that keeps Ethernet packets from others; it is never shown.
+/// Open vSwitch's field that distinguishes Ethernet packets; it is never shown.
 const PACKET_TYPE: u32 = 100;
 
-/// The table of Open vSwitch that controllers cannot write.
+/// Open vSwitch's internal table, which controllers cannot write.
 const INTERNAL_TABLE: u8 = 254;
 
 /// The tables, groups and meters of one switch.
 #[derive(Debug, Clone)]
 pub struct FlowTable {
     version: Version,
-    /// Whether a flow of OpenFlow 1.0 without wildcards has priority 65535, as in Open vSwitch, or the stated one.
+    /// Whether an OpenFlow 1.0 flow without wildcards gets priority 65535, as in Open vSwitch, or
+    /// the stated one.
     exact_is_highest: bool,
     flows: Vec<Flow>,
-    /// With their owners.
+    /// By number, with their owners.
     groups: BTreeMap<u32, u16>,
     meters: BTreeMap<u32, u16>,
 }
@@ -47,7 +50,7 @@ pub struct FlowTable {
 /// A flow entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// Who added it.
+    /// The app that added it.
     pub owner: u16,
     /// Its table.
     pub table: u8,
@@ -57,13 +60,13 @@ pub struct Flow {
     pub fields: Vec<MatchField>,
     /// Its cookie.
     pub cookie: u64,
-    /// The actions of the flow-mod that added it or changed it last.
+    /// Actions of the flow-mod that added it or last changed it.
     pub actions: Vec<Action>,
     /// Its meter.
     pub meter: Option<u32>,
 }
 
-/// A field of a match; bits outside the mask are 0.
+/// A field of a match; value bits outside the mask are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MatchField {
     key: u32,
@@ -71,49 +74,49 @@ pub struct MatchField {
     mask: u128,
 }
 
-/// The effect of a message on the tables.
+/// Effect of a message on the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// A flow is new.
+    /// A flow was added.
     Added(Flow),
-    /// A flow was replaced or changed: as it was, and as it is.
+    /// A flow was replaced or changed: before, and after.
     Changed(Flow, Flow),
-    /// A flow is gone.
+    /// A flow was deleted.
     Deleted(Flow),
-    /// A group or meter is new, was changed, or is gone: its number and its owner.
+    /// A group was added, changed or deleted: its number and its owner.
     Group(u32, u16),
-    /// The same of a meter.
+    /// A meter was added, changed or deleted: its number and its owner.
     Meter(u32, u16),
 }
 
-/// Why a switch refuses a message.
+/// Why a switch rejects a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// It cannot be decoded.
     Malformed,
-    /// The command cannot name this table.
+    /// The command cannot apply to this table.
     Table,
     /// Emergency flows are not supported.
     Emergency,
-    /// It overlaps another flow of its priority.
+    /// It overlaps another flow of the same priority.
     Overlap,
-    /// It names a group or meter that does not exist, or adds one that does.
+    /// It refers to a missing group or meter, or adds an existing one.
     Exists,
 }
 
 impl FlowTable {
-    /// Empty tables of a switch that speaks `version`. `exact_is_highest` is true of Open vSwitch.
+    /// Creates the empty tables of a switch. `exact_is_highest` is true for Open vSwitch.
     pub fn new(version: Version, exact_is_highest: bool) -> Self {
         let (groups, meters) = (BTreeMap::new(), BTreeMap::new());
         Self { version, exact_is_highest, flows: Vec::new(), groups, meters }
     }
 
-    /// All flows.
+    /// Returns all flows.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// The numbers of all groups and of all meters, with their owners.
+    /// Returns the groups and the meters by number, with their owners.
     pub fn groups_and_meters(&self) -> [&BTreeMap<u32, u16>; 2] {
         [&self.groups, &self.meters]
     }
@@ -121,7 +124,7 @@ impl FlowTable {
     /// Applies a flow-mod of `sender`.
     ///
     /// # Errors
-    /// The switch refuses it: nothing has changed.
+    /// The switch rejects it; the tables are unchanged.
     pub fn flow_mod(&mut self, sender: u16, message: &[u8]) -> Result<Vec<Effect>, Error> {
         let flow_mod = FlowMod::decode(message).map_err(|_| Error::Malformed)?;
         if flow_mod.flags.contains(FlowModFlags::EMERGENCY) {
@@ -150,7 +153,7 @@ impl FlowTable {
         }
     }
 
-    /// Whether all groups and meters exist that a flow uses.
+    /// Checks that the groups and meters of a flow exist.
     ///
     /// # Errors
     /// One does not.
@@ -219,10 +222,10 @@ impl FlowTable {
         self.flows.extract_if(.., |flow| goes(flow)).map(Effect::Deleted).collect()
     }
 
-    /// Applies a group-mod of `sender`. With a group, the flows that use it are deleted.
+    /// Applies a group-mod of `sender`. Deleting a group deletes the flows that use it.
     ///
     /// # Errors
-    /// As [`flow_mod`](Self::flow_mod).
+    /// Like [`flow_mod`](Self::flow_mod).
     pub fn group_mod(&mut self, sender: u16, message: &[u8]) -> Result<Vec<Effect>, Error> {
         let GroupMod { command, group_id, buckets, .. } =
             GroupMod::decode(message).map_err(|_| Error::Malformed)?;
@@ -254,10 +257,10 @@ impl FlowTable {
         }
     }
 
-    /// Applies a meter-mod of `sender`. With a meter, the flows that use it are deleted.
+    /// Applies a meter-mod of `sender`. Deleting a meter deletes the flows that use it.
     ///
     /// # Errors
-    /// As [`flow_mod`](Self::flow_mod).
+    /// Like [`flow_mod`](Self::flow_mod).
     pub fn meter_mod(&mut self, sender: u16, message: &[u8]) -> Result<Vec<Effect>, Error> {
         let MeterMod { command, meter_id, .. } =
             MeterMod::decode(message).map_err(|_| Error::Malformed)?;
@@ -281,7 +284,7 @@ impl FlowTable {
         }
     }
 
-    /// The match of a flow-mod, as fields in ascending order; `None` if it has none.
+    /// Returns the match of a flow-mod as fields in ascending order; `None` if it has none.
     pub fn fields(&self, message: &[u8]) -> Option<Vec<MatchField>> {
         match self.version {
             Version::V1_0 => fields_1_0(message.get(MATCH_1_0..)?.first_chunk()?),
@@ -291,13 +294,13 @@ impl FlowTable {
 }
 
 impl Flow {
-    /// The fields of its match that a switch shows.
+    /// Returns the fields of its match that a switch shows.
     pub fn shown(&self) -> impl Iterator<Item = &MatchField> {
         self.fields.iter().filter(|field| field.key != PACKET_TYPE)
     }
 }
 
-/// Takes those with these numbers away.
+/// Removes the entries with matching numbers and returns them.
 fn take(from: &mut BTreeMap<u32, u16>, which: impl Fn(u32) -> bool) -> BTreeMap<u32, u16> {
     let (gone, left) = std::mem::take(from).into_iter().partition(|(number, _)| which(*number));
     *from = left;
@@ -309,14 +312,14 @@ fn is_same(one: &Flow, other: &Flow) -> bool {
     one.priority == other.priority && one.fields == other.fields
 }
 
-/// Whether a modify or delete, which is for `as_said`, is for this flow, tables and outputs aside.
+/// Whether a modify or delete for `as_said` selects this flow, apart from tables and outputs.
 fn is_selected(flow_mod: &FlowMod<'_>, as_said: &Flow, flow: &Flow) -> bool {
     let strict = matches!(flow_mod.command, Command::ModifyStrict | Command::DeleteStrict);
     let fits = if strict { is_same(flow, as_said) } else { covers(&as_said.fields, &flow.fields) };
     fits && (flow.cookie ^ flow_mod.cookie) & flow_mod.cookie_mask == 0
 }
 
-/// Whether every packet of the flow with the match `narrow` has the match `wide`, by their masks.
+/// Whether, by their masks, every packet that matches `narrow` matches `wide`.
 fn covers(wide: &[MatchField], narrow: &[MatchField]) -> bool {
     wide.iter().all(|field| {
         let same = narrow.iter().find(|it| it.key == field.key);
@@ -326,7 +329,7 @@ fn covers(wide: &[MatchField], narrow: &[MatchField]) -> bool {
     })
 }
 
-/// Whether there may be a packet with both matches.
+/// Whether a packet could match both.
 fn may_match_the_same(one: &[MatchField], other: &[MatchField]) -> bool {
     one.iter().all(|field| {
         let same = other.iter().find(|it| it.key == field.key);
@@ -334,7 +337,7 @@ fn may_match_the_same(one: &[MatchField], other: &[MatchField]) -> bool {
     })
 }
 
-/// All actions of a flow-mod's instructions.
+/// Returns all actions of a flow-mod's instructions.
 fn actions(flow_mod: &FlowMod<'_>) -> Vec<Action> {
     flow_mod.instructions.apply.iter().chain(flow_mod.instructions.write.iter()).collect()
 }
@@ -350,12 +353,13 @@ fn outputs_to(action: &Action, to: PortNo) -> bool {
     matches!(action, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == to)
 }
 
-/// The wildcards of an OpenFlow 1.0 flow-mod that have a meaning.
+/// Returns the defined wildcard bits of an OpenFlow 1.0 flow-mod.
 fn wildcards_1_0(message: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*message.get(MATCH_1_0..)?.first_chunk()?) & ((1 << 22) - 1))
 }
 
-/// The fields of an OpenFlow 1.0 match (§5.2.3), without those that have no meaning for its ethertype and protocol.
+/// Returns the fields of an OpenFlow 1.0 match (§5.2.3), without those that are meaningless for its
+/// ethertype and protocol.
 fn fields_1_0(bytes: &[u8; 40]) -> Option<Vec<MatchField>> {
     const NO_VLAN: u16 = 0xffff;
     let number = |at: usize, size: usize| {
@@ -380,7 +384,7 @@ fn fields_1_0(bytes: &[u8; 40]) -> Option<Vec<MatchField>> {
         (3, number(12, 6), mask(3, (1 << 48) - 1)),
         (5, dl_type, mask(4, 0xffff)),
     ];
-    // The VLAN's identifier and priority, with a bit that says that there is a tag, in one field.
+    // VLAN id and priority form one field, with a bit that marks a tag as present.
     if !is_open(1) && number(18, 2) == u128::from(NO_VLAN) {
         fields.push((6, 0, 0xffff));
     } else {
@@ -401,13 +405,14 @@ fn fields_1_0(bytes: &[u8; 40]) -> Option<Vec<MatchField>> {
         fields.push((13, number(36, 2), mask(6, 0xffff)));
         fields.push((14, number(38, 2), mask(7, 0xffff)));
     }
-    // A match of anything but the port is one of Ethernet packets, also if normalising leaves nothing else of it.
+    // A match of more than the port applies to Ethernet packets, even if normalising removes all of
+    // its fields.
     let says_more = (1..8).chain([20, 21]).any(|bit| !is_open(bit)) || prefix(8) | prefix(14) != 0;
     fields.push((PACKET_TYPE, 0, u128::from(says_more)));
     Some(in_order(fields))
 }
 
-/// The fields of an OpenFlow 1.3 match (OpenFlow 1.3.5 §7.2.3.1), which stands at the beginning of `bytes`.
+/// Returns the fields of an OpenFlow 1.3 match (OpenFlow 1.3.5 §7.2.3.1) at the start of `bytes`.
 fn fields_1_3(bytes: &[u8]) -> Option<Vec<MatchField>> {
     let length = usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?));
     let mut oxms = bytes.get(4..length)?;
@@ -425,7 +430,7 @@ fn fields_1_3(bytes: &[u8]) -> Option<Vec<MatchField>> {
         } else {
             (number(body), u128::MAX >> (128 - 8 * size.clamp(1, 16)))
         };
-        // A VLAN's identifier has 12 bits, and one that says that there is a tag (OpenFlow 1.3.5 §7.2.3.7).
+        // A VLAN id has 12 bits, and one that marks a tag as present (OpenFlow 1.3.5 §7.2.3.7).
         let mask = if head >> 9 == VLAN_VID_1_3 { mask & 0x1fff } else { mask };
         fields.push((head >> 9, value, mask));
         oxms = rest;
@@ -441,22 +446,22 @@ fn in_order(fields: Vec<(u32, u128, u128)>) -> Vec<MatchField> {
     fields
 }
 
-/// Rights of an app at a switch, for the model of ownership.
+/// An app's rights on a switch, for the ownership model.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner {
     /// Its number.
     pub app: u16,
-    /// The lowest and the highest priority of its flows.
+    /// Lowest and highest priority of its flows.
     pub band: (u16, u16),
-    /// Whether it may change and delete others' flows.
+    /// Whether it may change and delete flows of other apps.
     pub any: bool,
 }
 
 impl Owner {
-    /// Whether this effect of a message of the app is on what is its own; if not, what is wrong.
+    /// Checks that an effect of the app's message is limited to its own entries.
     ///
     /// # Errors
-    /// A phrase that names it.
+    /// A description of the violation.
     pub fn may(self, effect: &Effect) -> Result<(), String> {
         let Self { app, band, any } = self;
         let is_marked = |flow: &Flow| {

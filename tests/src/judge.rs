@@ -1,5 +1,6 @@
-//! An emulated switch that judges each message that it receives: whether the app that sent it may, and whether it touches
-//! only what is the app's own, by the model of [`flow_table`](crate::flow_table).
+//! An emulated switch that checks each received message against the model of
+//! [`flow_table`](crate::flow_table): whether the sending app is permitted to send it, and whether
+//! it affects only the app's own entries.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -15,30 +16,30 @@ use openflow::{
 use crate::fake::{PORT_DESC, features};
 use crate::flow_table::{FlowTable, Owner};
 
-/// The number in cookies of the kernel's own flows.
+/// Owner number in the cookies of the kernel's own flows.
 const KERNEL: u16 = 0xffff;
 
-/// Messages of a kind that only the kernel sends, while it connects and to see that the switch lives.
+/// Limit of messages of a kind that only the kernel sends, for its handshake and keepalive.
 const FEW: u64 = 100;
 
-/// The error that answers requests that the switch does not know (`OFPBRC_BAD_TYPE`).
+/// The error that rejects unknown requests (`OFPBRC_BAD_TYPE`).
 const BAD_TYPE: u16 = 1;
 
-/// The flow tables of an emulated switch, and the counts of what it received.
+/// Flow tables of an emulated switch, and counters of the received messages.
 #[derive(Debug)]
 pub struct Judge {
     version: Version,
     owner: Owner,
     table: FlowTable,
-    /// Messages received, by kind.
+    /// Number of received messages, by kind.
     pub received: BTreeMap<u8, u64>,
-    /// Flows, groups and meters that were added, changed and deleted.
+    /// Number of added, changed and deleted flows, groups and meters.
     pub effects: u64,
-    /// Messages that the switch would refuse.
+    /// Number of messages that the switch would reject.
     pub refused: u64,
 }
 
-/// A judge's connection.
+/// The connection of a judge.
 #[derive(Debug)]
 pub struct Session {
     stream: TcpStream,
@@ -46,28 +47,28 @@ pub struct Session {
 }
 
 impl Judge {
-    /// Makes a switch that has the flows, groups and meters of `others`: messages with their senders. All that comes later
-    /// must be `owner`'s or the kernel's.
+    /// Creates a switch that contains the flows, groups and meters of `others`: messages with their
+    /// senders. All later messages must be the kernel's or `owner`'s.
     ///
     /// # Errors
-    /// One of the others' messages has no effect.
+    /// A message of the others has no effect.
     pub fn new(version: Version, owner: Owner, others: &[(u16, Vec<u8>)]) -> anyhow::Result<Self> {
         let mut table = FlowTable::new(version, true);
         for (sender, message) in others {
             let done = apply(&mut table, *sender, message)?;
             ensure!(
                 done.is_ok_and(|effects| !effects.is_empty()),
-                "it does nothing: {message:02x?}"
+                "it has no effect: {message:02x?}"
             );
         }
         let received = BTreeMap::new();
         Ok(Self { version, owner, table, received, effects: 0, refused: 0 })
     }
 
-    /// Connects, and judges in a thread until the session is ended.
+    /// Connects, and checks messages in a thread until the session ends.
     ///
     /// # Errors
-    /// Nobody listens at `address`.
+    /// Nothing listens at `address`.
     pub fn connect(mut self, address: &str, dpid: u64) -> anyhow::Result<Session> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -103,12 +104,12 @@ impl Judge {
         }
     }
 
-    /// Checks a message, and applies it to the tables.
+    /// Checks a message and applies it to the tables.
     fn judge(&mut self, message: &[u8]) -> anyhow::Result<()> {
         let version = self.version;
         let found = Message::decode(message)?;
         if found.kind() == Some(Kind::Hello) && self.received.is_empty() {
-            return Ok(()); // in the highest version that the kernel speaks
+            return Ok(()); // a hello has the kernel's highest version
         }
         ensure!(found.version() == version, "it is of another version");
         let kind = Kind::from_wire(version, message[1])?;
@@ -234,7 +235,7 @@ impl Judge {
 }
 
 impl Session {
-    /// Whether the judge has found something wrong, or the connection was closed.
+    /// Whether the judge found a violation, or the connection was closed.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
@@ -242,9 +243,9 @@ impl Session {
     /// Closes the connection; returns the judge.
     ///
     /// # Errors
-    /// The rules that were broken.
+    /// The violated rules.
     pub fn end(self) -> anyhow::Result<Judge> {
-        let _ = self.stream.shutdown(Shutdown::Both); // it may be closed already
+        let _ = self.stream.shutdown(Shutdown::Both); // it may already be closed
         self.thread.join().ok().context("the judge panicked")?
     }
 }
@@ -268,7 +269,7 @@ fn apply(
 /// The ethertype of LLDP (IEEE 802.1AB-2016 §7.5).
 const LLDP: u16 = 0x88cc;
 
-/// Whether a frame is LLDP, behind VLAN tags or in 802.3 with SNAP (IEEE 802-2014 §9.4) too.
+/// Whether a frame is LLDP, including behind VLAN tags or in 802.3 with SNAP (IEEE 802-2014 §9.4).
 fn is_lldp(frame: &[u8]) -> bool {
     let mut rest = frame.get(12..).unwrap_or_default();
     while let [0x81 | 0x91, 0, _, _, behind @ ..] | [0x88, 0xa8, _, _, behind @ ..] = rest {

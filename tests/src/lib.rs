@@ -1,9 +1,9 @@
-//! What the system tests have in common: a lab each, a hard timeout each, and no silent skips.
+//! Shared parts of the system tests: a lab and a hard timeout for each, and no silent skips.
 //!
-//! A system test starts real processes in a [`Lab`] of its own, so tests run side by side and
-//! leave nothing behind. One that cannot run on this machine (not root, no Open vSwitch) prints
-//! `SKIPPED: why`, and fails where the environment variable `ROSEMARY_REQUIRE_ALL` is `1`, as in
-//! `make test`.
+//! A system test starts real processes in its own [`Lab`], so tests run in parallel and leave
+//! nothing behind. A test that cannot run on this machine (not root, no Open vSwitch) prints
+//! `SKIPPED: why`. It fails instead if the environment variable `ROSEMARY_REQUIRE_ALL` is `1`, as
+//! in `make test`.
 
 #![forbid(unsafe_code)]
 
@@ -39,21 +39,21 @@ use capture::Capture;
 use cli::lab::{Interrupt, Lab, LabError};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// After this long a system test fails, whatever it waits for, unless it says otherwise.
+/// Default time limit of a system test.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a system test in a lab of its own.
+/// Runs a system test in its own lab.
 ///
 /// # Panics
-/// If the test fails or takes longer than [`LIMIT`], or if it cannot run and all must.
+/// If the test fails, exceeds [`LIMIT`], or is skipped although all tests must run.
 pub fn in_a_lab(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
     in_a_lab_for(LIMIT, test);
 }
 
-/// As [`in_a_lab`], for a test that takes longer or must not take as long.
+/// Like [`in_a_lab`], with another time limit.
 ///
 /// # Panics
-/// As [`in_a_lab`], with `limit`.
+/// Like [`in_a_lab`], with `limit`.
 pub fn in_a_lab_for(
     limit: Duration,
     test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static,
@@ -61,10 +61,10 @@ pub fn in_a_lab_for(
     run(limit, |lab| captured(lab, test));
 }
 
-/// As [`in_a_lab`], for a test in which a socket is full: tshark loses a stream whose window was closed.
+/// Like [`in_a_lab`], for tests with a full socket: tshark loses a stream whose window was closed.
 ///
 /// # Panics
-/// As [`in_a_lab`].
+/// Like [`in_a_lab`].
 pub fn in_a_lab_without_capture(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
     run(LIMIT, test);
 }
@@ -73,13 +73,13 @@ fn run(limit: Duration, test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + '
     let interrupt = Interrupt::default();
     let inner = interrupt.clone();
     let (sender, receiver) = mpsc::channel();
-    // A thread of its own: it never leaves the lab's namespaces, and its end is the lab's end.
+    // A separate thread: it never leaves the lab's namespaces, and the lab ends with it.
     let thread = thread::spawn(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| match Lab::enter_until(inner) {
             Ok(lab) => test(&lab),
             Err(error) => Err(error.into()),
         }));
-        let _ = sender.send(outcome); // fails only after the timeout, when nobody listens
+        let _ = sender.send(outcome); // fails only after the timeout, when the receiver is gone
     });
     let outcome = receiver.recv_timeout(limit);
     if matches!(outcome, Err(RecvTimeoutError::Timeout)) {
@@ -98,19 +98,19 @@ fn run(limit: Duration, test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + '
     }
 }
 
-/// Runs a test while what the controller says is captured, and has that checked.
+/// Runs a test while the controller's messages are captured, then checks the capture.
 fn captured(lab: &Lab, test: impl FnOnce(&Lab) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let capture = Capture::start(lab, capture::PORT)?;
     test(lab)?;
     capture.check(lab)
 }
 
-/// Says that a test cannot run here, or cannot check all.
+/// Reports that a test cannot run here, or cannot check everything.
 ///
 /// # Panics
-/// Where all must run.
+/// If all tests must run.
 pub fn skip(why: &anyhow::Error) {
-    // Not the test's captured output: a skipped test that passes would hide it.
+    // Not through the test's captured output: a skipped test that passes would hide it.
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let _ = std::io::Write::write_all(
         &mut std::io::stderr(),
@@ -122,10 +122,10 @@ pub fn skip(why: &anyhow::Error) {
     );
 }
 
-/// The `rosemary` binary that was built beside this test.
+/// Returns the path of the `rosemary` binary built with this test.
 ///
 /// # Panics
-/// If it was not built: `cargo test` builds libraries of other packages, but not their programs.
+/// If it was not built: `cargo test` builds the libraries of other packages but not their programs.
 pub fn rosemary_binary() -> PathBuf {
     let test = env::current_exe().expect("/proc is mounted");
     let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
@@ -134,10 +134,10 @@ pub fn rosemary_binary() -> PathBuf {
     binary
 }
 
-/// `kill -9`.
+/// Sends `SIGKILL`.
 ///
 /// # Errors
-/// There is no such process.
+/// No such process exists.
 pub fn kill(pid: u32) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid.try_into()?).context("a process has a number")?;
     Ok(kill_process(pid, Signal::KILL)?)

@@ -1,4 +1,4 @@
-//! The mark by which tests and their apps know a packet again: the last 24 bytes of its frame.
+//! Marks test packets, so that tests and their apps recognise them: the last 24 bytes of the frame.
 //!
 //! ```text
 //! 0          8         16         24
@@ -7,33 +7,33 @@
 //! +----------+---------+----------+
 //! ```
 //!
-//! At the end, so that it does not matter what carries it. Compiled into the tests and, from the same
-//! file, into each of their apps, which link nothing but the SDK.
+//! At the end, so that the encapsulation does not matter. Compiled into the tests and, from the
+//! same file, into each of their apps, which link only the SDK.
 
-/// No other traffic of a test ends like this.
+/// No other traffic of a test ends with this value.
 const MAGIC: [u8; 8] = *b"ROSEMARK";
 
-/// What the app that gets it is to do.
+/// Task for the app that receives the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Send it on.
+    /// Forward it.
     Pass = 0,
-    /// Log what was counted.
+    /// Log the counters.
     Report = 1,
-    /// End the process by `exit(0)`, unless it is delivered for the second time.
+    /// Exit with `exit(0)`, unless the packet is repeated.
     Exit = 2,
-    /// Panic, unless it is delivered for the second time.
+    /// Panic, unless the packet is repeated.
     Panic = 3,
-    /// Panic however often it is delivered.
+    /// Panic on every delivery.
     PanicAlways = 4,
 }
 
 /// A marked packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// What it is for.
+    /// The task.
     pub task: Task,
-    /// Which it is, from 1.
+    /// Sequence number, from 1.
     pub sequence: u64,
 }
 
@@ -41,7 +41,7 @@ impl Mark {
     /// Its size in bytes.
     pub const SIZE: usize = 24;
 
-    /// The mark of a frame or of its payload; `None` if it has none.
+    /// Returns the mark of a frame or its payload; `None` if it has none.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let mark = frame.last_chunk::<{ Self::SIZE }>()?;
         let (magic, numbers) = mark.split_first_chunk::<8>()?;
@@ -53,7 +53,7 @@ impl Mark {
         (*magic == MAGIC).then_some(Self { task, sequence })
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the mark.
     pub fn bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -63,27 +63,27 @@ impl Mark {
     }
 }
 
-/// Which packets were seen, and how often: the same whoever counts them.
+/// Counts received sequence numbers, identically in tests and apps.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SequenceCounter {
     seen: Vec<u64>,
-    /// Different ones.
+    /// Number of different sequence numbers.
     pub different: u64,
-    /// Those that had been seen before.
+    /// Number of repetitions.
     pub again: u64,
-    /// Those that came behind a later one.
+    /// Number of packets that arrived after a later one.
     pub late: u64,
     latest: u64,
-    /// Of all sequence numbers together, so that two tallies of as many different ones that agree in
-    /// this are of the same.
+    /// Digest of the set of sequence numbers: counters with equal `different` and `digest` have
+    /// received the same set.
     pub digest: u64,
 }
 
-impl Tally {
-    /// Sequence numbers from here on are left out: a bound on memory.
+impl SequenceCounter {
+    /// Sequence numbers from here on are ignored, to bound the memory.
     const END: u64 = 1 << 24;
 
-    /// Counts one.
+    /// Counts a sequence number.
     pub fn count(&mut self, sequence: u64) {
         let (Ok(word), bit) = (usize::try_from(sequence / 64), sequence % 64) else { return };
         if sequence >= Self::END {
@@ -100,17 +100,17 @@ impl Tally {
         self.different += 1;
         self.late += u64::from(sequence < self.latest);
         self.latest = self.latest.max(sequence);
-        // Mixed by a multiplication and a rotation, so that no two sets are alike by accident.
+        // Multiplication and rotation make accidental collisions of sets unlikely.
         self.digest ^= (sequence + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    /// Whether this one was seen.
+    /// Whether a sequence number was received.
     pub fn has(&self, sequence: u64) -> bool {
         let word = usize::try_from(sequence / 64).ok().and_then(|word| self.seen.get(word));
         word.is_some_and(|word| word >> (sequence % 64) & 1 == 1)
     }
 
-    /// What an app logs of it.
+    /// Returns the text that an app logs.
     pub fn text(&self) -> String {
         let Self { different, again, late, digest, .. } = self;
         format!("different={different} again={again} late={late} digest={digest:016x}")

@@ -1,4 +1,4 @@
-//! The network that most system tests want: Rosemary, a switch and three hosts.
+//! The network of most system tests: Rosemary, a switch and three hosts.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use control::query::SwitchStatus;
 use crate::pki::Pki;
 use crate::rosemary_binary;
 
-/// The app that runs.
+/// The default app.
 pub const APP: &str = "learning-switch";
 
-/// Between two pings.
+/// Interval between pings.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
-/// For things that happen at once on an idle machine: slack for a busy one.
+/// Time limit for immediate effects, with slack for a busy machine.
 pub const SOON: Duration = Duration::from_secs(10);
 
-/// What OpenFlow is carried over.
+/// Transport of OpenFlow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Plain TCP.
     Tcp,
-    /// TLS, and plain TCP is forbidden.
+    /// TLS, with plain TCP forbidden.
     Tls,
 }
 
 /// Rosemary with a connected switch `s1` and hosts `h1`, `h2`, `h3` on its ports 1, 2, 3.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the fields are named as the things are")]
+#[expect(missing_docs, reason = "the field names are self-explanatory")]
 pub struct Net<'lab> {
     pub lab: &'lab Lab,
     pub rosemary: Rosemary<'lab>,
@@ -40,26 +40,26 @@ pub struct Net<'lab> {
 }
 
 impl<'lab> Net<'lab> {
-    /// Starts all and waits until the switch is connected.
+    /// Starts everything and waits until the switch is connected.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn start(lab: &'lab Lab, of: Of) -> Result<Self, LabError> {
         Self::start_over(lab, of, Over::Tcp)
     }
 
-    /// As [`start`](Self::start), over what is wanted.
+    /// Like [`start`](Self::start), over this transport.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn start_over(lab: &'lab Lab, of: Of, over: Over) -> Result<Self, LabError> {
         Self::start_over_with(lab, of, over, &[])
     }
 
-    /// As [`start_over`](Self::start_over), with more arguments for `rosemary up`.
+    /// Like [`start_over`](Self::start_over), with further arguments for `rosemary up`.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn start_over_with(
         lab: &'lab Lab,
         of: Of,
@@ -79,18 +79,18 @@ impl<'lab> Net<'lab> {
         }
     }
 
-    /// As [`Net::start`], with more arguments for `rosemary up`.
+    /// Like [`Net::start`], with further arguments for `rosemary up`.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn start_with(lab: &'lab Lab, of: Of, args: &[&str]) -> Result<Self, LabError> {
         Self::of(lab, of, Rosemary::start(lab, &rosemary_binary(), args)?)
     }
 
-    /// As [`Net::start`], with a Rosemary that runs.
+    /// Like [`Net::start`], with a running Rosemary.
     ///
     /// # Errors
-    /// What did not work.
+    /// A step failed.
     pub fn of(lab: &'lab Lab, of: Of, rosemary: Rosemary<'lab>) -> Result<Self, LabError> {
         let s1 = lab.switch("s1", of)?;
         Self::with_hosts(lab, rosemary, s1)
@@ -107,26 +107,26 @@ impl<'lab> Net<'lab> {
         Ok(Self { lab, rosemary, s1, h1, h2, h3 })
     }
 
-    /// What Rosemary says about everything.
+    /// Returns Rosemary's status.
     ///
     /// # Errors
-    /// If it does not answer within [`SOON`].
+    /// It does not answer within [`SOON`].
     pub fn status(&mut self) -> Result<Report, LabError> {
         self.rosemary.wait_for("Rosemary answers", SOON, |status| Some(status.clone()))
     }
 
-    /// What Rosemary says about `s1`.
+    /// Returns Rosemary's status of `s1`.
     ///
     /// # Errors
-    /// If it is not connected within [`SOON`].
+    /// It is not connected within [`SOON`].
     pub fn switch_status(&mut self) -> Result<SwitchStatus, LabError> {
         self.rosemary.wait_for_switch(&self.s1)
     }
 
-    /// The switch's flows that send what is for `host` to where it is.
+    /// Returns the switch's flows that output packets for `host` to its port.
     ///
     /// # Errors
-    /// What `ovs-ofctl` said.
+    /// `ovs-ofctl` failed.
     pub fn flows_to(&self, host: &Host<'_>) -> Result<Vec<String>, LabError> {
         let dst = format!("dl_dst={}", host.mac());
         let output = format!("actions=output:{}", host.port());

@@ -1,5 +1,5 @@
-//! A controller without zones to measure beside: os-ken, the framework that Ryu became, from `PyPI`, in an
-//! environment of its own below `target/`.
+//! Runs os-ken, the successor of the Ryu framework, as a controller without zones for comparison.
+//! It is installed from `PyPI` into a separate environment below `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,15 +7,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, LabError, Running};
 
-/// The version that is measured.
+/// The measured version.
 pub const VERSION: &str = "2.3.1";
 
-/// The program that runs os-ken's apps; it is installed if it is not there, for which there must be a network.
+/// Returns the program that runs os-ken's apps; installs it if it is missing, which requires a
+/// network.
 ///
-/// To be called outside of a lab, whose root directory is read-only.
+/// Must be called outside of a lab, whose root directory is read-only.
 ///
 /// # Errors
-/// It could not be installed.
+/// The installation failed.
 pub fn install() -> anyhow::Result<PathBuf> {
     let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers/venv");
     let program = venv.join("bin/osken-manager");
@@ -34,18 +35,18 @@ pub fn install() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Starts it on `port` with these apps.
+/// Starts os-ken on `port` with these apps.
 ///
 /// # Errors
-/// It could not be started.
+/// It cannot be started.
 pub fn start(lab: &Lab, program: &Path, port: u16, apps: &[PathBuf]) -> Result<Running, LabError> {
     start_with(lab, program, port, &[], apps)
 }
 
-/// As [`start`], with more options.
+/// Like [`start`], with further options.
 ///
 /// # Errors
-/// As [`start`].
+/// Like [`start`].
 pub fn start_with(
     lab: &Lab,
     program: &Path,

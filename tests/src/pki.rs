@@ -1,4 +1,4 @@
-//! Keys for a test, made by `rosemary pki` as an operator would make them.
+//! Keys for tests, created with `rosemary pki` as an operator would.
 
 use std::path::{Path, PathBuf};
 
@@ -14,42 +14,42 @@ pub struct Pki<'lab> {
     dir: String,
 }
 
-/// What a switch shows.
+/// The TLS files of a switch.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the fields are named as the files are")]
+#[expect(missing_docs, reason = "the fields have the names of the files")]
 pub struct SwitchKeys {
     pub key: PathBuf,
     pub cert: PathBuf,
     pub ca_cert: PathBuf,
-    /// What `rosemary pki switch` says to type on the switch.
+    /// Commands printed by `rosemary pki switch`.
     pub commands: Vec<String>,
 }
 
 impl<'lab> Pki<'lab> {
-    /// `rosemary pki init`, in a directory of the lab.
+    /// Runs `rosemary pki init` in a directory of the lab.
     ///
     /// # Errors
-    /// What it said.
+    /// It failed.
     pub fn init(lab: &'lab Lab, name: &str) -> Result<Self, LabError> {
         let dir = lab.files().join(name).display().to_string();
         rosemary(lab, &["pki", "init", "--dir", &dir])?;
         Ok(Self { lab, dir })
     }
 
-    /// Where they are.
+    /// Returns the directory.
     pub fn dir(&self) -> &str {
         &self.dir
     }
 
-    /// The file of that name.
+    /// Returns the path of a file.
     pub fn file(&self, name: &str) -> PathBuf {
         Path::new(&self.dir).join(name)
     }
 
-    /// `rosemary pki switch NAME ARGS...`.
+    /// Runs `rosemary pki switch NAME ARGS...`.
     ///
     /// # Errors
-    /// What it said.
+    /// It failed.
     pub fn switch(&self, name: &str, args: &[&str]) -> Result<SwitchKeys, LabError> {
         let args = [&["pki", "switch", name, "--json", "--dir", &self.dir], args].concat();
         let output = rosemary(self.lab, &args)?;
@@ -70,10 +70,10 @@ impl<'lab> Pki<'lab> {
 }
 
 impl SwitchKeys {
-    /// Lets `switch` show them.
+    /// Makes `switch` present them.
     ///
     /// # Errors
-    /// What Open vSwitch said.
+    /// Open vSwitch failed.
     pub fn give_to(&self, switch: &Switch<'_>) -> Result<(), LabError> {
         switch.connect_over_tls(&self.key, &self.cert, &self.ca_cert)
     }

@@ -1,21 +1,21 @@
-//! Random moments that can be had again.
+//! Reproducible random numbers for tests.
 
 use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The variable that gives a seed, to have a run again.
+/// Environment variable with the seed of an earlier run.
 const VARIABLE: &str = "ROSEMARY_SEED";
 
-/// A generator for tests (xorshift64*), which no secret may depend on.
+/// A random number generator for tests (xorshift64*), unsuitable for secrets.
 #[derive(Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// From `ROSEMARY_SEED`, or else from the time; the seed is printed.
+    /// Seeds from `ROSEMARY_SEED` or else the time; prints the seed.
     ///
     /// # Panics
-    /// If the variable is no number.
-    #[expect(clippy::print_stdout, reason = "it is shown with the test's result")]
+    /// If the variable is not a number.
+    #[expect(clippy::print_stdout, reason = "the seed is shown with the test's result")]
     pub fn seeded() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = env::var(VARIABLE).map_or_else(
@@ -26,7 +26,7 @@ impl Random {
         Self::from(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -34,20 +34,20 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A time below `most`, to the microsecond.
+    /// Returns a duration below `most`, in whole microseconds.
     pub fn up_to(&mut self, most: Duration) -> Duration {
         let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX).max(1);
         Duration::from_micros(self.bits() % most)
     }
 
-    /// That many bytes.
+    /// Returns `size` random bytes.
     pub fn bytes(&mut self, size: usize) -> Vec<u8> {
         (0..size).map(|_| self.bits().to_be_bytes()[0]).collect()
     }
 }
 
 impl From<u64> for Random {
-    /// With this seed.
+    /// Creates a generator with this seed.
     fn from(seed: u64) -> Self {
         Self(seed.max(1)) // 0 would stay 0
     }

@@ -1,4 +1,4 @@
-//! Sockets of hosts.
+//! Creates sockets in a host's network namespace.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use cli::lab::Host;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A socket of the host, bound to an address of its, made by a thread that goes there.
+/// Creates a socket bound to an address of the host; a temporary thread enters the host's
+/// namespace.
 pub(crate) fn socket_on(
     host: &Host<'_>,
     address: &'static str,

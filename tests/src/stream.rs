@@ -1,7 +1,7 @@
-//! A stream of marked packets from one host to another, and what arrives of it.
+//! Sends marked packets from one host to another and records their arrival.
 //!
-//! UDP over IPv6, because then an app can have these packets to itself by their ethertype, and the
-//! rest of a test's traffic, which is ARP and IPv4, goes elsewhere.
+//! The packets are UDP over IPv6, so that an app can subscribe to them alone by ethertype; all
+//! other traffic of a test is ARP and IPv4.
 
 use std::io;
 use std::net::UdpSocket;
@@ -14,22 +14,22 @@ use anyhow::Context as _;
 use cli::lab::Host;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
-use crate::mark::{Mark, Tally, Task};
+use crate::mark::{Mark, SequenceCounter, Task};
 use crate::sockets::socket_on;
 
-/// The ethertype that carries it, for `rosemary.toml`.
+/// Ethertype of the packets, for `rosemary.toml`.
 pub const ETHERTYPE: &str = "0x86dd";
 
-/// Where the receiving host listens.
+/// Port of the receiving host.
 const PORT: u16 = 9;
 
-/// Bytes that may wait at the receiving host; each packet counts for about 1 KiB.
+/// Receive buffer size; the system accounts about 1 KiB per packet.
 const BUFFER: usize = 64 << 20;
 
-/// How often who waits for packets looks whether it is to end.
+/// Interval at which a waiting thread checks the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A running stream; it ends when this is dropped.
+/// A running stream; dropping it stops it.
 #[derive(Debug)]
 pub struct Stream {
     socket: UdpSocket,
@@ -46,28 +46,29 @@ struct Shared {
     times: Mutex<Times>,
 }
 
-/// When packets went and came, by their sequence numbers, of which the first is 1.
+/// Times of sending and arrival by sequence number, from 1.
 #[derive(Debug, Default)]
 struct Times {
     sent: Vec<Instant>,
     arrived: Vec<Option<Instant>>,
-    tally: Tally,
+    tally: SequenceCounter,
 }
 
 impl Stream {
-    /// Lets `from` send a marked packet to `to` every `interval`.
+    /// Makes `from` send a marked packet to `to` every `interval`.
     ///
     /// # Errors
     /// The hosts cannot be prepared, or have no IPv6.
     pub fn start(from: &Host<'_>, to: &Host<'_>, interval: Duration) -> anyhow::Result<Self> {
         for host in [from, to] {
-            // Containers come without it, though their kernel has it.
+            // Containers disable IPv6 even if the kernel supports it.
             let enable = "echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6";
             host.run("sh", &["-c", enable]).context("IPv6 is needed")?;
             let address = format!("{}/64", address(host));
             host.run("ip", &["address", "add", &address, "dev", "eth0", "nodad"])?;
         }
-        // The system takes a moment to take packets for it, on a busy machine some tens of them.
+        // The system accepts packets for a new address only after a delay, which is longer on a
+        // busy machine.
         let taken = format!("ip -6 route show table local | grep -qw 'local {}'", address(to));
         let wait = format!("for _ in $(seq 200); do {taken} && exit; sleep 0.05; done; exit 1");
         to.run("sh", &["-c", &wait]).context("the receiver gets its address")?;
@@ -76,7 +77,7 @@ impl Stream {
         from.run("ip", &[&["neighbour", "replace", &whom][..], &known].concat())?;
         let receiver = socket_on(to, "::", PORT)?;
         receiver.set_read_timeout(Some(LOOK))?;
-        // What waited for an app comes all at once, and must not be lost here.
+        // Packets that waited for an app arrive in a burst and must not be dropped here.
         set_socket_recv_buffer_size_force(&receiver, BUFFER)?;
         let socket = socket_on(from, "::", 0)?;
         socket.connect((whom.as_str(), PORT))?;
@@ -93,7 +94,7 @@ impl Stream {
         Ok(Self { socket, shared, sending: Some(sending), receiving: Some(receiving) })
     }
 
-    /// Sends one packet with a task of its own beside the stream.
+    /// Sends a packet with another task in addition to the stream.
     ///
     /// # Errors
     /// The system cannot send it.
@@ -101,33 +102,33 @@ impl Stream {
         self.socket.send(&Mark { task, sequence }.bytes()).map(drop)
     }
 
-    /// How many were sent.
+    /// Returns the number of packets sent.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// How many different ones have arrived.
+    /// Returns the number of different packets that arrived.
     ///
     /// # Panics
-    /// If a thread of the stream has.
+    /// If a thread of the stream panicked.
     pub fn arrived(&self) -> u64 {
         self.shared.times.lock().expect("no thread panicked").tally.different
     }
 
-    /// The sequence numbers of those that were sent and have not arrived.
+    /// Returns the sequence numbers of packets that were sent but have not arrived.
     ///
     /// # Panics
-    /// If a thread of the stream has.
+    /// If a thread of the stream panicked.
     pub fn under_way(&self) -> Vec<u64> {
         let times = self.shared.times.lock().expect("no thread panicked");
         let arrived = times.arrived.iter().map(Option::is_some);
         (1..).zip(arrived).filter(|(_, arrived)| !arrived).map(|(number, _)| number).collect()
     }
 
-    /// When the first packet arrived of those that were sent `since` then, as a time after it.
+    /// Returns the time from `since` to the first arrival of a packet sent later.
     ///
     /// # Panics
-    /// If a thread of the stream has.
+    /// If a thread of the stream panicked.
     pub fn first_arrival(&self, since: Instant) -> Option<Duration> {
         let times = self.shared.times.lock().expect("no thread panicked");
         let first = times.sent.partition_point(|at| *at < since);
@@ -136,19 +137,19 @@ impl Stream {
         Some(at.saturating_duration_since(since))
     }
 
-    /// Sends no more.
+    /// Stops sending.
     pub fn stop(&mut self) {
         self.shared.no_more.store(true, Ordering::Relaxed);
         if let Some(sending) = self.sending.take() {
-            let _ = sending.join(); // it has nothing to say
+            let _ = sending.join(); // it returns nothing
         }
     }
 
-    /// Ends; returns what has arrived, and how long a packet was on its way at most.
+    /// Ends; returns the counter of arrivals and the longest time in transit.
     ///
     /// # Panics
-    /// If a thread of the stream has.
-    pub fn finish(&mut self) -> (Tally, Duration) {
+    /// If a thread of the stream panicked.
+    pub fn finish(&mut self) -> (SequenceCounter, Duration) {
         self.end();
         let times = std::mem::take(&mut *self.shared.times.lock().expect("no thread panicked"));
         let longest = times.sent.iter().zip(&times.arrived).filter_map(|(sent, arrived)| {
@@ -172,7 +173,7 @@ impl Drop for Stream {
     }
 }
 
-/// The host's IPv6 address.
+/// Returns the host's IPv6 address.
 fn address(host: &Host<'_>) -> String {
     // 10.0.0.N has the same N.
     format!("fd00::{}", host.address().rsplit('.').next().unwrap_or("1"))
@@ -190,7 +191,7 @@ fn send(socket: &UdpSocket, shared: &Shared, interval: Duration) {
             times.sent.push(Instant::now());
             times.arrived.push(None);
         }
-        // What cannot be sent does not arrive, and is not counted by the switch either.
+        // A packet that cannot be sent neither arrives nor is counted by the switch.
         let _ = socket.send(&Mark { task: Task::Pass, sequence }.bytes());
         shared.sent.store(sequence, Ordering::Relaxed);
         let next = interval * (number + 1);
@@ -201,7 +202,7 @@ fn send(socket: &UdpSocket, shared: &Shared, interval: Duration) {
 fn receive(socket: &UdpSocket, shared: &Shared) {
     let mut bytes = [0; 2048];
     while !shared.over.load(Ordering::Relaxed) {
-        let Ok(size) = socket.recv(&mut bytes) else { continue }; // it waited in vain
+        let Ok(size) = socket.recv(&mut bytes) else { continue }; // timeout
         let now = Instant::now();
         let Some(Mark { task: Task::Pass, sequence }) = Mark::of(&bytes[..size]) else { continue };
         let mut times = shared.times.lock().expect("no thread panicked");

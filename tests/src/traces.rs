@@ -1,15 +1,15 @@
-//! What a program leaves behind in the place it ran in: looked at before and after.
+//! Detects what a program leaves behind, by comparing the state before and after.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Everything in the calling thread's network and file system that a test could leave there.
+/// Everything in the calling thread's network and file system that a test could leave behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traces(BTreeSet<String>);
 
 impl Traces {
-    /// Looks around.
+    /// Records the current state.
     pub fn look() -> Self {
         let mut found = BTreeSet::new();
         files_below(Path::new("/run"), &mut found);
@@ -18,32 +18,32 @@ impl Traces {
             let paths = entries.map(|entry| entry.path().display().to_string());
             found.extend(paths.filter(|path| path.contains("rosemary")));
         }
-        // "  eth0: 0 0 ...": the interfaces of this thread's network
+        // "  eth0: 0 0 ...": the interfaces of this thread's network namespace
         let interfaces = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
         let named = interfaces.lines().filter_map(|line| line.split_once(':'));
         found.extend(named.map(|(name, _)| format!("interface {}", name.trim())));
-        // "0: 0100007F:19FD 00000000:0000 0A ...": 0A is a socket that listens
+        // "0: 0100007F:19FD 00000000:0000 0A ...": 0A is a listening socket
         let sockets = fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
         let listening = sockets.lines().filter(|line| line.contains(" 0A "));
         found.extend(
             listening
                 .filter_map(|line| Some(format!("listener {}", line.split_whitespace().nth(1)?))),
         );
-        // the last column of a socket that has a name is its path
+        // the last column of a named socket is its path
         let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
         let paths = sockets.lines().filter_map(|line| line.split_whitespace().nth(7));
         found.extend(paths.filter(|path| *path != "Path").map(|path| format!("socket {path}")));
         Self(found)
     }
 
-    /// What is there now and was not when `self` was looked at. The lab's own files aside.
+    /// Returns what has appeared since, except the lab's own files.
     pub fn new_since(&self) -> Vec<String> {
         let now = Self::look().0;
         now.difference(&self.0).filter(|trace| !trace.contains("/run/lab")).cloned().collect()
     }
 }
 
-/// Adds everything below `dir`, not through links.
+/// Adds everything below `dir` without following links.
 fn files_below(dir: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         found.insert(entry.path().display().to_string());

@@ -1,5 +1,5 @@
-//! What comes back: an app that asks gets answers about what is its own, errors and flows that went
-//! in its own words; an operator sees whose flows are in a switch.
+//! Replies of switches: an app receives replies about its own entries only, and errors and removed
+//! flows with its own ids; an operator sees who owns the flows of a switch.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -16,22 +16,22 @@ use rosemary_tests::{in_a_lab, rosemary_binary};
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
-/// May do what the asker does.
+/// Grants what the asker app does.
 const ASKER: &str =
     "capabilities = [\"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
 
 #[test]
-fn app_is_told_of_its_own_and_of_nothing_else_over_openflow_1_0() {
-    in_a_lab(|lab| app_is_told_of_its_own(lab, Of::V1_0));
+fn app_sees_only_its_own_entries_over_openflow_1_0() {
+    in_a_lab(|lab| app_sees_only_its_own_entries(lab, Of::V1_0));
 }
 
 #[test]
-fn app_is_told_of_its_own_and_of_nothing_else_over_openflow_1_3() {
-    in_a_lab(|lab| app_is_told_of_its_own(lab, Of::V1_3));
+fn app_sees_only_its_own_entries_over_openflow_1_3() {
+    in_a_lab(|lab| app_sees_only_its_own_entries(lab, Of::V1_3));
 }
 
 #[test]
-fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
+fn silent_switch_delays_no_other_query() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
@@ -54,13 +54,13 @@ fn switch_that_does_not_tell_its_flows_keeps_nobody_else_waiting() {
         println!("{} others were answered before: {}", answered - 1, error.trim_end());
         assert_eq!(status.code(), Some(1));
         ensure!(error.contains("the switch does not answer"), "{error}");
-        ensure!(answered > 2, "others were not answered meanwhile");
+        ensure!(answered > 2, "other queries were not answered in the meantime");
         drop(rosemary);
         silent.join().map_err(|_| anyhow::anyhow!("the switch panicked"))
     });
 }
 
-fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {
+fn app_sees_only_its_own_entries(lab: &Lab, of: Of) -> anyhow::Result<()> {
     configure(&[SWITCH, &in_rust("asker", ASKER)])?;
     let mut net = Net::start(lab, of)?;
     assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
@@ -72,7 +72,7 @@ fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {
     heard(&["could not: FLOW_MOD_FAILED/OVERLAP, mine: true"])?;
     heard(&["barrier passed, true"])?;
     heard(&["gone: 0xabcdef012345, IdleTimeout, true"])?;
-    // The learning switch's flows are there by now, and the one that went is not any more.
+    // The learning switch's flows exist by now, and the expired one does not.
     let (flows, rest) = match of {
         Of::V1_0 => ("flows [1234]", &[][..]),
         Of::V1_3 => {
@@ -100,7 +100,7 @@ fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {
         Of::V1_3 => {
             assert_eq!(cookies, ["0x1234", "0x1235"]);
             let through = of_app("asker")[1];
-            // The numbers of the second app, on the switch.
+            // The second app's numbers, as they appear on the switch.
             assert_eq!(through.actions, format!("meter:{},group:{}", (2 << 8) | 3, (2 << 16) | 1));
             let miss = of_app("kernel");
             ensure!(miss.len() == 1 && miss[0].priority == 0, "{miss:?}");
@@ -129,7 +129,7 @@ fn app_is_told_of_its_own(lab: &Lab, of: Of) -> anyhow::Result<()> {
     ensure!(error.contains("00:00:00:00:00:00:00:02 is not connected"), "{error}");
     ensure!(error.contains(&format!("connected: {dpid}")), "{error}");
 
-    // What it must never see, it logs as an error.
+    // The asker logs anything that it must not see as an error.
     let log = net.rosemary.log();
     let seen = log.lines().find(|line| line.contains("ERROR") && line.contains("asker"));
     ensure!(seen.is_none(), "{seen:?}");

@@ -1,7 +1,7 @@
-//! The app's process dies by `SIGKILL`: the network does not notice.
+//! Kills the app's process with `SIGKILL`: the network is not affected.
 //!
-//! Promised is 1 s until new flows work; the figure is printed, and asserted with a margin for a
-//! busy machine.
+//! The promise is 1 s until new flows work. The test prints the time, and asserts it with a margin
+//! for a busy machine.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,31 +12,31 @@ use monitor::supervise::State;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
-/// The promise is a fifth of it.
+/// Five times the promise.
 const NEW_FLOWS_WORK_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
-fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_0() {
+fn killed_app_loses_no_ping_over_openflow_1_0() {
     in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tcp));
 }
 
 #[test]
-fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_3() {
+fn killed_app_loses_no_ping_over_openflow_1_3() {
     in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tcp));
 }
 
 #[test]
-fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_0_and_tls() {
+fn killed_app_loses_no_ping_over_openflow_1_0_and_tls() {
     in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tls));
 }
 
 #[test]
-fn app_killed_during_pings_loses_none_and_new_flows_work_over_openflow_1_3_and_tls() {
+fn killed_app_loses_no_ping_over_openflow_1_3_and_tls() {
     in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tls));
 }
 
 #[test]
-fn app_killed_again_and_again_comes_back_every_time() {
+fn repeatedly_killed_app_restarts_every_time() {
     in_a_lab(|lab| {
         let mut net = Net::start(lab, Of::V1_3)?;
         let kernel = net.status()?.programs.kernel;
@@ -60,7 +60,7 @@ fn app_killed_during_pings(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> 
     let transport = net.switch_status()?.transport;
     assert_eq!(transport.starts_with("tls"), over == Over::Tls, "{transport}");
     assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
-    // So that h3's first packets need no ARP, which would be repeated once a second only.
+    // A static ARP entry avoids ARP requests for h3, which are repeated only once a second.
     net.h1.knows(&net.h3)?;
     net.h3.knows(&net.h1)?;
     let before = net.status()?;
@@ -85,7 +85,7 @@ fn app_killed_during_pings(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> 
     assert!(works_after.is_some_and(|time| time < NEW_FLOWS_WORK_WITHIN), "{works_after:?}");
     assert!(!net.flows_to(&net.h3)?.is_empty(), "{:#?}", net.s1.dump_flows()?);
 
-    assert_eq!(after.programs.kernel, before.programs.kernel, "the kernel is as it was");
+    assert_eq!(after.programs.kernel, before.programs.kernel, "the kernel was not restarted");
     assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
     let app = after.app(APP).context("the app has gone")?;
     assert_eq!((app.restarts, app.last_exit.as_deref()), (1, Some("killed by SIGKILL")));
@@ -97,7 +97,7 @@ fn app_pid(status: &Report) -> anyhow::Result<u32> {
     status.app(APP).and_then(|app| app.pid).with_context(|| format!("it does not run: {status:?}"))
 }
 
-/// `Some` when the app runs in another process than `pid`.
+/// Returns the report once the app runs in another process than `pid`.
 fn back(status: &Report, pid: u32) -> Option<Report> {
     let app = status.app(APP)?;
     (app.state == State::Running && app.pid.is_some_and(|now| now != pid)).then(|| status.clone())

@@ -1,9 +1,9 @@
-//! Attacks on the OpenFlow port: who is connected notices nothing, and memory stays bounded. `garbage.rs`
-//! has what is sent wrong, `tls.rs` what is wrong with TLS.
+//! Attacks on the OpenFlow port: connected switches are not affected, and memory stays bounded.
+//! `garbage.rs` tests malformed input, `tls.rs` invalid TLS.
 //!
-//! Each is made while two hosts ping each other on a flow of a real switch. None of the pings may be
-//! lost, the switch must stay on its connection, and afterwards new flows must work. `attacks/memory.rs` has
-//! those that make the kernel keep as much as they can.
+//! During each attack two hosts ping each other on a flow of a real switch. No ping may be lost,
+//! the switch must stay on its connection, and new flows must work afterwards. `attacks/memory.rs`
+//! contains attacks that exhaust memory.
 
 mod memory;
 
@@ -24,14 +24,14 @@ use rosemary_tests::random::Random;
 
 const PORT: &str = "127.0.0.1:6653";
 
-/// KiB that the kernel may take more at most because of an attack.
+/// Limit of the kernel's growth during an attack, in KiB.
 const MOST: u64 = 32 * 1024;
 
-/// A connection that is no switch yet is closed within this; the DAL's limit is 10 s.
+/// Time limit until an incomplete connection is closed; the handshake timeout is 10 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Lets two hosts ping each other for about `time` while `attack` goes on, and looks at all that must
-/// be as before.
+/// Runs `attack` while two hosts ping each other for about `time`, then checks that nothing else
+/// has changed.
 fn attacked(
     time: Duration,
     attack: impl FnOnce(&Lab, &mut Net<'_>) -> anyhow::Result<()> + Send + 'static,
@@ -39,7 +39,7 @@ fn attacked(
     attacked_within("", MOST, time, attack);
 }
 
-/// As [`attacked`], with a configuration, where the kernel may take `most` KiB more.
+/// Like [`attacked`], with a configuration; the kernel may grow by `most` KiB.
 fn attacked_within(
     config: &'static str,
     most: u64,
@@ -68,7 +68,7 @@ fn attacked_within(
             pings.received, pings.sent, memory.now_kib, after.most_kib, after.now_kib
         );
         ensure!(pings.lost() == 0, "{pings:?}");
-        ensure!(net.status()?.programs.kernel == before, "the kernel is as it was");
+        ensure!(net.status()?.programs.kernel == before, "the kernel was not restarted");
         ensure!(net.switch_status()?.epoch == epoch, "the switch is on the same connection");
         ensure!(after.most_kib < memory.most_kib + most, "{after:?}");
         ensure!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 0, "new flows work");
@@ -77,21 +77,21 @@ fn attacked_within(
 }
 
 #[test]
-fn random_bytes_on_hundreds_of_connections_disturb_nobody() {
+fn random_bytes_on_many_connections_affect_no_switch() {
     attacked(Duration::from_secs(8), |_, net| {
         let mut random = Random::seeded();
         let mut hello = Vec::new();
         append(&mut hello, |out| Hello::new(&[Version::V1_3]).encode(1, out))?;
         for number in 0..400 {
             let mut peer = TcpStream::connect(PORT)?;
-            peer.set_nonblocking(true)?; // what it does not take is left out
+            peer.set_nonblocking(true)?; // output that does not fit is skipped
             if number % 2 == 0 {
                 let _ = peer.write_all(&hello);
             }
             let size = usize::try_from(random.bits() % 20_000)?;
             let mut bytes = random.bytes(size);
             if number % 4 == 0 && size > 2 {
-                (bytes[0], bytes[1]) = (4, bytes[1] % 30); // so that it is looked at
+                (bytes[0], bytes[1]) = (4, bytes[1] % 30); // a plausible header, so that it is decoded
             }
             let _ = peer.write_all(&bytes);
         }
@@ -101,7 +101,7 @@ fn random_bytes_on_hundreds_of_connections_disturb_nobody() {
 }
 
 #[test]
-fn hundreds_of_half_open_connections_disturb_nobody_and_are_closed() {
+fn half_open_connections_are_closed() {
     attacked(Duration::from_secs(14), |_, _| {
         let mut peers = Vec::new();
         for number in 0..600 {
@@ -109,7 +109,7 @@ fn hundreds_of_half_open_connections_disturb_nobody_and_are_closed() {
             match number % 3 {
                 0 => peer.write_all(&[4, 0, 0])?, // the beginning of a hello
                 1 => peer.shutdown(Shutdown::Write)?,
-                _ => {} // it says nothing, and never will
+                _ => {} // it stays silent
             }
             peers.push(peer);
         }
@@ -121,11 +121,11 @@ fn hundreds_of_half_open_connections_disturb_nobody_and_are_closed() {
 }
 
 #[test]
-fn connections_that_say_one_byte_a_second_disturb_nobody_and_are_closed() {
+fn slow_connections_are_closed() {
     attacked(Duration::from_secs(16), |_, _| {
         let mut hello = Vec::new();
         append(&mut hello, |out| Hello::new(&[Version::V1_3]).encode(1, out))?;
-        hello.extend([4, 6, 0, 32].iter().chain([0; 28].iter())); // a features reply, sooner or later
+        hello.extend([4, 6, 0, 32].iter().chain([0; 28].iter())); // the start of a features reply
         let peers = (0..50).map(|_| TcpStream::connect(PORT)).collect::<Result<Vec<_>, _>>()?;
         let (start, mut open) = (Instant::now(), peers);
         for byte in hello {
@@ -142,7 +142,7 @@ fn connections_that_say_one_byte_a_second_disturb_nobody_and_are_closed() {
 }
 
 #[test]
-fn two_thousand_connections_at_once_keep_no_switch_out() {
+fn many_connections_block_no_switch() {
     attacked(Duration::from_secs(8), |lab, net| {
         let start = Instant::now();
         let peers = (0..2_000).map(|_| TcpStream::connect(PORT)).collect::<Result<Vec<_>, _>>()?;
@@ -156,11 +156,12 @@ fn two_thousand_connections_at_once_keep_no_switch_out() {
 }
 
 #[test]
-fn switch_that_never_reads_is_dropped_and_disturbs_nobody() {
+fn switch_that_never_reads_is_disconnected() {
     attacked(Duration::from_secs(18), |_, net| {
         let mut fake = connected(net)?;
         fake.socket().set_write_timeout(Some(Duration::from_secs(1)))?;
-        // The app floods a packet for somebody unknown, so each makes a packet-out that nobody reads.
+        // The app floods packets for an unknown host, so each causes a packet-out that is never
+        // read.
         let burst = packet_ins(40, 1400)?;
         let start = Instant::now();
         while start.elapsed() < PATIENCE && fake.send(&burst).is_ok() {}
@@ -171,10 +172,10 @@ fn switch_that_never_reads_is_dropped_and_disturbs_nobody() {
 }
 
 #[test]
-fn switch_that_floods_disturbs_nobody() {
+fn flooding_switch_affects_no_other() {
     attacked(Duration::from_secs(8), |_, net| {
         let mut fake = connected(net)?;
-        // It reads what comes, so that nobody waits for it.
+        // It reads its input, so that no output queue fills.
         let mut reads = fake.socket().try_clone()?;
         let reading = thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
@@ -186,7 +187,7 @@ fn switch_that_floods_disturbs_nobody() {
         while start.elapsed() < Duration::from_secs(5) {
             match fake.send(&burst) {
                 Ok(()) => sent += 500,
-                // In the middle of a message: from here on it would be garbage.
+                // The write stopped inside a message: later bytes would be invalid.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
@@ -201,7 +202,7 @@ fn switch_that_floods_disturbs_nobody() {
     });
 }
 
-/// A switch without a datapath that has completed the handshake.
+/// Connects a switch without datapath and completes its handshake.
 fn connected(net: &mut Net<'_>) -> anyhow::Result<Fake> {
     let mut fake = Fake::connect(Version::V1_3, 0x2a)?;
     let dpid = fake.dpid();
@@ -212,7 +213,7 @@ fn connected(net: &mut Net<'_>) -> anyhow::Result<Fake> {
     Ok(fake)
 }
 
-/// As many packet-ins as one write takes, of packets from different hosts to nobody known.
+/// Builds packet-ins for one write, of packets from different hosts to an unknown one.
 fn packet_ins(count: u32, size: usize) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for number in 0..count {
@@ -238,10 +239,10 @@ fn wait_until_closed(peer: &mut TcpStream) -> anyhow::Result<()> {
             Err(error) => return Err(error).context("it is still open"),
         }
     }
-    anyhow::bail!("it goes on talking")
+    anyhow::bail!("the connection is still open")
 }
 
-/// Memory of a process that is its own, from `/proc` (`proc_pid_status(5)`).
+/// Private memory of a process, from `/proc` (`proc_pid_status(5)`).
 #[derive(Debug)]
 struct Memory {
     now_kib: u64,

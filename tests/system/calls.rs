@@ -1,9 +1,9 @@
-//! System calls of the kernel under load: none per message, and one write per switch and turn of the
-//! loop.
+//! Counts the kernel's system calls under load: none per message, and one write per switch and turn
+//! of the event loop.
 //!
-//! strace writes down every call of the kernel's process while two switches flood it and an app answers
-//! every packet. Between one wait for events and the next, a thread may write once to each socket: a
-//! second time only if it took a part of what was to be written, or for what the tick has to say.
+//! strace records every call of the kernel process while two switches flood it and an app answers
+//! every packet. Between two waits for events, a thread may write once to each socket. A second
+//! write is allowed only after a partial one, or for the messages of a tick.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +18,14 @@ use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary, skip};
 use rustix::process::Signal;
 
-/// How long strace writes down.
+/// Duration of the recording.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// The kernel lets time pass for its sessions this often, in a turn of its own.
+/// Interval of the ticks that advance session timers, each in a separate turn.
 const TICK: Duration = Duration::from_millis(100);
 
 #[test]
-fn kernel_writes_once_per_switch_and_turn_and_makes_no_call_per_message() {
+fn kernel_makes_no_system_call_per_message() {
     in_a_lab(|lab| {
         if !is_installed("strace") {
             skip(&anyhow::anyhow!("strace is not installed"));
@@ -34,7 +34,7 @@ fn kernel_writes_once_per_switch_and_turn_and_makes_no_call_per_message() {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let kernel = rosemary.wait_for("the kernel runs", SOON, |it| it.programs.kernel.pid)?;
         let switches = [Emulated::connect(1)?, Emulated::connect(2)?];
-        // To nobody, so that the app floods it, and nobody learns.
+        // The destination does not exist, so the app floods the packet and nothing is learned.
         let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 50]].concat();
         let floods: Vec<_> =
             switches.iter().map(|switch| switch.flood(&frame)).collect::<Result<_, _>>()?;
@@ -44,7 +44,7 @@ fn kernel_writes_once_per_switch_and_turn_and_makes_no_call_per_message() {
 
         let file = lab.files().join("calls.strace");
         let mut command = lab.command("strace");
-        // -s 0: not what is in the messages; -y: what a descriptor is.
+        // -s 0: without the messages' content; -y: with the type of descriptors.
         command.args(["-f", "-s", "0", "-yy", "-p", &kernel.to_string(), "-o"]).arg(&file);
         let mut strace = lab.start("strace", command)?;
         lab.wait_for("strace has begun", SOON, |_| {
@@ -73,16 +73,16 @@ fn kernel_writes_once_per_switch_and_turn_and_makes_no_call_per_message() {
             calls.turns, calls.writes, calls.second, calls.all, calls.names
         );
         ensure!(calls.writes > 0 && outs > 1000, "there was a load");
-        // Twice per tick, as there are two switches.
+        // Twice per tick, because there are two switches.
         let ticks = took.as_millis() / TICK.as_millis() + 1;
         ensure!(u128::from(calls.second) <= 2 * ticks, "{} second writes", calls.second);
-        // A message comes in and one goes out: a call for each would be twice as many.
+        // One call per incoming and outgoing message would be twice as many.
         ensure!(calls.all < outs, "{} calls for {outs} packet-outs", calls.all);
         Ok(())
     });
 }
 
-/// What strace wrote down.
+/// Counters of the recorded calls.
 #[derive(Debug, Default)]
 struct Calls {
     all: u64,
@@ -93,8 +93,8 @@ struct Calls {
 }
 
 impl Calls {
-    /// Lines such as `4711 sendto(14<TCP:[...]>, ""..., 126, MSG_NOSIGNAL, NULL, 0) = 126`; a call
-    /// that another thread's interrupts has a second line with `<... sendto resumed>`.
+    /// Parses lines such as `4711 sendto(14<TCP:[...]>, ""..., 126, MSG_NOSIGNAL, NULL, 0) = 126`.
+    /// A call interrupted by another thread has a second line with `<... sendto resumed>`.
     fn read(file: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(file)?;
         let mut calls = Self::default();
@@ -103,7 +103,7 @@ impl Calls {
             let (thread, call) = line.split_once(' ').context("a thread and a call")?;
             let call = call.trim_start();
             if let Some((name, rest)) = resumed(call) {
-                // The result of what was counted when it began.
+                // The result of a call that was counted at its start.
                 if name == "sendto" {
                     let mut last =
                         written.range_mut((thread, "")..).take_while(|it| it.0.0 == thread);
@@ -146,7 +146,7 @@ struct Write {
 impl Write {
     const NOTHING: Self = Self { asked: None, whole: false, unfinished: false };
 
-    /// Takes in how much was written: `... = 126`.
+    /// Handles the result: `... = 126`.
     fn finish(&mut self, line: &str) {
         if let Some((_, result)) = line.rsplit_once(" = ") {
             let result = result.split(' ').next().and_then(|number| number.parse().ok());
@@ -156,12 +156,12 @@ impl Write {
     }
 }
 
-/// How many bytes a `sendto` is to write: the third argument.
+/// Returns the number of bytes requested by a `sendto`: the third argument.
 fn asked(rest: &str) -> Option<u64> {
     rest.split(", ").nth(1)?.split([',', ' ', ')']).next()?.parse().ok()
 }
 
-/// The name and the rest of a line `<... sendto resumed>) = 126`.
+/// Returns name and rest of a line `<... sendto resumed>) = 126`.
 fn resumed(call: &str) -> Option<(&str, &str)> {
     let (name, rest) = call.strip_prefix("<... ")?.split_once(" resumed>")?;
     Some((name, rest))

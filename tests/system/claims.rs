@@ -1,4 +1,4 @@
-//! Two connections of one datapath: the one that lives stays, a dead one gives way.
+//! Two connections with the same datapath id: a live one is kept, a dead one is replaced.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use rosemary_tests::{in_a_lab, rosemary_binary};
 const OF: Version = Version::V1_3;
 const DPID: u64 = 0x2a;
 
-/// The epoch of the datapath's connection.
+/// Returns the epoch of the datapath's connection.
 fn epoch(rosemary: &mut Rosemary<'_>) -> Result<u32, LabError> {
     rosemary.wait_for("the datapath is connected", SOON, |report| {
         let switches = report.switches.as_ref()?;
@@ -21,7 +21,7 @@ fn epoch(rosemary: &mut Rosemary<'_>) -> Result<u32, LabError> {
 }
 
 #[test]
-fn second_connection_of_a_datapath_is_refused_while_the_first_lives_and_taken_when_it_does_not() {
+fn duplicate_datapath_replaces_only_a_dead_connection() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let mut first = Fake::connect(OF, DPID)?;
@@ -33,19 +33,19 @@ fn second_connection_of_a_datapath_is_refused_while_the_first_lives_and_taken_wh
             assert!(first.answer_for(Duration::from_millis(30)), "the first stays");
             !second.answer_for(Duration::from_millis(30))
         });
-        assert!(refused, "the first answered when it was asked");
+        assert!(refused, "the first answered the keepalive");
         let line = rosemary.wait_for_log(&["is connected already"], SOON)?;
         println!("{line}");
         assert_eq!(epoch(&mut rosemary)?, known, "on the same connection");
 
-        // Now the first says nothing more.
+        // The first connection is silent from now on.
         let start = Instant::now();
         let mut third = Fake::connect(OF, DPID)?;
         let taken = (0..200).any(|_| {
             assert!(third.answer_for(Duration::from_millis(50)), "the third waits");
             epoch(&mut rosemary).is_ok_and(|epoch| epoch != known)
         });
-        assert!(taken, "the first gave way");
+        assert!(taken, "the first was replaced");
         println!("the dead connection gave way after {:?}", start.elapsed());
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! `rosemary.toml`: several apps at once, and numbers that outlive a run.
+//! `rosemary.toml`: several apps, and app numbers that persist across runs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use rustix::process::Signal;
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
@@ -29,7 +29,7 @@ fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_3() {
 }
 
 #[test]
-fn guard_lets_packets_on_and_the_flows_behind_it_are_in_the_band_of_their_app() {
+fn flows_behind_a_guard_are_in_their_apps_band() {
     in_a_lab(|lab| {
         let guard = watcher(lab)?.replace("\"observe\"", "\"guard\"");
         fs::write(CONFIG, [SWITCH, &guard].concat())?;
@@ -38,14 +38,14 @@ fn guard_lets_packets_on_and_the_flows_behind_it_are_in_the_band_of_their_app() 
         net.rosemary.wait_for_log(&["watcher", "saw a packet on port 1"], SOON)?;
         let flows = net.flows_to(&net.h2)?;
         println!("{}", flows.join("\n"));
-        // The first control app's slot, and the learning switch's own priority of 1.
+        // The first control app's band, and the learning switch's own priority of 1.
         assert!(flows.len() == 1 && flows[0].contains("priority=45057,"), "{flows:?}");
         Ok(())
     });
 }
 
 #[test]
-fn numbers_of_apps_survive_a_restart_in_another_order() {
+fn app_numbers_survive_reordering() {
     in_a_lab(|lab| {
         let watcher = watcher(lab)?;
         let orders = [[SWITCH, &watcher], [&watcher, SWITCH]];
@@ -67,11 +67,11 @@ fn numbers_of_apps_survive_a_restart_in_another_order() {
 }
 
 #[test]
-fn configuration_alone_forbids_plain_tcp_and_says_where_keys_are_made_and_used() {
+fn configuration_sets_tls_policy_and_key_directory() {
     in_a_lab(|lab| {
         fs::write(CONFIG, "[controller]\nplain = \"never\"\ntls-dir = \"keys\"\n")?;
         let rosemary = rosemary_binary().display().to_string();
-        let refused = lab.run(&rosemary, &["up"]).expect_err("named, they must be there");
+        let refused = lab.run(&rosemary, &["up"]).expect_err("the configured keys are missing");
         assert!(refused.to_string().contains("/etc/rosemary/keys"), "{refused}");
         lab.run(&rosemary, &["pki", "init"])?;
         let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -80,7 +80,7 @@ fn configuration_alone_forbids_plain_tcp_and_says_where_keys_are_made_and_used()
         plain.set_read_timeout(Some(SOON))?;
         plain.write_all(&[4, 0, 0, 8, 0, 0, 0, 1])?; // a hello
         let mut answer = Vec::new();
-        let _ = plain.read_to_end(&mut answer); // closed, or reset as the hello was not read
+        let _ = plain.read_to_end(&mut answer); // closed, or reset because the hello was not read
         assert_eq!(answer, [0; 0], "not even a hello");
         Ok(())
     });
@@ -124,7 +124,7 @@ fn object(lab: &Lab) -> PathBuf {
     lab.files().join("watcher.so")
 }
 
-/// Builds the app that looks on; returns its part of a configuration.
+/// Builds the observing app; returns its configuration entry.
 fn watcher(lab: &Lab) -> anyhow::Result<String> {
     Ok(in_c(lab, "watcher", "apps/watcher.c", "stage = \"observe\"")?)
 }

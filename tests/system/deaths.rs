@@ -1,5 +1,5 @@
-//! Apps die again and again under traffic: every packet that the kernel took has its effect exactly
-//! once, and what runs goes on.
+//! Apps die repeatedly under traffic: every packet accepted by the kernel takes effect exactly
+//! once, and the rest continues.
 //!
 //! ```text
 //!  h1 --- marked packets ---> sender, which sends each on ---> port 2: h2
@@ -7,11 +7,11 @@
 //!  h3 <-- pings on a flow --> h4        h3 --- pings without a flow ---> learning switch ---> h5
 //! ```
 //!
-//! Nothing else leaves by port 2: it is not flooded to. So what the observer counted, what h2 received
-//! and what the switch's counter of port 2 says must be the same, packet by packet.
+//! No other packet leaves by port 2, which is excluded from flooding. The observer's count, h2's
+//! count and the switch's counter of port 2 must therefore agree, packet by packet.
 //!
-//! Promised is 1 s until new packets and flows are served; the figures are printed, and asserted with
-//! a margin for a busy machine.
+//! The promise is 1 s until new packets and flows are served. The test prints the times, and
+//! asserts them with a margin for a busy machine.
 
 use std::env;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,7 +21,7 @@ use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use cli::status::Report;
 use monitor::supervise::State;
 use rosemary_tests::apps::{configure, in_rust};
-use rosemary_tests::mark::{Tally, Task};
+use rosemary_tests::mark::{SequenceCounter, Task};
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::random::Random;
 use rosemary_tests::stream::{ETHERTYPE, Stream};
@@ -30,46 +30,46 @@ use rosemary_tests::{in_a_lab_for, kill, rosemary_binary};
 /// The app that answers marked packets.
 const SENDER: &str = "sender";
 
-/// Between two marked packets.
+/// Interval between marked packets.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// An app that ran for less is started again only when this is over.
+/// An app that ran shorter is restarted only after this time.
 const MIN_RUN: Duration = Duration::from_secs(1);
 
-/// The promise is a fifth of it.
+/// Five times the promise.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Deaths in `make test`; `make soak` says more by `ROSEMARY_DEATHS`.
+/// Number of deaths in `make test`; `make soak` sets more with `ROSEMARY_DEATHS`.
 const DEATHS: u32 = 20;
 
-/// More than a round takes on a busy machine.
+/// Time limit of a round on a busy machine.
 const ROUND: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Death {
-    /// `SIGKILL`, of the learning switch too.
+    /// `SIGKILL`, also of the learning switch.
     Killed,
-    /// By what a packet says.
+    /// Caused by a packet's task.
     By(Task),
 }
 
 #[test]
-fn apps_killed_under_traffic_lose_no_packet_and_repeat_none_over_openflow_1_3() {
+fn killed_apps_process_each_packet_once_over_openflow_1_3() {
     deaths(Of::V1_3, Death::Killed);
 }
 
 #[test]
-fn apps_killed_under_traffic_lose_no_packet_and_repeat_none_over_openflow_1_0() {
+fn killed_apps_process_each_packet_once_over_openflow_1_0() {
     deaths(Of::V1_0, Death::Killed);
 }
 
 #[test]
-fn app_that_exits_under_traffic_loses_no_packet_and_repeats_none() {
+fn exiting_app_processes_each_packet_once() {
     deaths(Of::V1_3, Death::By(Task::Exit));
 }
 
 #[test]
-fn app_that_panics_under_traffic_loses_no_packet_and_repeats_none() {
+fn panicking_app_processes_each_packet_once() {
     deaths(Of::V1_3, Death::By(Task::Panic));
 }
 
@@ -87,7 +87,7 @@ fn deaths(of: Of, death: Death) {
 }
 
 #[test]
-fn packet_that_ends_its_app_every_time_is_set_aside_and_no_other_is_lost() {
+fn fatal_packet_is_set_aside() {
     in_a_lab_for(SOON * 12, |lab| {
         let mut scene = Scene::set(lab, Of::V1_3)?;
         scene.stream.send(Task::PanicAlways, 7)?;
@@ -103,18 +103,18 @@ fn packet_that_ends_its_app_every_time_is_set_aside_and_no_other_is_lost() {
     });
 }
 
-/// What a round measured.
+/// Measurements of a round.
 #[derive(Debug)]
 struct Row {
     /// Whether the app was younger than its minimum run time.
     young: bool,
-    /// From the death until a packet sent after it arrived.
+    /// Time from the death until a later packet arrived.
     packets_after: Duration,
-    /// From the death until a ping without a flow was answered.
+    /// Time from the death until a ping without a flow was answered.
     flow_after: Duration,
 }
 
-/// All that takes part.
+/// All participants.
 struct Scene<'lab> {
     lab: &'lab Lab,
     rosemary: Rosemary<'lab>,
@@ -123,7 +123,7 @@ struct Scene<'lab> {
     stream: Stream,
     before: Report,
     epoch: u32,
-    /// Packets that had left by port 2 before the stream began.
+    /// Packets that left by port 2 before the stream started.
     left_before: u64,
     /// When the apps were last seen to have started.
     running_since: Instant,
@@ -145,7 +145,7 @@ impl<'lab> Scene<'lab> {
         s1.flood_not_to(h2)?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let epoch = rosemary.wait_for_switch(&s1)?.epoch;
-        // So that first packets need no ARP, which would be repeated once a second only.
+        // Static ARP entries avoid ARP requests, which are repeated only once a second.
         for (one, other) in [(h3, h4), (h4, h3), (h3, h5), (h5, h3)] {
             one.knows(other)?;
         }
@@ -166,7 +166,7 @@ impl<'lab> Scene<'lab> {
             let flow = format!("dl_src={},dl_dst={}", from.mac(), to.mac());
             self.s1.ofctl(&["del-flows", &flow])?;
         }
-        // Three of four die when they may be started again at once.
+        // Three of four deaths happen when an immediate restart is allowed.
         let young = round.is_multiple_of(4);
         let age = if young {
             random.up_to(MIN_RUN)
@@ -235,12 +235,12 @@ impl<'lab> Scene<'lab> {
         let sent = self.stream.sent();
         let (received, longest) = self.compare()?;
         println!("{sent} packets sent, {} taken; longest way {longest:?}", received.different);
-        ensure!(received.different > sent / 2, "there was traffic to speak of");
+        ensure!(received.different > sent / 2, "there was enough traffic");
         Ok(())
     }
 
-    /// Stops the stream and compares what each has counted of it.
-    fn compare(&mut self) -> anyhow::Result<(Tally, Duration)> {
+    /// Stops the stream and compares all counters.
+    fn compare(&mut self) -> anyhow::Result<(SequenceCounter, Duration)> {
         self.stream.stop();
         self.stream.send(Task::Report, 1)?;
         let line = self.rosemary.wait_for_log(&["observer", "report 1:"], SOON)?;
@@ -251,7 +251,7 @@ impl<'lab> Scene<'lab> {
         self.wait_for("all have arrived", |scene| {
             (scene.stream.arrived() >= observed).then_some(())
         })?;
-        self.lab.pause(Duration::from_millis(300))?; // so would have what came again
+        self.lab.pause(Duration::from_millis(300))?; // repeated packets would have arrived too
         let after = self.status()?;
         let switch = self.rosemary.wait_for_switch(&self.s1)?;
         let left = left_by(&self.s1, &self.hosts[1])? - self.left_before;
@@ -261,7 +261,10 @@ impl<'lab> Scene<'lab> {
         ensure!(line.contains(&received.text()), "the same packets, each once");
         ensure!((received.again, received.late) == (0, 0), "each once, in order");
         ensure!(left == received.different, "the switch sent {left}");
-        ensure!(after.programs.kernel == self.before.programs.kernel, "the kernel is as it was");
+        ensure!(
+            after.programs.kernel == self.before.programs.kernel,
+            "the kernel was not restarted"
+        );
         ensure!(switch.epoch == self.epoch, "its switch is on the same connection");
         Ok((received, longest))
     }
@@ -291,7 +294,7 @@ fn app_pid(status: &Report, app: &str) -> anyhow::Result<u32> {
     pid.with_context(|| format!("{app} does not run: {status:?}"))
 }
 
-/// How many packets have left by the port that `host` is behind, as the switch counts them.
+/// Returns the number of packets that left by the port of `host`, as counted by the switch.
 fn left_by(switch: &Switch<'_>, host: &Host<'_>) -> anyhow::Result<u64> {
     let text = switch.ofctl(&["dump-ports", &host.port().to_string()])?;
     let count = text.split_once("tx pkts=").and_then(|(_, rest)| rest.split(',').next());

@@ -1,4 +1,4 @@
-//! `rosemary demo`: it shows what it should, and leaves nothing, however it ends.
+//! Tests `rosemary demo`: it passes, and leaves nothing behind, however it ends.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -15,17 +15,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::stopping::Below;
 
 #[test]
-fn demo_over_openflow_1_0_shows_all_it_should() {
-    in_a_lab(|lab| demo_shows_all_it_should(lab, "1.0"));
+fn demo_passes_over_openflow_1_0() {
+    in_a_lab(|lab| demo_passes(lab, "1.0"));
 }
 
 #[test]
-fn demo_over_openflow_1_3_shows_all_it_should() {
-    in_a_lab(|lab| demo_shows_all_it_should(lab, "1.3"));
+fn demo_passes_over_openflow_1_3() {
+    in_a_lab(|lab| demo_passes(lab, "1.3"));
 }
 
 #[test]
-fn demo_interrupted_leaves_nothing() {
+fn interrupted_demo_leaves_nothing() {
     in_a_lab(|lab| {
         for (signal, step) in [(Signal::INT, "\n1."), (Signal::TERM, "\n3."), (Signal::INT, "\n4.")]
         {
@@ -43,7 +43,7 @@ fn demo_interrupted_leaves_nothing() {
 }
 
 #[test]
-fn demo_killed_leaves_no_process_no_namespace_no_interface_and_no_file() {
+fn killed_demo_leaves_nothing() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         let mut demo = Demo::start(lab, "1.3", "\n4.")?;
@@ -56,16 +56,17 @@ fn demo_killed_leaves_no_process_no_namespace_no_interface_and_no_file() {
 }
 
 #[test]
-fn demo_of_an_ordinary_user_shows_all_it_should_and_can_be_looked_into() {
+fn kept_demo_of_ordinary_user_can_be_inspected() {
     in_a_lab(|lab| demo_is_kept(lab, true, Demo::press_enter));
 }
 
 #[test]
-fn demo_that_is_kept_ends_by_a_signal_in_good_order() {
+fn kept_demo_ends_on_a_signal() {
     in_a_lab(|lab| demo_is_kept(lab, false, |demo| demo.signal(Signal::INT).map(drop)));
 }
 
-/// A demo that is kept, by root or an ordinary user, looked into as it says, and ended by `end`.
+/// Runs a kept demo as root or an ordinary user, inspects it with the printed commands, and ends it
+/// with `end`.
 fn demo_is_kept(
     lab: &Lab,
     ordinary: bool,
@@ -98,14 +99,14 @@ fn demo_is_kept(
     Ok(())
 }
 
-/// `rosemary` as a user that owns nothing, from a place that this user can reach and that the demo
-/// does not cover.
+/// Returns `rosemary` as an unprivileged user, from a path that this user can access and that the
+/// demo does not cover.
 fn as_ordinary_user(lab: &Lab) -> anyhow::Result<Command> {
     let binary = rosemary_binary();
     let place = Path::new("/mnt");
     rustix::mount::mount_bind(binary.parent().context("it is in a directory")?, place)?;
     let mut command = ordinary_user(lab);
-    // It does not die with this thread, as it changes its user.
+    // It does not die with this thread, because it changes its user.
     command.args(["timeout", "--foreground", "--kill-after=1", "60"]).arg(place.join("rosemary"));
     Ok(command)
 }
@@ -116,7 +117,7 @@ fn ordinary_user(lab: &Lab) -> Command {
     command
 }
 
-fn demo_shows_all_it_should(lab: &Lab, of: &str) -> anyhow::Result<()> {
+fn demo_passes(lab: &Lab, of: &str) -> anyhow::Result<()> {
     let traces = Traces::look();
     let demo = Demo::start(lab, of, "")?;
     let (code, story, error) = demo.end()?;
@@ -127,14 +128,14 @@ fn demo_shows_all_it_should(lab: &Lab, of: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A `rosemary demo` in the lab, which makes a lab of its own in there.
+/// A `rosemary demo` in the lab, which creates a nested lab.
 struct Demo {
     child: Child,
     story: String,
 }
 
 impl Demo {
-    /// Starts it and waits until its story has come to `step`.
+    /// Starts it and waits until its output contains `step`.
     fn start(lab: &Lab, of: &str, step: &str) -> anyhow::Result<Self> {
         let mut command = lab.command(rosemary_binary());
         command.args(["demo", "--of", of]);
@@ -163,14 +164,14 @@ impl Demo {
         Ok(self.child.stdin.as_mut().context("it is piped")?.write_all(b"\n")?)
     }
 
-    /// Sends it a signal; returns what was running below it.
+    /// Sends it a signal; returns its descendants at that time.
     fn signal(&mut self, signal: Signal) -> anyhow::Result<Below> {
         let below = Below::look(self.child.id());
         kill_process(Pid::from_child(&self.child), signal)?;
         Ok(below)
     }
 
-    /// Waits for its end; its exit code, its story and what it said on standard error.
+    /// Waits for its end; returns exit code, standard output and standard error.
     fn end(mut self) -> anyhow::Result<(Option<i32>, String, String)> {
         let stdout = self.child.stdout.take();
         let output = self.child.wait_with_output()?;

@@ -1,5 +1,5 @@
-//! Flow tables fill: an app has no more flows than it may, as the switch counts them, and the operator is told
-//! when a table is nearly full, and by whom.
+//! Full flow tables: an app cannot exceed its flow quota, as counted by the switch, and the
+//! operator is told when a table is nearly full and which app fills it.
 
 use std::fs;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
-/// A table that is nearly full is asked for every ten seconds.
+/// A nearly full table is queried every ten seconds.
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(25);
 
-/// Rosemary with an app that adds `flows` flows to the switch, with these keys. The switch says that it can hold
-/// `size`, if that is said here.
+/// Starts Rosemary with an app that adds `flows` flows, with further configuration `keys`. `size`
+/// is the table size that the switch announces, if any.
 fn start<'lab>(
     lab: &'lab Lab,
     of: Of,
@@ -23,7 +23,7 @@ fn start<'lab>(
     keys: &str,
     size: Option<u32>,
 ) -> anyhow::Result<(Rosemary<'lab>, Switch<'lab>)> {
-    // It knows its size before it is connected: who fills a table is known of what was added since.
+    // The size is set before the connection: the filling app is known only from flows added since.
     let s1 = lab.switch("s1", of)?;
     size.map(|size| s1.hold_flows(size)).transpose()?;
     configure(&[&in_rust("adder", &format!("config = \"adder\"\n{keys}"))])?;
@@ -31,7 +31,7 @@ fn start<'lab>(
     Ok((Rosemary::start(lab, &rosemary_binary(), &[])?, s1))
 }
 
-/// The app's flows in the switch.
+/// Counts the app's flows in the switch.
 fn own(s1: &Switch<'_>) -> anyhow::Result<usize> {
     Ok(s1.dump_flows()?.iter().filter(|flow| flow.contains("dl_dst=02:f1:")).count())
 }
@@ -47,11 +47,11 @@ fn quota(of: Of) {
         rosemary.wait_for_log(&["refused: it has as many flows in this switch"], SOON)?;
         let record = ["refused a message of an app", "adder", "as many flows in this switch"];
         println!("{}", rosemary.wait_for_log(&record, SOON)?);
-        lab.pause(Duration::from_secs(3))?; // it goes on trying, all the time
+        lab.pause(Duration::from_secs(3))?; // the app keeps trying
         let had = own(&s1)?;
         println!("{had} flows with a quota of 10");
         ensure!((10..=14).contains(&had), "{had}: no more than went while the switch answered");
-        // There is room again, which the switch says when it is asked.
+        // After a deletion there is room again, which the next query of the switch reveals.
         s1.ofctl(&["del-flows", "dl_dst=02:f1:00:00:00:01"])?;
         lab.wait_for("there are as many as before", SOON, |_| {
             Ok((own(&s1).ok() >= Some(10)).then_some(()))
@@ -61,18 +61,18 @@ fn quota(of: Of) {
 }
 
 #[test]
-fn app_has_no_more_flows_than_it_may_and_more_again_when_some_are_gone_in_1_3() {
+fn flow_quota_is_enforced_and_freed_in_1_3() {
     quota(Of::V1_3);
 }
 
 #[test]
-fn app_has_no_more_flows_than_it_may_and_more_again_when_some_are_gone_in_1_0() {
+fn flow_quota_is_enforced_and_freed_in_1_0() {
     quota(Of::V1_0);
 }
 
 fn alert(of: Of) {
     in_a_lab(move |lab| {
-        // With Rosemary's own, where the switch has it, 18 or 19 of 20.
+        // 18 or 19 of 20, depending on whether the switch has Rosemary's own flow.
         let (mut rosemary, s1) = start(lab, of, 18, "", Some(20))?;
         let told = ["a flow table is nearly full", "table=0", "size=20", "app=\"adder\""];
         println!("{}", rosemary.wait_for_log(&told, SOON * 2)?);
@@ -96,17 +96,17 @@ fn alert(of: Of) {
         ensure!(self::fullest(&status).is_none(), "{status:?}");
         let log = rosemary.log();
         let alerts = log.lines().filter(|line| line.contains("a flow table is nearly full"));
-        assert_eq!(alerts.count(), 1, "once, whatever the app adds meanwhile");
+        assert_eq!(alerts.count(), 1, "one alert, whatever the app adds in the meantime");
         Ok(())
     });
 }
 
 #[test]
-fn operator_is_told_once_of_a_table_that_is_nearly_full_and_who_fills_it_in_1_3() {
+fn nearly_full_table_is_reported_once_in_1_3() {
     alert(Of::V1_3);
 }
 
 #[test]
-fn operator_is_told_once_of_a_table_that_is_nearly_full_and_who_fills_it_in_1_0() {
+fn nearly_full_table_is_reported_once_in_1_0() {
     alert(Of::V1_0);
 }

@@ -1,5 +1,5 @@
-//! The firewall that ships: what its rules deny does not come through, whatever the learning switch would
-//! do with it, and its rules are looked after.
+//! Tests the bundled firewall: it blocks what its rules deny, whatever the learning switch does,
+//! and keeps its flows up to date.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
-/// What stands in rosemary.toml. Its band is above the learning switch's: 63488 to 65535.
+/// The apps in rosemary.toml. The firewall's band is above the learning switch's: 63488 to 65535.
 const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\n\
                     [[app]]\nname = \"learning-switch\"\n";
@@ -33,14 +33,14 @@ fn deny_h2(net: &Net<'_>) -> String {
     format!("[[deny]]\nto = \"{}\"\nboth-ways = true\n", net.h2.address())
 }
 
-/// Flows of the switch that drop.
+/// Returns the switch's drop flows.
 fn drops(net: &Net<'_>) -> anyhow::Result<Vec<String>> {
     let mut flows = net.s1.dump_flows()?;
     flows.retain(|flow| flow.ends_with("actions=drop"));
     Ok(flows)
 }
 
-/// Waits until the switch drops packets to just these addresses.
+/// Waits until the switch drops packets to exactly these addresses.
 fn wait_for_drops(net: &Net<'_>, to: [&str; 2]) -> anyhow::Result<()> {
     net.lab.wait_for("the rules' flows, and no others, are in the switch", SOON, |_| {
         let flows = drops(net).unwrap_or_default();
@@ -50,8 +50,8 @@ fn wait_for_drops(net: &Net<'_>, to: [&str; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the host hears of the other's port in the moment that a connection to a port where nobody
-/// listens takes.
+/// Whether a host can reach the other's port: a connection attempt to a closed port is answered in
+/// this time.
 fn reaches(from: &Host<'_>, to: &Host<'_>, port: u16) -> anyhow::Result<bool> {
     let connect = format!("exec 3<>/dev/tcp/{}/{port}", to.address());
     let output = from.command("timeout").args(["2", "bash", "-c", &connect]).output()?;
@@ -78,7 +78,7 @@ fn blocks(of: Of) {
         assert_eq!(net.h2.ping(&net.h3, 10, INTERVAL)?.received, 0, "both ways");
         let allowed = net.h1.ping(&net.h3, 50, INTERVAL)?;
         ensure!(allowed.received >= 49, "{allowed:?}"); // the first may be flooded twice
-        // There are flows of the learning switch for all between these two by now.
+        // By now the learning switch has flows for all packets between these two.
         ensure!(net.flows_to(&net.h3)?.len() == 1);
         for (port, open) in [(80, false), (81, true), (443, false)] {
             assert_eq!(reaches(&net.h1, &net.h3, port)?, open, "port {port}");
@@ -89,17 +89,17 @@ fn blocks(of: Of) {
 }
 
 #[test]
-fn firewall_blocks_addresses_and_ports_and_lets_the_rest_pass_in_1_3() {
+fn firewall_blocks_only_denied_packets_in_1_3() {
     blocks(Of::V1_3);
 }
 
 #[test]
-fn firewall_blocks_addresses_and_ports_and_lets_the_rest_pass_in_1_0() {
+fn firewall_blocks_only_denied_packets_in_1_0() {
     blocks(Of::V1_0);
 }
 
 #[test]
-fn firewall_whose_rules_have_a_mistake_is_held_with_line_and_rule_until_they_are_corrected() {
+fn firewall_with_invalid_rules_is_held() {
     in_a_lab(|lab| {
         let mut net = start(lab, Of::V1_3, "")?;
         fs::write(rules_file(), "[[deny]]\nto = \"10.0.0.2\"\n\n[[deny]]\nform = \"x\"\n")?;
@@ -138,7 +138,7 @@ fn looks_after_its_flows(of: Of) {
         wait_for_drops(&net, ["nw_dst=10.0.0.2 ", "nw_dst=10.0.0.9 "])?;
         net.rosemary.wait_for_log(&["put 1 flows into", "and deleted 0"], SOON)?;
 
-        // The operator changes the rules, and ends the app, so that it reads them.
+        // The operator changes the rules and ends the app, so that it reads them again.
         fs::write(rules_file(), "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nto = \"10.0.0.8\"\n")?;
         let pid = net.rosemary.wait_for("it runs", SOON, |status| status.app("firewall")?.pid)?;
         kill(pid)?;
@@ -151,11 +151,11 @@ fn looks_after_its_flows(of: Of) {
 }
 
 #[test]
-fn flows_that_go_are_put_back_and_those_of_old_rules_deleted_in_1_3() {
+fn firewall_restores_and_cleans_its_flows_in_1_3() {
     looks_after_its_flows(Of::V1_3);
 }
 
 #[test]
-fn flows_that_go_are_put_back_and_those_of_old_rules_deleted_in_1_0() {
+fn firewall_restores_and_cleans_its_flows_in_1_0() {
     looks_after_its_flows(Of::V1_0);
 }

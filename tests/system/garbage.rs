@@ -1,4 +1,4 @@
-//! Whatever is sent to the OpenFlow port, the switches that are connected stay connected.
+//! Invalid input on the OpenFlow port does not affect connected switches.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use cli::lab::Of;
 use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 
-/// A peer that says nothing is closed within this; the DAL's limit is 10 s.
+/// Time limit until a silent peer is disconnected; the handshake timeout is 10 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const HELLO: &[u8] = b"\x04\0\0\x08\0\0\0\x01";
@@ -20,13 +20,13 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
         assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
         let (kernel, epoch) = (net.status()?.programs.kernel, net.switch_status()?.epoch);
 
-        // All at once, as some are only found out by their silence.
+        // All at once, because some are detected only by their silence.
         let start = Instant::now();
         let mut peers = Vec::new();
         for (what, bytes) in garbage() {
             let mut peer = TcpStream::connect("127.0.0.1:6653")?;
             peer.set_read_timeout(Some(PATIENCE))?;
-            let _ = peer.write_all(&bytes); // it may be closed while we are still talking
+            let _ = peer.write_all(&bytes); // it may be closed while we still send
             peers.push((what, peer));
         }
         for (what, mut peer) in peers {
@@ -38,7 +38,7 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
 
         assert!(!net.rosemary.log().contains('\x1b'), "colours are for terminals");
         let status = net.status()?;
-        assert_eq!(status.programs.kernel, kernel, "the kernel is as it was");
+        assert_eq!(status.programs.kernel, kernel, "the kernel was not restarted");
         assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
         assert_eq!(status.switches.map(|switches| switches.len()), Some(1));
         assert!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 0, "new flows work");
@@ -47,7 +47,7 @@ fn garbage_on_the_port_is_logged_and_the_switch_stays() {
 }
 
 #[test]
-fn hundreds_of_silent_connections_do_not_keep_a_switch_out() {
+fn silent_connections_block_no_switch() {
     in_a_lab(|lab| {
         let mut net = Net::start(lab, Of::V1_3)?;
         let (kernel, epoch) = (net.status()?.programs.kernel, net.switch_status()?.epoch);
@@ -58,7 +58,7 @@ fn hundreds_of_silent_connections_do_not_keep_a_switch_out() {
         assert_eq!(net.status()?.programs.kernel, kernel);
         assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
 
-        // Another switch still gets in while they are there.
+        // Another switch can still connect in the meantime.
         let s2 = lab.switch("s2", Of::V1_0)?;
         let switch = net.rosemary.wait_for_switch(&s2)?;
         assert_eq!(switch.dpid, "00:00:00:00:00:00:00:02");
@@ -67,9 +67,9 @@ fn hundreds_of_silent_connections_do_not_keep_a_switch_out() {
     });
 }
 
-/// What is said to be sent, and what is sent.
+/// Descriptions of invalid inputs, and their bytes.
 fn garbage() -> Vec<(&'static str, Vec<u8>)> {
-    // Any bytes will do; these are the same in every run (Numerical Recipes' generator).
+    // The same random bytes in every run (Numerical Recipes' generator).
     let random = |seed: u32| {
         let next = |state: &mut u32| {
             *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -81,7 +81,7 @@ fn garbage() -> Vec<(&'static str, Vec<u8>)> {
         })
         .take(4096)
     };
-    // A record header, a ClientHello of TLS 1.2 without anything in it: enough to be recognised.
+    // A record header and a TLS 1.2 ClientHello without content, enough to be recognised.
     let client_hello = [b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03".as_slice(), &[7; 32]];
     let after_hello = |bytes: &[u8]| [HELLO, bytes].concat();
     vec![
@@ -89,7 +89,7 @@ fn garbage() -> Vec<(&'static str, Vec<u8>)> {
         ("other random bytes", random(0x9abc_def0).collect()),
         ("an HTTP request", b"GET / HTTP/1.1\r\nHost: localhost:6653\r\n\r\n".to_vec()),
         ("a TLS ClientHello", client_hello.concat()),
-        ("a hello, then nonsense", after_hello(&random(0xdead_beef).collect::<Vec<_>>())),
+        ("a hello, then random bytes", after_hello(&random(0xdead_beef).collect::<Vec<_>>())),
         ("a length of 0", after_hello(b"\x04\x05\0\0\0\0\0\x02")),
         ("a length below 8", after_hello(b"\x04\x05\0\x07\0\0\0\x02")),
         ("a length of 0xffff and no more", after_hello(b"\x04\x05\xff\xff\0\0\0\x02")),
@@ -98,7 +98,7 @@ fn garbage() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Reads what comes until the other side closes; false if it does not in time.
+/// Reads until the peer closes the connection; returns false on timeout.
 fn is_closed(peer: &mut TcpStream) -> bool {
     let mut bytes = [0; 4096];
     let start = Instant::now();

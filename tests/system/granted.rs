@@ -1,4 +1,4 @@
-//! `fs.read`: an app sees the files that it was granted, and does nothing to them.
+//! `fs.read`: an app sees the granted files read-only.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
 #[test]
-fn app_reads_what_it_was_granted_and_changes_nothing_of_it() {
+fn granted_files_are_read_only() {
     in_a_lab(|lab| {
         let dir = lab.files().join("granted");
         fs::create_dir(&dir)?;
@@ -34,7 +34,7 @@ fn app_reads_what_it_was_granted_and_changes_nothing_of_it() {
 }
 
 #[test]
-fn app_that_was_granted_rosemarys_own_directories_does_not_start_and_why_is_said() {
+fn grant_of_rosemarys_directories_is_rejected() {
     in_a_lab(|lab| {
         fs::create_dir_all("/etc/rosemary/pki")?;
         configure(&["[[app]]\nname = \"learning-switch\"\ncapabilities = [\"fs.read:/etc\"]\n"])?;
@@ -46,7 +46,7 @@ fn app_that_was_granted_rosemarys_own_directories_does_not_start_and_why_is_said
 }
 
 #[test]
-fn app_that_was_granted_what_is_rosemarys_own_by_another_mount_is_not_started() {
+fn grant_of_rosemarys_directories_by_mount_is_rejected() {
     in_a_lab(|lab| {
         let own = Path::new("/var/lib/rosemary");
         fs::create_dir_all(own.join("apps"))?;
@@ -75,7 +75,7 @@ fn app_that_was_granted_what_is_rosemarys_own_by_another_mount_is_not_started() 
 }
 
 #[test]
-fn app_whose_path_leads_elsewhere_by_now_is_not_started_and_what_to_do_is_said() {
+fn changed_path_of_a_grant_is_rejected() {
     in_a_lab(|lab| {
         let (dir, link) = (lab.files().join("granted"), lab.files().join("link"));
         fs::create_dir(&dir)?;

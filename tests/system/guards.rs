@@ -1,11 +1,11 @@
-//! What a guard stops does not come through, whatever the control apps would do with it, and whatever
-//! becomes of the guard.
+//! Packets stopped by a guard do not pass, whatever the control apps do with them and whatever
+//! happens to the guard.
 //!
 //! ```text
 //!  h1 --- marked packets and pings ---> guard --- pings alone ---> hub, which floods ---> h2
 //! ```
 //!
-//! There are no flows: every packet goes this way.
+//! There are no flows, so every packet takes this path.
 
 use std::env;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use rosemary_tests::stream::Stream;
 use rosemary_tests::{in_a_lab, in_a_lab_for, kill, rosemary_binary};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Between two marked packets.
+/// Interval between marked packets.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Deaths in `make test`; `make soak` says more by `ROSEMARY_DEATHS`.
+/// Number of deaths in `make test`; `make soak` sets more with `ROSEMARY_DEATHS`.
 const DEATHS: u32 = 10;
 
-/// More than a round takes on a busy machine.
+/// Time limit of a round on a busy machine.
 const ROUND: Duration = Duration::from_secs(8);
 
 #[test]
-fn guard_in_rust_is_obeyed_for_every_packet_that_a_hub_would_flood() {
+fn guard_in_rust_stops_every_marked_packet() {
     in_a_lab(|lab| obeyed(lab, Of::V1_3, &in_rust("guard", CLOSED)));
 }
 
 #[test]
-fn guard_in_c_is_obeyed_for_every_packet_that_a_hub_would_flood() {
+fn guard_in_c_stops_every_marked_packet() {
     in_a_lab(|lab| obeyed(lab, Of::V1_0, &in_c(lab, "guard", "apps/guard.c", CLOSED)?));
 }
 
 #[test]
-fn guard_killed_again_and_again_lets_nothing_through_if_it_fails_closed() {
+fn killed_guard_that_fails_closed_passes_nothing() {
     let rounds = env::var("ROSEMARY_DEATHS").map_or(DEATHS, |n| n.parse().expect("a number"));
     in_a_lab_for(ROUND * rounds + SOON * 3, move |lab| {
         let mut random = Random::seeded();
@@ -49,23 +49,23 @@ fn guard_killed_again_and_again_lets_nothing_through_if_it_fails_closed() {
             lab.pause(random.up_to(Duration::from_millis(300)))?;
             scene.kill_guard()?;
             scene.wait_for_guard()?;
-            // It is asked again: what it does not stop comes through.
+            // The guard decides again: packets that it does not stop pass.
             let pings = scene.h1.ping_in_background(&scene.h2, 500, INTERVAL)?;
             lab.wait_for("a ping is answered", SOON, |_| {
                 Ok((pings.received_so_far() > 0).then_some(()))
             })?;
         }
         let switch = scene.rosemary.wait_for_switch(&scene.s1)?;
-        println!("{} packets while it was away or silent", switch.guarded);
+        println!("{} packets while the guard was away or silent", switch.guarded);
         ensure!(switch.guarded > 0, "there was traffic meanwhile: {switch:?}");
         scene.nothing_arrived()
     });
 }
 
 #[test]
-fn guard_that_does_not_answer_is_named_and_not_for_each_packet() {
+fn silent_guard_is_logged_at_a_bounded_rate() {
     in_a_lab(|lab| {
-        // It is not to be taken for one that hangs, however long the machine takes for this test.
+        // The stopped guard must not count as hung, however slow the machine is.
         let keys = format!("{CLOSED}\nhang-seconds = 60");
         let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", &keys))?;
         let pid = scene.rosemary.wait_for("the guard runs", SOON, |status| {
@@ -83,9 +83,9 @@ fn guard_that_does_not_answer_is_named_and_not_for_each_packet() {
     });
 }
 
-/// So that the tests above could fail.
+/// Shows that the tests above can fail.
 #[test]
-fn guard_that_fails_open_lets_packets_through_while_it_is_away() {
+fn killed_guard_that_fails_open_passes_packets() {
     in_a_lab(|lab| {
         let guard = in_rust("guard", "stage = \"guard\"\nfail = \"open\"");
         let mut scene = Scene::set(lab, Of::V1_3, &guard)?;
@@ -104,12 +104,12 @@ fn obeyed(lab: &Lab, of: Of, guard: &str) -> anyhow::Result<()> {
     let pings = scene.h1.ping(&scene.h2, 100, INTERVAL)?;
     let switch = scene.rosemary.wait_for_switch(&scene.s1)?;
     println!("{} of {} pings; {switch:?}", pings.received, pings.sent);
-    // Not all on a busy machine: a guard that is silent for 100 ms is passed over.
+    // On a busy machine not all: a guard that is silent for 100 ms is bypassed.
     ensure!(pings.received > pings.sent / 2, "what it lets go comes through: {pings:?}");
     scene.nothing_arrived()
 }
 
-/// All that takes part.
+/// All participants.
 struct Scene<'lab> {
     lab: &'lab Lab,
     rosemary: Rosemary<'lab>,
@@ -150,16 +150,16 @@ impl<'lab> Scene<'lab> {
         })
     }
 
-    /// Of many marked packets, not one has come through.
+    /// Checks that none of many marked packets arrived.
     fn nothing_arrived(&mut self) -> anyhow::Result<()> {
         self.stream.stop();
-        self.lab.pause(Duration::from_millis(500))?; // longer than anything is held
+        self.lab.pause(Duration::from_millis(500))?; // longer than any packet is held
         let sent = self.stream.sent();
         let switch = self.rosemary.wait_for_switch(&self.s1)?;
         let (arrived, _) = self.stream.finish();
         println!("{sent} marked packets sent, {} arrived; {switch:?}", arrived.different);
-        ensure!(sent > 500 && switch.packet_ins > sent / 2, "there was traffic to speak of");
-        ensure!(arrived.different == 0, "{} came through", arrived.different);
+        ensure!(sent > 500 && switch.packet_ins > sent / 2, "there was enough traffic");
+        ensure!(arrived.different == 0, "{} marked packets passed", arrived.different);
         Ok(())
     }
 }

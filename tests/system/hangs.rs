@@ -1,5 +1,5 @@
-//! An app whose call does not come back: it is ended, the operator is told what it did, and nobody else
-//! notices. In the kernel: `kernel_app.rs`. The same for one that hides its hang.
+//! Apps that hang: the app is ended with a log record, and nothing else is affected.
+//! `kernel_app.rs` tests the same inside the kernel. Some of these apps hide their hang.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use rosemary_tests::apps::{configure, in_c, in_c_with};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
-/// Ten times what the slowest of these hangs needs to be seen.
+/// Ten times the slowest detection.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 #[test]
-fn app_that_hangs_is_ended_with_a_record_and_started_again_and_the_others_go_on() {
+fn hung_app_is_ended_and_restarted() {
     in_a_lab(|lab| {
         let keys = "stage = \"observe\"\nhang-seconds = 1";
         let hangs = in_c(lab, "hangs", "apps/hangs.c", keys)?;
@@ -38,9 +38,9 @@ fn app_that_hangs_is_ended_with_a_record_and_started_again_and_the_others_go_on(
     });
 }
 
-/// Without a wall, which does not let it send itself that signal.
+/// Without the sandbox, which would not let it send itself the signal.
 #[test]
-fn guard_that_stops_itself_is_ended_and_the_network_goes_on() {
+fn stopped_guard_is_ended() {
     in_a_lab(|lab| {
         let keys = "stage = \"guard\"\nfail = \"closed\"\nhang-seconds = 1";
         let stops = in_c(lab, "stops", "apps/stops.c", keys)?;
@@ -51,7 +51,7 @@ fn guard_that_stops_itself_is_ended_and_the_network_goes_on() {
         for host in [&net.h1, &net.h2] {
             net.s1.ofctl(&["del-flows", &format!("dl_dst={}", host.mac())])?;
         }
-        // Each of these packets needs the word of the guard, which is stopped.
+        // Each of these packets requires the decision of the stopped guard.
         let blocked = net.h1.ping_in_background(&net.h2, 2_000, INTERVAL)?;
         let words = ["killed it", "zone stops", "handled none of", "thread stopped", "allows 1"];
         println!("{}", net.rosemary.wait_for_log(&words, PATIENCE)?);
@@ -72,7 +72,7 @@ fn guard_that_stops_itself_is_ended_and_the_network_goes_on() {
 }
 
 #[test]
-fn app_that_forges_its_loading_and_never_returns_is_ended() {
+fn app_that_forges_its_progress_is_ended() {
     in_a_lab(|lab| {
         let source = "../crates/apps/hostile/deadly/forged_loaded.c";
         let keys = "stage = \"observe\"\nhang-seconds = 1";

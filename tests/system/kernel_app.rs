@@ -1,4 +1,5 @@
-//! Apps inside the kernel: the same file as in a zone; and what they break there, and what not.
+//! Apps inside the kernel: they use the same object as in a zone. Tests the effects of their
+//! faults.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use monitor::supervise::State;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
-/// What a bad app in the kernel does about a packet, as `misfit.c` knows it.
+/// The fault of an app in the kernel, as in `misfit.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bad {
     Fails = 1,
@@ -40,22 +41,22 @@ fn same_object_works_in_the_kernel_over_openflow_1_3_and_tls() {
 }
 
 #[test]
-fn app_that_panics_in_the_kernel_goes_on_in_a_zone_with_the_packet_and_the_kernel_stays() {
+fn panicking_kernel_app_moves_to_a_zone() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Fails));
 }
 
 #[test]
-fn app_that_exits_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+fn exiting_kernel_app_moves_to_a_zone() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Exits));
 }
 
 #[test]
-fn app_that_aborts_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+fn aborting_kernel_app_moves_to_a_zone() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Aborts));
 }
 
 #[test]
-fn app_that_hangs_in_the_kernel_gets_a_zone_beside_the_next_kernel() {
+fn hung_kernel_app_moves_to_a_zone() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Hangs));
 }
 
@@ -72,7 +73,7 @@ fn same_object_works_in_the_kernel(lab: &Lab, of: Of, over: Over) -> anyhow::Res
     assert_eq!(net.flows_to(&net.h2)?.len(), 1, "{:#?}", net.s1.dump_flows()?);
 
     let pid = before.programs.kernel.pid.context("it runs")?;
-    kill(pid)?; // between two packets: it is nobody's fault
+    kill(pid)?; // between two packets, so no app is blamed
     let dpid = net.s1.dpid();
     let after = net.rosemary.wait_for("the switch is back", SOON, |status| {
         let other = status.programs.kernel.pid.is_some_and(|now| now != pid);
@@ -125,7 +126,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     }
     assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
 
-    // The next kernel has it as a user app too.
+    // The next kernel also hosts it in a zone.
     let pid = after.programs.kernel.pid.context("it runs")?;
     kill(pid)?;
     let last = net.rosemary.wait_for("the kernel is back", SOON, |status| {
@@ -141,7 +142,7 @@ fn runs(status: &Report, app: &str) -> bool {
     status.app(app).is_some_and(|app| app.state == State::Running)
 }
 
-/// Builds the bad app; returns its part of a configuration.
+/// Builds the faulty app; returns its configuration entry.
 fn misfit(lab: &Lab, bad: Bad) -> anyhow::Result<String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (source, headers) = (here.join("system/misfit.c"), here.join("../crates/sdk/c"));

@@ -1,4 +1,4 @@
-//! The kernel dies by `SIGKILL`: the flows stay on the switches, and it comes back.
+//! Kills the kernel with `SIGKILL`: the flows remain on the switches, and the kernel restarts.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
 #[test]
-fn kernel_killed_during_pings_comes_back_with_its_switch_and_loses_none_over_openflow_1_0() {
+fn killed_kernel_loses_no_ping_over_openflow_1_0() {
     in_a_lab(|lab| kernel_killed_during_pings(lab, Of::V1_0));
 }
 
 #[test]
-fn kernel_killed_during_pings_comes_back_with_its_switch_and_loses_none_over_openflow_1_3() {
+fn killed_kernel_loses_no_ping_over_openflow_1_3() {
     in_a_lab(|lab| kernel_killed_during_pings(lab, Of::V1_3));
 }
 
@@ -39,7 +39,7 @@ fn kernel_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let app_pid = |status: &Report| status.app(APP).and_then(|app| app.pid);
     assert_eq!(app_pid(&after), app_pid(&before), "the app's process went on");
 
-    // The app that went on serves the new kernel.
+    // The surviving app serves the new kernel.
     let new = net.h1.ping(&net.h3, 20, INTERVAL)?;
     assert!(new.received > 0, "{new:?}");
     let established = established.finish()?;

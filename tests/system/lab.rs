@@ -1,4 +1,4 @@
-//! The lab itself, without Rosemary: when these fail, look at the machine first.
+//! Tests the lab without Rosemary. If these tests fail, check the machine first.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use rosemary_tests::capture::{Capture, is_installed};
 use rosemary_tests::{in_a_lab, skip};
 
 #[test]
-fn hosts_behind_a_switch_that_stands_alone_reach_each_other() {
+fn standalone_switch_connects_its_hosts() {
     in_a_lab(|lab| {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
@@ -38,14 +38,14 @@ fn switch_without_a_controller_forwards_nothing() {
 }
 
 #[test]
-fn lab_that_ends_leaves_no_process_and_no_namespace() {
+fn ended_lab_leaves_nothing() {
     let (sender, receiver) = std::sync::mpsc::channel();
     in_a_lab(move |lab| {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
         let _pinging = h1.ping_in_background(&h2, 1000, Duration::from_millis(100))?;
         let _watch = h2.watch()?;
-        // Other tests run beside this one, in networks of their own.
+        // Other tests run in parallel, in their own networks.
         let mut networks = vec![fs::read_link("/proc/thread-self/ns/net")?];
         for host in [&h1, &h2] {
             networks.push(host.run("readlink", &["/proc/self/ns/net"])?.trim().into());
@@ -64,14 +64,14 @@ fn lab_that_ends_leaves_no_process_and_no_namespace() {
 }
 
 #[test]
-fn message_of_a_controller_that_is_malformed_is_found_by_tshark() {
+fn tshark_detects_a_malformed_message() {
     in_a_lab(|lab| {
         if !is_installed("tshark") {
             skip(&anyhow::anyhow!("tshark is not installed"));
             return Ok(());
         }
         let hello = b"\x04\0\0\x08\0\0\0\x01";
-        // A flow-mod that ends in the middle of its match (OpenFlow 1.3.5 §7.3.4.1).
+        // A flow-mod truncated inside its match (OpenFlow 1.3.5 §7.3.4.1).
         let mut cut = [0; 56];
         cut[..4].copy_from_slice(&[4, 14, 0, 56]);
         cut[48..].copy_from_slice(&[0, 1, 0, 32, 0x80, 0, 0, 4]);

@@ -1,7 +1,8 @@
-//! An app that takes too much of something is told, then kept from more or ended; the record says which
-//! limit it was, at what value, and nobody else notices.
+//! Resource limits: an app near a limit receives an alert, and is then restricted or ended. The log
+//! record names the limit and its value, and nothing else is affected.
 //!
-//! The apps are in `apps/gluttons`: each takes one thing, more and more of it, and says what it is told.
+//! The apps are in `apps/gluttons`: each consumes more and more of one resource and logs its
+//! alerts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,16 +17,16 @@ use rosemary_tests::{in_a_lab, rosemary_binary};
 use sys::cgroup::{Controller, Tree};
 use sys::process::Memory;
 
-/// More than the slowest of the apps needs to come to its limit, on a busy machine.
+/// Time for the slowest app to reach its limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Which of the limits of an alert a line is about, as the apps say it.
+/// Prefixes of the apps' log lines about alerts, by limit.
 const MEMORY: &str = "ALERT limit 1 ";
 const CPU: &str = "ALERT limit 2 ";
 const DESCRIPTORS: &str = "ALERT limit 3 ";
 const THREADS: &str = "ALERT limit 4 ";
 
-/// A glutton beside the learning switch.
+/// Starts a glutton beside the learning switch.
 fn with<'lab>(
     lab: &'lab Lab,
     glutton: &str,
@@ -39,14 +40,14 @@ fn with<'lab>(
     Ok(Rosemary::start(lab, &rosemary_binary(), args)?)
 }
 
-/// What `rosemary top --json` says of a program.
+/// Returns the `rosemary top --json` entry of a program.
 fn top(lab: &Lab, name: &str) -> anyhow::Result<ProgramUsage> {
     let json = lab.run(&rosemary_binary().display().to_string(), &["top", "--json"])?;
     let all: Vec<ProgramUsage> = serde_json::from_str(&json).context(json)?;
     all.into_iter().find(|it| it.name == name).context("it is there")
 }
 
-/// Says so if the machine has no groups with that controller.
+/// Reports whether the machine has cgroups with this controller.
 fn has(controller: Controller) -> bool {
     let tree = Tree::find();
     if let Some((_, why)) = tree.missing().iter().find(|(missing, _)| *missing == controller) {
@@ -57,7 +58,7 @@ fn has(controller: Controller) -> bool {
 }
 
 #[test]
-fn app_that_leaks_is_told_then_ended_at_its_limit_and_started_again() {
+fn leaking_app_is_alerted_then_ended() {
     if !has(Controller::Memory) {
         return;
     }
@@ -91,12 +92,12 @@ fn app_that_leaks_is_told_then_ended_at_its_limit_and_started_again() {
 }
 
 #[test]
-fn without_groups_memory_ends_at_the_limit_and_what_no_limit_counts_is_refused() {
+fn without_groups_memory_is_limited() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "leak", "memory = \"64 MiB\"", &["--no-cgroups"])?;
         rosemary.wait_for_log(&["limit=\"memory\"", "no cgroups"], SOON)?;
         rosemary.wait_for_log(&["leak: ", MEMORY], PATIENCE)?;
-        // The system refuses it more memory, or the monitor sees it at the limit and ends it first.
+        // The system rejects the allocation, or the monitor sees the limit first and ends it.
         lab.wait_for("it gets no more", PATIENCE, |_| {
             let log = rosemary.log();
             let is_end = |line: &str| {
@@ -118,13 +119,13 @@ fn without_groups_memory_ends_at_the_limit_and_what_no_limit_counts_is_refused()
 }
 
 #[test]
-fn without_groups_memory_of_all_kinds_is_seen_in_time() {
+fn without_groups_all_memory_is_detected() {
     for glutton in ["tables", "frozen"] {
         in_a_lab(move |lab| {
             let rosemary = with(lab, glutton, "memory = \"64 MiB\"", &["--no-cgroups"])?;
             let mut most = 0;
             let zone = format!("zone {glutton}");
-            // Not by `wait_for`, whose looks are too far from each other to see what it has at most.
+            // Not with `wait_for`, whose polling interval is too long to observe the peak.
             let begun = Instant::now();
             let died = loop {
                 let pid = rosemary.status()?.and_then(|status| status.app(glutton)?.pid);
@@ -148,9 +149,9 @@ fn without_groups_memory_of_all_kinds_is_seen_in_time() {
     }
 }
 
-/// The rings take 128 MiB of address space, and those of the next kernel again.
+/// The rings take 128 MiB of address space, and those of the next kernel the same again.
 #[test]
-fn without_groups_app_with_least_memory_attaches_to_the_largest_rings() {
+fn without_groups_small_app_maps_large_rings() {
     in_a_lab(|lab| {
         let controller = "[controller]\nworkers = 16\nring-bytes = \"4 MiB\"\n";
         let app = format!("[[app]]\nname = \"{APP}\"\nlimits = {{ memory = \"8 MiB\" }}\n");
@@ -171,7 +172,7 @@ fn without_groups_app_with_least_memory_attaches_to_the_largest_rings() {
     });
 }
 
-/// Each thread has a stack of 8 MiB and an allocator of its own, and uses little of both.
+/// Each thread reserves a stack of 8 MiB and an allocator arena, and uses little of both.
 #[test]
 fn without_groups_app_with_threads_runs_in_64_mib() {
     in_a_lab(|lab| {
@@ -186,7 +187,7 @@ fn without_groups_app_with_threads_runs_in_64_mib() {
 }
 
 #[test]
-fn app_that_spins_gets_its_share_of_a_processor_and_no_more_and_others_answer() {
+fn spinning_app_is_limited_to_its_cpu_share() {
     if !has(Controller::Cpu) {
         return;
     }
@@ -203,7 +204,7 @@ fn app_that_spins_gets_its_share_of_a_processor_and_no_more_and_others_answer() 
             seen.extend(top(lab, "spin")?.amount("cpu").and_then(|it| it.value));
         }
         println!("thousandths of a processor: {seen:?}");
-        // Where looks fall within periods adds a little to what the system grants.
+        // Samples that fall within a period add a little to the granted share.
         ensure!(seen.iter().all(|it| *it <= 350), "{seen:?}");
         let pings = h1.ping(&h2, 50, INTERVAL)?;
         println!(
@@ -220,7 +221,7 @@ fn app_that_spins_gets_its_share_of_a_processor_and_no_more_and_others_answer() 
 }
 
 #[test]
-fn without_groups_app_that_spins_on_above_its_share_is_ended() {
+fn without_groups_spinning_app_is_ended() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "spin", "cpu = 0.1", &["--no-cgroups"])?;
         rosemary.wait_for_log(&["spin: ", CPU], PATIENCE)?;
@@ -231,7 +232,7 @@ fn without_groups_app_that_spins_on_above_its_share_is_ended() {
 }
 
 #[test]
-fn app_that_makes_threads_gets_as_many_as_its_limit_and_is_told() {
+fn thread_limit_is_enforced_with_an_alert() {
     for args in [&[][..], &["--no-cgroups"]] {
         in_a_lab(move |lab| {
             let mut rosemary = with(lab, "threads", "threads = 10", args)?;
@@ -247,13 +248,13 @@ fn app_that_makes_threads_gets_as_many_as_its_limit_and_is_told() {
 }
 
 #[test]
-fn app_that_may_have_one_thread_starts_and_gets_no_other() {
+fn app_with_one_thread_starts() {
     for args in [&[][..], &["--no-cgroups"]] {
         in_a_lab(move |lab| {
             let mut rosemary = with(lab, "threads", "threads = 1", args)?;
             let kept = rosemary.wait_for_log(&["threads: ", "KEPT at "], PATIENCE)?;
             ensure!(kept.contains("KEPT at 0:"), "{kept}");
-            // For which it tries in a child, before it has its user.
+            // The sandbox probe runs in a child process, before the zone changes its user.
             let status = rosemary.status()?.context("it answers")?;
             let pid = status.app("threads").and_then(|app| app.pid).context("it runs")?;
             let users = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user"));
@@ -264,7 +265,7 @@ fn app_that_may_have_one_thread_starts_and_gets_no_other() {
 }
 
 #[test]
-fn app_that_opens_descriptors_gets_as_many_as_its_limit_and_is_told() {
+fn descriptor_limit_is_enforced_with_an_alert() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "descriptors", "descriptors = 64", &[])?;
         let kept = rosemary.wait_for_log(&["descriptors: ", "KEPT at "], PATIENCE)?;
@@ -277,7 +278,7 @@ fn app_that_opens_descriptors_gets_as_many_as_its_limit_and_is_told() {
 }
 
 #[test]
-fn app_that_talks_is_cut_off_and_told() {
+fn log_limit_is_enforced_with_an_alert() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "chatter", "log-bytes-per-second = 1000", &[])?;
         rosemary.wait_for_log(&["app=\"chatter\"", "limit=\"log-bytes-per-second\""], PATIENCE)?;
@@ -292,7 +293,7 @@ fn app_that_talks_is_cut_off_and_told() {
 }
 
 #[test]
-fn groups_go_with_rosemary_also_when_it_is_killed_and_the_next_one_comes() {
+fn cgroups_are_removed_even_after_a_kill() {
     if !has(Controller::Memory) {
         return;
     }
@@ -316,7 +317,8 @@ fn groups_go_with_rosemary_also_when_it_is_killed_and_the_next_one_comes() {
         drop(rosemary);
         let _next = with(lab, "leak", "", &[])?;
         lab.wait_for("what it left is removed", SOON, |_| {
-            // They die a moment after it: who comes then removes the rest.
+            // The programs die shortly after the kill; the next instance removes the remaining
+            // groups.
             drop(Tree::find());
             Ok(groups(dir, pid).is_ok_and(|count| count == 0).then_some(()))
         })?;
@@ -325,7 +327,7 @@ fn groups_go_with_rosemary_also_when_it_is_killed_and_the_next_one_comes() {
 }
 
 #[test]
-fn top_knows_every_program_and_doctor_what_keeps_each_limit() {
+fn top_lists_every_program_and_doctor_every_limit() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "spin", "memory = \"64 MiB\", cpu = 0.2", &[])?;
         rosemary.wait_for_log(&["spin: ", CPU], PATIENCE)?;
@@ -341,7 +343,7 @@ fn top_knows_every_program_and_doctor_what_keeps_each_limit() {
         let spin = top(lab, "spin")?;
         let memory = spin.amount("memory").context("it is there")?;
         ensure!(memory.hard == Some(64 << 20) && memory.soft < memory.hard, "{spin:?}");
-        // It was a moment ago, when it was alerted; on a busy machine it does not get so much at all times.
+        // It exceeded the limit when the alert was sent; on a busy machine its use varies.
         lab.wait_for("it is above its soft limit", PATIENCE, |_| {
             Ok(top(lab, "spin").ok().filter(|spin| spin.above == ["cpu"]))
         })?;

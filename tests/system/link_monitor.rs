@@ -1,4 +1,4 @@
-//! The link monitor that ships tells of switches, ports and links, with real switches.
+//! Tests the bundled link monitor with real switches: it reports switches, ports and links.
 
 use anyhow::ensure;
 use cli::lab::{Lab, Of, Rosemary};
@@ -31,7 +31,7 @@ fn finds_links(lab: &Lab, of: Of) -> anyhow::Result<()> {
         let link = format!("link from {from}");
         println!("{}", rosemary.wait_for_log(&[&link, &format!("to {to}"), "is there"], SOON)?);
     }
-    // Its probes are no packets of the others: these go on.
+    // Its probes do not disturb other traffic.
     ensure!(h1.ping(&h2, 20, INTERVAL)?.received >= 19);
     s1.unlink_from(&s2)?;
     rosemary.wait_for_log(&["port", "(s1-s2) of 00:00:00:00:00:00:00:01 is gone"], SOON)?;
@@ -41,17 +41,17 @@ fn finds_links(lab: &Lab, of: Of) -> anyhow::Result<()> {
 }
 
 #[test]
-fn links_between_switches_are_told_when_they_come_and_go_in_1_3() {
+fn link_changes_are_reported_in_1_3() {
     in_a_lab(|lab| finds_links(lab, Of::V1_3));
 }
 
 #[test]
-fn links_between_switches_are_told_when_they_come_and_go_in_1_0() {
+fn link_changes_are_reported_in_1_0() {
     in_a_lab(|lab| finds_links(lab, Of::V1_0));
 }
 
 #[test]
-fn monitor_without_the_right_to_probe_tells_of_ports_and_of_what_it_needs() {
+fn monitor_without_probe_right_reports_ports_only() {
     in_a_lab(|lab| {
         configure(&[MONITOR, "capabilities = [\"packet-out\"]\n", LEARNING_SWITCH])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;

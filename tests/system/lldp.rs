@@ -1,7 +1,7 @@
-//! No app sends LLDP without `topology.probe`, however it is wrapped, through real Open vSwitch; and Open vSwitch finds
-//! LLDP in no frame in which Rosemary finds none.
+//! No app can send LLDP without `topology.probe`, in any encapsulation, through real Open vSwitch.
+//! Open vSwitch recognises no frame as LLDP that Rosemary does not.
 //!
-//! The app is `apps/parrot.c`, which sends the messages that packets order it to send.
+//! The app is `apps/parrot.c`, which sends the messages that packets order.
 
 use anyhow::ensure;
 use cli::lab::{Lab, Of, Switch};
@@ -19,10 +19,11 @@ const OLD_TAGS: [[u8; 4]; 2] = [[0x91, 0, 0, 7], [0x92, 0, 0, 7]];
 const SNAP: [u8; 8] = [0, 60, 0xaa, 0xaa, 3, 0, 0, 0];
 const BRIDGE_TUNNEL: [u8; 8] = [0, 60, 0xaa, 0xaa, 3, 0, 0, 0xf8];
 const PBB: [u8; 18] = [0x88, 0xe7, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-/// One MPLS label, the last.
+/// A single MPLS label.
 const MPLS: [u8; 6] = [0x88, 0x47, 0, 0, 0x11, 0x40];
 
-/// From its Ethernet header on: addresses, `before`, a type field if it is not part of `before`, and a system's name.
+/// Builds an LLDP frame: addresses, `before`, a type field unless `before` contains it, and a
+/// system name.
 fn lldp(before: &[u8], name: &str) -> Vec<u8> {
     let ethertype = LLDP.to_be_bytes();
     let ethertype = if before.ends_with(&MPLS) { &[][..] } else { &ethertype };
@@ -35,14 +36,14 @@ fn lldp(before: &[u8], name: &str) -> Vec<u8> {
     ];
     let start = [1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 0x66];
     let mut frame = [&start[..], before, ethertype, &tlvs.concat()].concat();
-    // The length before SNAP, for tshark, which reads what the controller sends.
+    // The length before SNAP is correct for tshark, which checks the capture.
     if let Some(at) = frame.windows(4).position(|it| it == &SNAP[..4]) {
         frame[at + 1] = u8::try_from(frame.len() - at - 2).expect("a frame is short");
     }
     frame
 }
 
-/// A name, what stands before the type field of LLDP, and actions that come before the output.
+/// Name, the bytes before the LLDP type field, and actions before the output.
 type Case = (&'static str, Vec<u8>, Vec<Action>);
 
 fn cases() -> Vec<Case> {
@@ -61,8 +62,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Has the app send LLDP in every encapsulation to port 2, and then a packet that it may send. Returns the names of those that
-/// arrived at h2 as LLDP.
+/// Makes the app send LLDP in every encapsulation to port 2, then a permitted packet. Returns the
+/// names of the encapsulations that arrived at h2 as LLDP.
 fn sent(lab: &Lab, capabilities: &str) -> anyhow::Result<Vec<&'static str>> {
     configure(&[&in_c(lab, "parrot", "apps/parrot.c", capabilities)?])?;
     let mut net = Net::start(lab, Of::V1_3)?;
@@ -86,7 +87,7 @@ fn sent(lab: &Lab, capabilities: &str) -> anyhow::Result<Vec<&'static str>> {
     Ok(names)
 }
 
-/// Has the switch treat a frame as one that a controller sends.
+/// Makes the switch process a frame as if a controller sent it.
 fn send(switch: &Switch<'_>, frame: &[u8], actions: &str) -> anyhow::Result<()> {
     let bytes: Vec<String> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = bytes.concat();
@@ -115,7 +116,7 @@ fn lldp_arrives_in_every_encapsulation_with_the_capability() {
 }
 
 #[test]
-fn open_vswitch_finds_lldp_where_it_is_found_here() {
+fn open_vswitch_agrees_on_lldp() {
     in_a_lab(|lab| {
         let s1 = lab.switch("s1", Of::V1_3)?;
         s1.stand_alone()?;
@@ -137,7 +138,7 @@ fn open_vswitch_finds_lldp_where_it_is_found_here() {
                     "{before:02x?} is LLDP for Open vSwitch"
                 );
                 if is_lldp {
-                    // Behind one tag, SNAP, or both in this order, they agree on the type.
+                    // Behind one tag, SNAP, or both in this order, the two agree on the type.
                     ensure!(packet(&frame).is_some_and(|it| it.ethertype == LLDP), "{before:02x?}");
                     found.push(before);
                 }
@@ -151,7 +152,7 @@ fn open_vswitch_finds_lldp_where_it_is_found_here() {
     });
 }
 
-/// How many packets have matched the flow for LLDP.
+/// Returns the number of packets that matched the LLDP flow.
 fn lldp_packets(switch: &Switch<'_>) -> anyhow::Result<u64> {
     let flows = switch.dump_flows()?;
     let count = flows.iter().find_map(|flow| flow.split("n_packets=").nth(1)?.split(',').next());

@@ -1,6 +1,6 @@
-//! The whole system, as an operator would use it: see each module for what it promises.
+//! The system tests: they use the whole system as an operator would.
 
-#![expect(clippy::print_stdout, reason = "what was measured is shown with the test's result")]
+#![expect(clippy::print_stdout, reason = "measurements are shown with the test's result")]
 
 mod answers;
 mod app_killed;

@@ -9,7 +9,7 @@ use control::query::AppCounters;
 use monitor::supervise::State;
 use ofbench::checker::AnsweredBy;
 use ofbench::hosts::Addresses;
-use ofbench::load::{Measured, Pace, Plan, run};
+use ofbench::load::{LoadResult, Pace, Plan, run};
 use ofbench::packet_ins::MAX_IDS;
 use openflow::Version;
 use rosemary_tests::net::SOON;
@@ -96,7 +96,7 @@ fn plan(version: Version, switches: usize) -> anyhow::Result<Plan> {
 }
 
 /// Runs the load; every packet-in must be answered.
-fn load(plan: &Plan) -> anyhow::Result<Measured> {
+fn load(plan: &Plan) -> anyhow::Result<LoadResult> {
     let measured = run(plan, |_| {})?;
     println!(
         "{} with {} switches: {:.0} answers a second, {} in all",

@@ -1,4 +1,4 @@
-//! Mininet, as somebody would try Rosemary with it: every host reaches every other, at the first ping.
+//! Mininet as a new user would try it: every host reaches every other with the first ping.
 
 use std::process::Stdio;
 
@@ -31,14 +31,14 @@ fn nothing_is_dropped(lab: &Lab, of: &str, topo: &str, received: &str) -> anyhow
     }
     lab.start_open_vswitch()?;
     let rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-    // Processes of its own: when something goes wrong mn kills all of the machine's by their names.
+    // A separate process namespace: after an error, mn kills processes of the machine by name.
     let mut command = lab.command("timeout");
     command.args(["--kill-after=1", "100"]);
     command.args(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "mn"]);
     command.args(["--controller=remote,ip=127.0.0.1", "--topo", topo, "--test", "pingall"]);
     command.arg("--switch").arg(format!("ovsk,datapath=user{of}"));
     let output = command.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr); // there it writes all
+    let said = String::from_utf8_lossy(&output.stderr); // mn writes everything there
     println!("{said}");
     if !output.status.success() {
         bail!("mn: {}: {said}", output.status);

@@ -1,4 +1,5 @@
-//! The first messages of a connection: which version is spoken, or why none is (OpenFlow 1.3.5 §6.3.1).
+//! The first messages of a connection: version negotiation, or the reason for its failure (OpenFlow
+//! 1.3.5 §6.3.1).
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,20 +11,20 @@ use openflow::Header;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
-/// Types of the messages that answer a hello.
+/// Message types that answer a hello.
 const ERROR: u8 = 1;
 const FEATURES_REQUEST: u8 = 5;
 
-/// First messages of switches, and the type and version of the answer behind Rosemary's hello.
+/// Hellos of switches, and type and version of the message that follows Rosemary's hello.
 const HELLOS: &[(&[u8], [u8; 2])] = &[
-    // Above ours, without a bitmap and with one.
+    // Versions above ours, without and with a bitmap.
     (&[7, 0, 0, 8, 0, 0, 0, 0x99], [FEATURES_REQUEST, 4]),
     (&[7, 0, 0, 16, 0, 0, 0, 0x99, 0, 1, 0, 8, 0, 0, 0, 0x92], [FEATURES_REQUEST, 4]),
     (&[7, 0, 0, 16, 0, 0, 0, 0x99, 0, 1, 0, 8, 0, 0, 0, 0x82], [FEATURES_REQUEST, 1]),
     (&[0xff, 0, 0, 8, 0, 0, 0, 0x99], [FEATURES_REQUEST, 4]),
     // The first byte of TLS as a version.
     (&[0x16, 0, 0, 8, 0, 0, 0, 0x99], [FEATURES_REQUEST, 4]),
-    // Elements that nobody knows, and bytes that are none.
+    // Unknown elements, and invalid ones.
     (&[4, 0, 0, 16, 0, 0, 0, 1, 0, 9, 0, 8, 1, 2, 3, 4], [FEATURES_REQUEST, 4]),
     (&[4, 0, 0, 11, 0, 0, 0, 1, 0xff, 0xff, 0xff], [FEATURES_REQUEST, 4]),
     // No version in common.
@@ -56,7 +57,7 @@ fn hello_of_any_version_is_answered() {
     });
 }
 
-/// The next message.
+/// Reads the next message.
 fn message(peer: &mut TcpStream) -> anyhow::Result<Vec<u8>> {
     let (mut message, start) = (vec![0; Header::SIZE], Instant::now());
     peer.read_exact(&mut message)?;

@@ -1,8 +1,8 @@
-//! What an app may not send is not sent: the app hears why, the operator has a record, and the switch
-//! gets nothing of it. A test for each rule of `sdk::Refusal`.
+//! Forbidden messages of an app are not sent: the app receives the reason, the operator has a
+//! record, and the switch receives nothing. There is a test for each rule of `sdk::Refusal`.
 //!
-//! The app is `apps/parrot.c`, which says what a packet orders it to. The switch is [`Fake`], so that
-//! every byte that comes to it is seen.
+//! The app is `apps/parrot.c`, which sends what a packet orders. The switch is a [`Fake`], so that
+//! every received byte is checked.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ use rosemary_tests::{in_a_lab, rosemary_binary};
 
 const OF: Version = Version::V1_3;
 
-/// In the offender's band.
+/// A priority in the offender's band.
 const PRIORITY: u16 = 150;
 
-/// What the operator gives to the offender, as far as a test says nothing else.
+/// Default policy of the offender.
 const POLICY: &str = "band = [100, 200]\ncapabilities = [\"packet-out\", \"flow.write\"]";
 
 const LEARNING_SWITCH: &str = "[[app]]\nname = \"learning-switch\"\nethertypes = [0x0800]\n";
 
-/// What a packet orders the app to say.
+/// An order to the app, carried by a packet.
 pub(crate) struct Order {
     pub(super) dpid: u64,
     pub(super) epoch: i64,
@@ -36,7 +36,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// To say `message` once, to the switch.
+    /// Orders to send `message` once to the switch.
     pub(crate) fn to_say(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Self {
         let mut message = Vec::new();
         append(&mut message, encode).expect("the version can say it");
@@ -53,7 +53,7 @@ impl Order {
 
     pub(crate) fn frame(&self) -> Vec<u8> {
         let mut frame = vec![2; 12];
-        frame.extend([0x88, 0xb5]); // for experiments (IEEE 802-2014 §9.2.4)
+        frame.extend([0x88, 0xb5]); // reserved for experiments (IEEE 802-2014 §9.2.4)
         frame.extend(b"ROSESAYS");
         frame.extend(self.dpid.to_be_bytes());
         frame.extend(self.epoch.to_be_bytes());
@@ -63,18 +63,18 @@ impl Order {
     }
 }
 
-/// A flow that the app may have.
+/// A flow that the app may add.
 fn allowed() -> FlowMod<'static> {
     FlowMod::add(Match::new().in_port(PortNo(1))).priority(PRIORITY)
 }
 
 /// Rosemary with the offender as its only app, and a switch.
-struct Court<'lab> {
+struct Testbed<'lab> {
     rosemary: Rosemary<'lab>,
     fake: Fake,
 }
 
-impl<'lab> Court<'lab> {
+impl<'lab> Testbed<'lab> {
     fn open(lab: &'lab Lab, version: Version, keys: &str, more: &str) -> anyhow::Result<Self> {
         configure(&[&in_c(lab, "parrot", "apps/parrot.c", keys)?, more])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -87,11 +87,10 @@ impl<'lab> Court<'lab> {
         Ok(Self { rosemary, fake })
     }
 
-    /// Has the order carried out. It must be refused for `number`, which is that of
-    /// `ROSEMARY_REFUSED_*`, and the operator be told `why`. What came to the switch is in
-    /// `fake.received`.
+    /// Carries out the order. It must be refused with `number`, a value of `ROSEMARY_REFUSED_*`,
+    /// and logged with `why`. `fake.received` contains what the switch received.
     fn refuses(&mut self, order: &Order, number: u8, why: &str) -> anyhow::Result<()> {
-        self.fake.answer_for(Duration::from_millis(100)); // what the handshake left
+        self.fake.answer_for(Duration::from_millis(100)); // the rest of the handshake
         self.fake.received.clear();
         self.fake.packet_in(&order.frame())?;
         let app = format!("was refused for reason {number}");
@@ -101,8 +100,8 @@ impl<'lab> Court<'lab> {
         Ok(())
     }
 
-    /// The kinds of the messages that have come to the switch, but for those that the kernel sends of
-    /// its own now and then: echo requests, and questions about its tables.
+    /// Returns the kinds of the messages received by the switch, except the kernel's periodic ones:
+    /// echo requests and table statistics requests.
     fn received(&mut self) -> Vec<Kind> {
         const TABLES: [u8; 2] = [0, 3]; // OFPMP_TABLE, OpenFlow 1.3.5 §7.3.5
         self.fake.answer_for(Duration::from_millis(300));
@@ -117,27 +116,27 @@ impl<'lab> Court<'lab> {
     }
 }
 
-/// The order is refused, and nothing of it comes to the switch.
+/// Checks that the order is refused and that the switch receives nothing.
 fn refused(order: Order, number: u8, why: &'static str) {
     in_a_lab(move |lab| {
         let version = if order.message[0] == OF.wire() { OF } else { Version::V1_0 };
         let more = if version == OF { "" } else { LEARNING_SWITCH };
-        let mut court = Court::open(lab, version, POLICY, more)?;
-        court.refuses(&order, number, why)?;
-        assert_eq!(court.received(), [], "nothing but the kernel's own comes to the switch");
-        let status = court.rosemary.wait_for("it answers", SOON, |it| Some(it.clone()))?;
-        let switch = status.switch(&court.fake.dpid()).map(|switch| switch.refused);
+        let mut testbed = Testbed::open(lab, version, POLICY, more)?;
+        testbed.refuses(&order, number, why)?;
+        assert_eq!(testbed.received(), [], "nothing but the kernel's own comes to the switch");
+        let status = testbed.rosemary.wait_for("it answers", SOON, |it| Some(it.clone()))?;
+        let switch = status.switch(&testbed.fake.dpid()).map(|switch| switch.refused);
         assert_eq!(switch, Some(u64::from(order.dpid == 0)), "counted with its switch");
-        // And what it may send is sent.
+        // A permitted message is still sent.
         let allowed = Order::to_say(|out| allowed().encode(version, 1, out));
-        court.fake.packet_in(&allowed.frame())?;
-        assert_eq!(court.received(), [Kind::FlowMod]);
+        testbed.fake.packet_in(&allowed.frame())?;
+        assert_eq!(testbed.received(), [Kind::FlowMod]);
         Ok(())
     });
 }
 
 #[test]
-fn message_to_a_switch_that_is_not_there_is_refused() {
+fn message_to_unknown_switch_is_refused() {
     let order = Order { dpid: 0xdead, ..Order::flow_mod(&allowed()) };
     refused(order, 1, "no such switch is connected");
 }
@@ -149,30 +148,30 @@ fn message_for_another_epoch_is_refused() {
 }
 
 #[test]
-fn message_that_is_cut_is_refused() {
+fn truncated_message_is_refused() {
     let mut order = Order::flow_mod(&allowed());
     order.message.truncate(50);
     refused(order, 3, "not a well-formed message");
 }
 
 #[test]
-fn request_is_refused_while_too_many_wait_for_the_switch() {
+fn excess_pending_requests_are_refused() {
     in_a_lab(|lab| {
-        let mut court = Court::open(lab, OF, POLICY, "")?;
+        let mut testbed = Testbed::open(lab, OF, POLICY, "")?;
         let barrier = Order::to_say(|out| Kind::BarrierRequest.encode_empty(OF, 1, out));
         for _ in 0..64 {
-            court.fake.packet_in(&barrier.frame())?; // it never answers
+            testbed.fake.packet_in(&barrier.frame())?; // it never answers
         }
-        let came = court.received().into_iter().filter(|kind| *kind == Kind::BarrierRequest);
+        let came = testbed.received().into_iter().filter(|kind| *kind == Kind::BarrierRequest);
         assert_eq!(came.count(), 64, "as many as may wait");
-        court.refuses(&barrier, 14, "too many requests wait for the switch's answer")?;
-        assert!(!court.received().contains(&Kind::BarrierRequest));
+        testbed.refuses(&barrier, 14, "too many requests wait for the switch's answer")?;
+        assert!(!testbed.received().contains(&Kind::BarrierRequest));
         Ok(())
     });
 }
 
 #[test]
-fn kind_that_is_the_kernels_is_refused() {
+fn kernel_only_message_is_refused() {
     let features = Order::to_say(|out| Kind::FeaturesRequest.encode_empty(OF, 1, out));
     // OFPT_ROLE_REQUEST for OFPCR_ROLE_SLAVE (OpenFlow 1.3.5 §7.3.9)
     let mut role = vec![4, 24, 0, 24, 0, 0, 0, 1, 0, 0, 0, 3];
@@ -184,7 +183,7 @@ fn kind_that_is_the_kernels_is_refused() {
 }
 
 #[test]
-fn message_that_takes_what_was_not_granted_is_refused() {
+fn message_without_capability_is_refused() {
     let group = GroupMod {
         command: GroupModCommand::Add,
         kind: GroupKind::All,
@@ -204,73 +203,73 @@ fn priority_outside_the_band_is_refused() {
 }
 
 #[test]
-fn cookie_with_somebodys_number_is_refused() {
+fn cookie_with_owner_bits_is_refused() {
     let order = Order::flow_mod(&allowed().cookie(1 << 48));
     refused(order, 8, "its cookie has more than the app's 48 bits");
 }
 
 #[test]
-fn delete_of_openflow_1_0_that_could_touch_flows_of_others_is_refused() {
+fn ambiguous_delete_of_openflow_1_0_is_refused() {
     let delete = FlowMod::delete(Match::new()).priority(PRIORITY);
     let order = Order::to_say(|out| delete.encode(Version::V1_0, 1, out));
     refused(order, 9, "it could touch flows of others");
 }
 
 #[test]
-fn group_of_somebody_else_is_refused() {
+fn group_of_another_app_is_refused() {
     let to_group = [Action::Group(1)];
     refused(Order::flow_mod(&allowed().apply(&to_group)), 10, "not the app's own");
 }
 
 #[test]
-fn buffer_that_was_not_given_is_refused() {
+fn foreign_buffer_is_refused() {
     let out = [Action::output(PortNo(1))];
     let order = Order::packet_out(&PacketOut::buffered(PortNo(1), &out, 0x1234));
     refused(order, 11, "its buffer was not given to the app");
 }
 
 #[test]
-fn experimenter_that_was_not_granted_is_refused() {
-    // What `learn` of Open vSwitch begins with: it would write flows past every check.
+fn experimenter_without_grant_is_refused() {
+    // The beginning of Open vSwitch's `learn` action, which would write flows past every check.
     let learn = Action::Experimenter { experimenter: 0x2320, data: [0, 16, 0, 0].into() };
     let order = Order::flow_mod(&allowed().apply(std::slice::from_ref(&learn)));
     refused(order, 12, "may not be used");
 }
 
 #[test]
-fn more_messages_than_the_operator_allows_are_refused() {
+fn messages_above_the_rate_limit_are_refused() {
     in_a_lab(|lab| {
         let keys = format!("{POLICY}\nlimits = {{ flow-mods-per-second = 5 }}");
-        let mut court = Court::open(lab, OF, &keys, "")?;
+        let mut testbed = Testbed::open(lab, OF, &keys, "")?;
         let order = Order { count: 50, ..Order::flow_mod(&allowed()) };
-        court.refuses(&order, 13, "more messages in a second than the operator allows")?;
-        let came = court.received().into_iter().filter(|kind| *kind == Kind::FlowMod).count();
+        testbed.refuses(&order, 13, "more messages in a second than the operator allows")?;
+        let came = testbed.received().into_iter().filter(|kind| *kind == Kind::FlowMod).count();
         println!("{came} of 50 came to the switch");
-        // They are sent at once, but a second may end meanwhile.
+        // They are sent at once, but a second may end in the meantime.
         ensure!((5..=10).contains(&came), "{came} came to the switch");
         Ok(())
     });
 }
 
 #[test]
-fn messages_to_a_switch_that_does_not_read_are_refused() {
+fn messages_to_a_full_switch_are_refused() {
     in_a_lab(|lab| {
-        let mut court = Court::open(lab, OF, POLICY, "")?;
+        let mut testbed = Testbed::open(lab, OF, POLICY, "")?;
         let (out, data) = ([Action::output(PortNo(1))], vec![7; 50_000]);
         let order = Order::packet_out(&PacketOut::new(PortNo(2), &out, &data));
-        // More than sockets hold: from here on the switch does not read.
+        // More than the socket buffers hold; the switch does not read from here on.
         let order = Order { count: 500, ..order };
-        court.refuses(&order, 5, "the switch does not read what is sent to it")
+        testbed.refuses(&order, 5, "the switch does not read what is sent to it")
     });
 }
 
 #[test]
-fn app_that_was_not_granted_packet_outs_sends_none() {
+fn app_without_packet_out_capability_sends_none() {
     in_a_lab(|lab| {
         let keys = "band = [100, 200]\ncapabilities = [\"flow.write\"]";
-        let mut court = Court::open(lab, OF, keys, &format!("[[app]]\nname = \"{APP}\"\n"))?;
+        let mut testbed = Testbed::open(lab, OF, keys, &format!("[[app]]\nname = \"{APP}\"\n"))?;
         let out = [Action::output(PortNo(1))];
         let order = Order::packet_out(&PacketOut::new(PortNo(2), &out, b"no packet at all"));
-        court.refuses(&order, 6, "was not granted what it takes")
+        testbed.refuses(&order, 6, "was not granted what it takes")
     });
 }

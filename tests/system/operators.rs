@@ -1,4 +1,5 @@
-//! Operators that flood the admin socket, or say nothing on it: no program ends and no other operator waits.
+//! Operators that flood the admin socket or stay silent: no program ends and no other operator
+//! waits.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,20 +17,21 @@ use sys::packets::Packets;
 
 const SOCKET: &str = "/run/rosemary/admin.sock";
 
-/// More descriptors than the log may have.
+/// More descriptors than the log service may have.
 const HELD: usize = 400;
 
-/// Questions of the flood, of each kind.
+/// Number of queries of the flood, of each kind.
 const QUESTIONS: usize = 6_000;
 
-/// Ten times what `rosemary status` takes on a busy machine, and less than a silent connection lasts.
+/// Ten times the duration of `rosemary status` on a busy machine, and shorter than the timeout of a
+/// silent connection.
 const SOON: Duration = Duration::from_secs(3);
 
 fn connect() -> Option<Channel> {
     sys::named::connect_to(Path::new(SOCKET)).ok()
 }
 
-/// Every program's name, process and restarts.
+/// Returns name, pid and restarts of every program.
 fn programs(report: &Report) -> Vec<(String, Option<u32>, u64)> {
     let kernel = &report.programs.kernel;
     let services = report.programs.services.iter();
@@ -37,7 +39,7 @@ fn programs(report: &Report) -> Vec<(String, Option<u32>, u64)> {
     services.chain([("kernel".to_owned(), kernel.pid, kernel.restarts)]).collect()
 }
 
-/// Asks `question` as often and as quickly as the monitor takes it; the descriptors of the first answers.
+/// Sends `question` as fast as the monitor answers; returns the descriptors of the first answers.
 fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
     let mut operators: Vec<Channel> = (0..12).filter_map(|_| connect()).collect();
@@ -58,7 +60,7 @@ fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
     Ok(held)
 }
 
-/// Connects in a loop and keeps the last `kept` connections; how many were made.
+/// Connects in a loop and keeps the last `kept` connections; returns the number of connections.
 fn connect_in_a_loop(kept: usize, is_over: &AtomicBool) -> u64 {
     let (mut last, mut made) = (VecDeque::new(), 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -72,7 +74,7 @@ fn connect_in_a_loop(kept: usize, is_over: &AtomicBool) -> u64 {
 }
 
 #[test]
-fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
+fn flooding_operators_delay_nobody() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let before = rosemary.wait_for("the log serves", SOON * 3, |status| {
@@ -85,7 +87,7 @@ fn operator_that_floods_or_is_silent_ends_nothing_and_delays_nobody() {
         for socket in logs {
             let socket = Packets::from_fd(socket);
             for packet in [&b"short"[..], &[7; 9], &vec![0; 30_000]] {
-                let _ = socket.send(packet); // most are closed already
+                let _ = socket.send(packet); // most are already closed
             }
         }
         drop(kernels);

@@ -1,4 +1,4 @@
-//! Packages of apps: from the first line to a ping, and what is refused on the way.
+//! App packages: from creation to a ping, and rejections on the way.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 const HUB: &str = "[[app]]\nname = \"hub\"\n";
 
 #[test]
-fn app_goes_from_its_first_line_to_another_ones_network_without_a_word_of_allowance() {
+fn signed_app_installs_and_runs() {
     in_a_lab(|lab| {
         let joe = Developer::new(lab, "joe")?;
         let package = joe.package(lab, "hub", "")?;
@@ -51,7 +51,7 @@ fn app_goes_from_its_first_line_to_another_ones_network_without_a_word_of_allowa
 }
 
 #[test]
-fn packages_are_verified_by_the_minisign_tool_and_its_keys_sign_them_too() {
+fn packages_are_compatible_with_minisign() {
     in_a_lab(|lab| {
         let joe = Developer::new(lab, "joe")?;
         let package = joe.package(lab, "hub", "")?;
@@ -64,7 +64,7 @@ fn packages_are_verified_by_the_minisign_tool_and_its_keys_sign_them_too() {
         assert!(said.contains("Signature and comment signature verified"), "{said}");
         println!("{said}");
 
-        // And with the tool's own key, whose password takes a while to try.
+        // With a key of the tool, whose password derivation takes a while.
         let (public, secret) = (joe.home.join("m.pub"), joe.home.join("m.key"));
         let (public, secret) = (public.display().to_string(), secret.display().to_string());
         let twice = "printf 'a password\na password\n'";
@@ -80,7 +80,7 @@ fn packages_are_verified_by_the_minisign_tool_and_its_keys_sign_them_too() {
 }
 
 #[test]
-fn each_kind_of_bad_package_is_refused_with_its_own_words() {
+fn each_invalid_package_has_its_own_error() {
     in_a_lab(|lab| {
         let [joe, eve] = ["joe", "eve"].map(|name| Developer::new(lab, name));
         let (joe, eve) = (joe?, eve?);
@@ -123,7 +123,7 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
         fs::write(&package, &changed)?;
         says(verify(), &["does not fit", "changed after it had been signed"])?;
         fs::write(&package, &bytes)?;
-        // Eve's key, and joe's number before her signature.
+        // Eve's key with joe's key id in her signature.
         eve.sign(lab, &package)?;
         rosemary(lab, &["app", "verify", &package])?;
         fs::write(&signature, with_number_of(&fs::read_to_string(&signature)?, &good)?)?;
@@ -131,7 +131,7 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
         fs::write(&signature, &good)?;
         rosemary(lab, &["app", "install", &package])?;
 
-        // The same words where it was installed before the operator changed their mind.
+        // The same errors if it was installed before the operator changed the configuration.
         trust(&[&joe.trust("revoked = true\n")], HUB)?;
         says(refused(lab, &["up"]), &["the app hub is not run", "which was revoked"])?;
         let more = format!("{HUB}capabilities = [\"flow.write.any\"]\n");
@@ -142,7 +142,7 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
         fs::copy(minisig, "/var/lib/rosemary/apps/firewall.rosemary.minisig")?;
         trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\n")?;
         says(refused(lab, &["up"]), &["of the app hub, not of firewall"])?;
-        // What is refused and not enabled keeps nobody from running.
+        // A rejected package that is not enabled does not prevent the start.
         trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\nenabled = false\n")?;
         Rosemary::start_with(lab, &rosemary_binary(), &[])?;
         Ok(())
@@ -150,7 +150,7 @@ fn each_kind_of_bad_package_is_refused_with_its_own_words() {
 }
 
 #[test]
-fn installed_package_with_a_byte_flipped_does_not_start() {
+fn corrupted_installed_package_does_not_start() {
     in_a_lab(|lab| {
         let joe = Developer::new(lab, "joe")?;
         let package = joe.package(lab, "hub", "")?;
@@ -159,7 +159,7 @@ fn installed_package_with_a_byte_flipped_does_not_start() {
         trust(&[&joe.trust("")], HUB)?;
         Rosemary::start_with(lab, &rosemary_binary(), &[])?.stop(Signal::TERM)?;
         let mut refusals = 0;
-        // Every byte is tried where it costs no process: crates package and security.
+        // The crates package and security try every byte, without processes.
         for (path, step) in [(INSTALLED.to_owned(), 997), (format!("{INSTALLED}.minisig"), 23)] {
             let bytes = fs::read(&path)?;
             let last = bytes.len() - 1;
@@ -181,7 +181,7 @@ fn installed_package_with_a_byte_flipped_does_not_start() {
 }
 
 #[test]
-fn bare_object_needs_to_be_allowed_and_is_told_loudly_then() {
+fn unsigned_object_requires_a_flag() {
     in_a_lab(|lab| {
         let joe = Developer::new(lab, "joe")?;
         joe.package(lab, "hub", "")?;
@@ -202,7 +202,7 @@ fn bare_object_needs_to_be_allowed_and_is_told_loudly_then() {
 }
 
 #[test]
-fn app_of_another_developer_gets_another_number_and_only_when_the_first_is_removed() {
+fn replaced_developer_changes_the_app_number() {
     in_a_lab(|lab| {
         let [joe, eve] = ["joe", "eve"].map(|name| Developer::new(lab, name));
         let (joe, eve) = (joe?, eve?);
@@ -228,11 +228,11 @@ fn app_of_another_developer_gets_another_number_and_only_when_the_first_is_remov
     });
 }
 
-/// The signature `text`, as if it had been made with the key of `other`.
+/// Returns the signature `text` with the key id of `other`.
 fn with_number_of(text: &str, other: &[u8]) -> anyhow::Result<String> {
     let other = std::str::from_utf8(other)?;
     let line = |text: &str| text.lines().nth(1).map(ToOwned::to_owned).context("a signature");
     let (ours, its) = (line(text)?, line(other)?);
-    // The number ends in the tenth byte, which is in the fourteenth letter.
+    // The key id ends in the tenth byte, which is in the fourteenth character.
     Ok(text.replacen(&ours, &format!("{}{}", &its[..14], &ours[14..]), 1))
 }

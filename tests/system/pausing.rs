@@ -1,12 +1,12 @@
-//! Apps that do not keep up, and switches that send too much: nobody else waits for them (design §5).
+//! Apps that cannot keep up, and switches that send too much, delay nobody else.
 //!
 //! ```text
 //!  h1 -- timed broadcasts --> s1 --> learning switch: at h2 when it has flooded them
 //!  h3 -- load --------------> s1 --\-> slow: 200 ms for each
 //! ```
 //!
-//! Promised is that the fast app answers within twice its time alone. The figures are printed; what is
-//! asserted is what no busy machine changes.
+//! The promise is that the fast app answers within twice its time alone. The test prints the times,
+//! and asserts what a busy machine does not change.
 
 use std::env;
 use std::fs;
@@ -22,16 +22,16 @@ use rosemary_tests::pki::Pki;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use rustix::process::Signal;
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 const FAST: &str = "[[app]]\nname = \"learning-switch\"\n";
 
-/// How long a flood goes on.
+/// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(4);
 
-/// The memory by which a flood may let the kernel grow, in KiB: rings, held packets, buffers, and a
-/// socket's worth of output.
+/// Limit of the kernel's growth during a flood, in KiB: rings, held packets, buffers, and one
+/// socket's output.
 const MORE_MEMORY: u64 = 32 * 1024;
 
 #[test]
@@ -45,7 +45,7 @@ fn slow_control_app_before_the_learning_switch_does_not_delay_it_over_tls() {
 }
 
 #[test]
-fn flood_of_one_switch_keeps_nothing_of_another_from_its_app() {
+fn flood_of_one_switch_affects_no_other() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let (kernel, before) = memory(&mut rosemary)?;
@@ -81,8 +81,8 @@ fn flood_of_one_switch_keeps_nothing_of_another_from_its_app() {
             answers.last(),
         );
         println!("{:#?}", rosemary.status()?.and_then(|status| status.switches));
-        ensure!(sent > 10_000, "that was no flood: {sent}");
-        // Idle, none is dropped; where nobody is left unread, most are.
+        ensure!(sent > 10_000, "too little load: {sent}");
+        // Without load none is dropped; without back-pressure most are.
         let fast = count(&apps, APP);
         ensure!(fast.dropped < fast.delivered, "{fast:?}");
         grown(&mut rosemary, kernel, before)
@@ -90,7 +90,7 @@ fn flood_of_one_switch_keeps_nothing_of_another_from_its_app() {
 }
 
 #[test]
-fn switches_are_left_unread_while_their_only_app_is_full_and_echo_gets_through() {
+fn back_pressure_pauses_switches_but_not_echo() {
     in_a_lab(|lab| {
         fs::write(CONFIG, slow(""))?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
@@ -125,7 +125,7 @@ fn switches_are_left_unread_while_their_only_app_is_full_and_echo_gets_through()
             echoes.last(),
         );
         ensure!(loud.dropped > 0 && loud.pauses > 0, "{loud:?}");
-        // The app frees nothing that counts in this time, so each pause is a whole one.
+        // The app frees hardly any space in this time, so each pause has its full length.
         let most = elapsed.as_millis() / 49 + 10;
         ensure!(u128::from(loud.pauses) <= most, "{} pauses, {most} are whole ones", loud.pauses);
         let apps = counters(lab)?;
@@ -188,7 +188,7 @@ fn slow_beside_fast(lab: &Lab, apps: &[&str], tls: bool) -> anyhow::Result<()> {
     }
     ensure!(fast.dropped == 0 && fast.delivered > slow.delivered, "{apps:?}");
 
-    // Port events get through, and the switch is connected as it was.
+    // Port events arrive, and the switch stays connected.
     lab.host("h4", &s1)?;
     let switch = rosemary.wait_for("the new port is known", SOON, |status| {
         let switch = status.switch(&s1.dpid())?;
@@ -200,7 +200,7 @@ fn slow_beside_fast(lab: &Lab, apps: &[&str], tls: bool) -> anyhow::Result<()> {
     grown(&mut rosemary, kernel, before)
 }
 
-/// Times broadcasts while others are sent; first lets `ready` wait for what the load brings about.
+/// Times broadcasts under other load; `ready` waits for the effects of the load first.
 fn under_load(
     from: &Host<'_>,
     to: &Host<'_>,
@@ -221,7 +221,7 @@ fn said(times: &Times) -> String {
     format!("{arrived} of {sent}, quartile {quartile:?}, median {median:?}, longest {longest:?}")
 }
 
-/// The `[[app]]` of the slow app.
+/// Returns the `[[app]]` entry of the slow app.
 fn slow(keys: &str) -> String {
     let test = env::current_exe().expect("/proc is mounted");
     let profile_dir = test.ancestors().nth(2).expect("a test is in target/PROFILE/deps");
@@ -230,7 +230,7 @@ fn slow(keys: &str) -> String {
     format!("[[app]]\nname = \"slow\"\nobject = \"{}\"\n{keys}\n", object.display())
 }
 
-/// What `rosemary apps --json` counts.
+/// Returns the counters of `rosemary apps --json`.
 fn counters(lab: &Lab) -> anyhow::Result<Vec<AppCounters>> {
     let json = lab.run(&rosemary_binary().display().to_string(), &["apps", "--json"])?;
     Ok(serde_json::from_str(&json)?)
@@ -240,7 +240,7 @@ fn count<'a>(apps: &'a [AppCounters], name: &str) -> &'a AppCounters {
     apps.iter().find(|app| app.name == name).expect("it is configured")
 }
 
-/// The kernel's process, and what it keeps in memory, in KiB.
+/// Returns the kernel's pid and resident memory in KiB.
 fn memory(rosemary: &mut Rosemary<'_>) -> anyhow::Result<(u32, u64)> {
     let pid = rosemary.wait_for("the kernel runs", SOON, |status| status.programs.kernel.pid)?;
     Ok((pid, resident(pid)?))
@@ -253,7 +253,7 @@ fn resident(pid: u32) -> anyhow::Result<u64> {
     Ok(number.parse()?)
 }
 
-/// Says by how much the kernel has grown, which is to be the same process.
+/// Prints the kernel's growth and checks that it was not restarted.
 fn grown(rosemary: &mut Rosemary<'_>, kernel: u32, before: u64) -> anyhow::Result<()> {
     let (pid, after) = memory(rosemary)?;
     println!("the kernel's memory: {before} KiB before, {after} KiB after");
@@ -262,7 +262,7 @@ fn grown(rosemary: &mut Rosemary<'_>, kernel: u32, before: u64) -> anyhow::Resul
     Ok(())
 }
 
-/// The time that a process has computed.
+/// Returns the CPU time of a process.
 fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields = stat.rsplit_once(") ").context("no name in it")?.1;
@@ -276,7 +276,7 @@ fn median(times: &mut [Duration]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// A broadcast of this host, of this ethertype, with a number in it.
+/// Builds a broadcast of this host with this ethertype and number.
 fn frame(from: [u8; 6], ethertype: u16, number: u32) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend(from);

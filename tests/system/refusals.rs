@@ -1,4 +1,5 @@
-//! When it cannot run it says why and what to do, exits with 1, and leaves nothing behind.
+//! A failed start or command names the reason and a remedy, exits with the right code, and leaves
+//! nothing behind.
 
 use std::env;
 use std::fs;
@@ -13,7 +14,7 @@ use rosemary_tests::net::SOON;
 use rosemary_tests::traces::Traces;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
-/// A user that owns nothing.
+/// An unprivileged user.
 const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 #[test]
@@ -33,7 +34,7 @@ fn second_instance_names_the_first_and_leaves_it_alone() {
 }
 
 #[test]
-fn occupied_port_is_named_with_what_to_do() {
+fn occupied_port_is_named() {
     in_a_lab(|lab| {
         let _occupied = TcpListener::bind("127.0.0.1:6653")?;
         let traces = Traces::look();
@@ -52,7 +53,7 @@ fn occupied_port_is_named_with_what_to_do() {
 }
 
 #[test]
-fn mistake_in_the_configuration_is_told_with_its_line() {
+fn configuration_mistake_is_reported_with_its_line() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         let up = |text: &str| -> anyhow::Result<String> {
@@ -82,7 +83,7 @@ fn mistake_in_the_configuration_is_told_with_its_line() {
 }
 
 #[test]
-fn damaged_numbers_are_told_with_what_to_do() {
+fn damaged_app_numbers_are_reported() {
     in_a_lab(|lab| {
         fs::write("/var/lib/rosemary/apps.json", "")?;
         let traces = Traces::look();
@@ -96,7 +97,7 @@ fn damaged_numbers_are_told_with_what_to_do() {
 }
 
 #[test]
-fn status_where_nothing_runs_says_what_to_type() {
+fn status_without_instance_names_the_command() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         let error = refused(lab.command(rosemary_binary()).args(["status", "--json"]))?;
@@ -121,10 +122,10 @@ fn demo_without_open_vswitch_names_the_package() {
 }
 
 #[test]
-fn demo_without_root_where_only_root_makes_namespaces_says_why_and_what_to_type() {
+fn demo_without_user_namespaces_names_the_reason() {
     in_a_lab(|lab| {
         let traces = Traces::look();
-        // In a namespace of users in which there may be no more of them. Its root is nobody, too.
+        // In a user namespace that allows no nested ones; its root is also unprivileged.
         let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" demo";
         let mut command = lab.command("setpriv");
         command.args(NOBODY).args(["unshare", "--user", "--keep-caps", "sh", "-c", forbid]);
@@ -137,7 +138,7 @@ fn demo_without_root_where_only_root_makes_namespaces_says_why_and_what_to_type(
 }
 
 #[test]
-fn up_without_root_and_without_a_runtime_directory_says_what_to_set() {
+fn up_without_runtime_directory_names_the_variable() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         let error = refused(as_nobody(lab)?.arg("up").env_remove("XDG_RUNTIME_DIR"))?;
@@ -149,10 +150,11 @@ fn up_without_root_and_without_a_runtime_directory_says_what_to_set() {
     });
 }
 
-/// Runs what must be refused; returns what it said, which must be short and to the operator.
+/// Runs a command that must fail; returns its error, which must be short and addressed to the
+/// operator.
 fn refused(command: &mut Command) -> anyhow::Result<String> {
     let here = fs::read_link("/proc/thread-self/ns/net")?;
-    // Other tests run beside this one, in networks of their own.
+    // Other tests run in parallel, in their own networks.
     let ours = || -> Vec<Process> {
         let mut ours = processes::all();
         ours.retain(|process| {
@@ -172,17 +174,17 @@ fn refused(command: &mut Command) -> anyhow::Result<String> {
     Ok(stderr)
 }
 
-/// `rosemary` as a user that owns nothing, from a place that this user can reach.
+/// Returns `rosemary` as an unprivileged user, from a path that this user can access.
 fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
     let programs = programs(lab)?;
     let mut command = lab.command("setpriv");
-    // It does not die with this thread, as it changes its user.
+    // It does not die with this thread, because it changes its user.
     command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Ok(command)
 }
 
-/// Our programs, in a place that everybody can reach.
+/// Copies our programs to a path accessible to all users.
 fn programs(lab: &Lab) -> anyhow::Result<PathBuf> {
     let binary = rosemary_binary();
     let programs = lab.files().join("programs");
@@ -191,7 +193,7 @@ fn programs(lab: &Lab) -> anyhow::Result<PathBuf> {
     Ok(programs)
 }
 
-/// A directory with every program that a lab needs, those of Open vSwitch aside.
+/// Creates a directory with every program of a lab except those of Open vSwitch.
 fn all_but_open_vswitch(lab: &Lab) -> anyhow::Result<PathBuf> {
     let programs = lab.files().join("all-but-open-vswitch");
     fs::create_dir(&programs)?;

@@ -1,4 +1,4 @@
-//! `rosemary app new`: what it makes builds, loads and lets hosts reach each other, as it is.
+//! `rosemary app new`: the created app builds, loads and connects hosts without changes.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn new_app_in_rust_builds_and_floods() {
     in_a_lab_for(3 * LIMIT, |lab| {
         let mut cargo = as_builder(lab, Path::new(env!("CARGO")));
         new_app_builds_and_floods(lab, &[], cargo.args(["build", "--offline"]))?;
-        // And the same, to be shipped.
+        // The same, as a package.
         let mut build = as_builder(lab, &rosemary_binary());
         let dir = lab.files().join("my-app");
         build.args(["app", "build", "--", "--offline"]).current_dir(&dir);
@@ -57,7 +57,7 @@ fn new_app_builds_and_floods(
     Ok(())
 }
 
-/// A program that compiles, as who built this test, where sudo runs it.
+/// Returns a command that compiles as the user who built this test, if sudo runs it.
 fn as_builder(lab: &Lab, program: &Path) -> Command {
     let cargo = PathBuf::from(env!("CARGO"));
     let bin = cargo.parent().unwrap_or(Path::new("/")).display();
@@ -77,7 +77,7 @@ fn as_builder(lab: &Lab, program: &Path) -> Command {
     command
 }
 
-/// The user for whom sudo runs this, by number.
+/// Returns the id of the user who called sudo.
 fn builder() -> Option<String> {
     env::var("SUDO_UID").ok().filter(|user| user != "0")
 }

@@ -1,5 +1,5 @@
-//! A control app that answers too late, before the learning switch: it delays a few packets and then no others,
-//! until it answers again.
+//! A late control app before the learning switch delays a few packets and is then skipped, until it
+//! answers again.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
-/// A ping for which two flows have to be made takes some milliseconds, and 200 ms with each packet delayed.
+/// A ping that requires two flows takes a few milliseconds, and 200 ms with each packet delayed.
 const AT_ONCE: Duration = Duration::from_millis(80);
 
-/// New flows whose first packets are timed.
+/// Number of new flows whose first packets are timed.
 const FIRST_PACKETS: usize = 15;
 
 struct Scene<'lab> {
@@ -27,7 +27,7 @@ struct Scene<'lab> {
 }
 
 impl<'lab> Scene<'lab> {
-    /// The learning switch behind `first`.
+    /// Starts the learning switch behind the app `first`.
     fn set(lab: &'lab Lab, first: &str) -> anyhow::Result<Self> {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
@@ -48,7 +48,7 @@ impl<'lab> Scene<'lab> {
         Ok(())
     }
 
-    /// The median time of first packets of new flows.
+    /// Returns the median time of first packets of new flows.
     fn first_packets(&self) -> anyhow::Result<Duration> {
         let mut times = Vec::new();
         for _ in 0..FIRST_PACKETS {
@@ -61,7 +61,7 @@ impl<'lab> Scene<'lab> {
 }
 
 #[test]
-fn late_control_app_delays_few_packets_and_is_named() {
+fn late_control_app_is_skipped() {
     in_a_lab(|lab| {
         let mut scene = Scene::set(lab, &in_rust("slow", "stage = \"control\""))?;
         let took = scene.first_packets()?;
@@ -76,9 +76,9 @@ fn late_control_app_delays_few_packets_and_is_named() {
 }
 
 #[test]
-fn control_app_that_was_stopped_is_waited_for_again() {
+fn recovered_control_app_is_used_again() {
     in_a_lab(|lab| {
-        let keys = "stage = \"control\"\nhang-seconds = 60"; // it is stopped, but shall not be ended
+        let keys = "stage = \"control\"\nhang-seconds = 60"; // the stopped app must not count as hung
         let mut scene = Scene::set(lab, &in_rust("guard", keys))?;
         let before = scene.first_packets()?;
         let pid = scene.rosemary.wait_for("the app runs", SOON, |status| {

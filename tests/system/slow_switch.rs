@@ -1,6 +1,7 @@
-//! A switch that does not read, and an app that floods it: the other apps of that switch reach it all the same.
+//! A switch that does not read and an app that floods it: other apps still reach the switch.
 //!
-//! Both apps are `apps/parrot.c`; each hears a switch of its own, by which the test orders what it sends to the slow one.
+//! Both apps are `apps/parrot.c`; each receives orders for the slow switch through a switch of its
+//! own.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::offences::Order;
 const OF: Version = Version::V1_3;
 const SLOW: u64 = 0x2a;
 
-/// More messages of [`LONG`] bytes than the socket of a slow switch and its output hold.
+/// More messages of [`LONG`] bytes than a slow switch's socket and output queue hold.
 const FLOOD: u32 = 400;
 const LONG: usize = 60_000;
 
 #[test]
-fn app_that_floods_a_slow_switch_is_named_and_another_app_reaches_it() {
+fn flooder_does_not_block_other_apps() {
     in_a_lab_without_capture(|lab| {
         let keys = |dpid| format!("dpids = [\"{}\"]\ncapabilities = [\"packet-out\"]", Dpid(dpid));
         configure(&[
@@ -65,7 +66,8 @@ fn app_that_floods_a_slow_switch_is_named_and_another_app_reaches_it() {
         println!("{flooder:?}\n{other:?}");
         ensure!(other.refused == 0, "{other:?}");
         ensure!(flooder.refused > 0 && flooder.unsent > 100 * other.unsent, "{flooder:?}");
-        // It reads after all: what was accepted comes, the other's before most of what the flooder has queued.
+        // Once it reads, all accepted messages arrive; the other app's precedes most of the
+        // flooder's.
         let is_others = |message: &Vec<u8>| message.ends_with(b"the other's");
         rosemary.wait_for("the messages come", SOON, |_| {
             slow.answer_for(Duration::from_millis(200));

@@ -1,6 +1,6 @@
-//! Stopping, gently or not: nothing is left.
+//! Stopping by any signal leaves nothing behind.
 //!
-//! Promised is 2 s for a stop by signal; the figure is printed, and asserted with a margin.
+//! The promise is 2 s for a stop by signal. The test prints the time, and asserts it with a margin.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use rosemary_tests::traces::Traces;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use rustix::process::Signal;
 
-/// The promise is less than half of it.
+/// More than twice the promise.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
@@ -27,14 +27,14 @@ fn sigint_stops_everything_and_leaves_nothing() {
 }
 
 #[test]
-fn monitor_killed_takes_everything_along_and_the_next_one_starts() {
+fn killed_monitor_leaves_nothing() {
     in_a_lab(|lab| {
         let rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let below = Below::look(rosemary.pid());
         assert!(below.processes.len() >= 3, "monitor, kernel and zone: {below:?}");
         rosemary.stop(Signal::KILL)?;
         below.assert_gone();
-        // What SIGKILL had to leave in /run does not keep the next one from starting.
+        // Files left in /run after SIGKILL do not prevent the next start.
         Rosemary::start(lab, &rosemary_binary(), &[])?;
         Ok(())
     });
@@ -55,12 +55,12 @@ fn signal_stops_everything(lab: &Lab, signal: Signal) -> anyhow::Result<()> {
     assert!(stopped.took < STOPS_WITHIN, "{stopped:?}");
     assert!(stopped.status.success(), "{stopped:?}");
     let left: Vec<_> = running.iter().filter(|process| process.runs()).collect();
-    assert!(left.is_empty(), "when it has ended, all have: {left:?}");
+    assert!(left.is_empty(), "processes remain: {left:?}");
     assert_eq!(traces.new_since(), [""; 0]);
     Ok(())
 }
 
-/// A process and those below it, and the networks they are in.
+/// A process with its descendants and their network namespaces.
 #[derive(Debug)]
 pub(crate) struct Below {
     pub(crate) processes: Vec<Process>,
@@ -76,7 +76,8 @@ impl Below {
         Self { processes, networks }
     }
 
-    /// Nobody is left, and nobody in those networks: so the kernel has removed them.
+    /// Checks that all processes ended and that no process is in those namespaces, so the kernel
+    /// has removed them.
     pub(crate) fn assert_gone(&self) {
         let left = processes::wait_until_gone(&self.processes, STOPS_WITHIN);
         assert!(left.is_empty(), "{left:?}");

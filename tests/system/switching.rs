@@ -1,4 +1,4 @@
-//! Hosts reach each other through the flows that the learning switch installs.
+//! Hosts reach each other through flows of the learning switch.
 
 use cli::lab::{Lab, Of};
 use rosemary_tests::in_a_lab;
@@ -49,7 +49,7 @@ fn hosts_ping_through_installed_flows(lab: &Lab, of: Of, over: Over) -> anyhow::
         assert_eq!(net.flows_to(host)?.len(), 1, "to {}: {flows:#?}", host.name());
     }
 
-    // Once the flows are there the packets no longer come to Rosemary.
+    // With flows installed, packets no longer reach Rosemary.
     let before = net.switch_status()?;
     let more = net.h1.ping(&net.h2, 100, INTERVAL / 4)?;
     assert_eq!(more.lost(), 0, "{more:?}");
@@ -64,7 +64,7 @@ fn hosts_ping_through_installed_flows(lab: &Lab, of: Of, over: Over) -> anyhow::
 fn unknown_destination_is_flooded(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let net = Net::start(lab, of)?;
     let (at_h1, at_h2, at_h3) = (net.h1.watch()?, net.h2.watch()?, net.h3.watch()?);
-    // h3 believes to know where h2 is, so its first packet is unicast to a host that nobody knows.
+    // h3 has a static ARP entry for h2, so its first packet is unicast to an unknown host.
     net.h3.knows(&net.h2)?;
     let lost = net.h3.ping(&net.h2, 1, INTERVAL)?;
     assert_eq!(lost.sent, 1);
@@ -76,16 +76,17 @@ fn unknown_destination_is_flooded(lab: &Lab, of: Of) -> anyhow::Result<()> {
 }
 
 #[test]
-fn host_behind_a_reserved_port_is_not_learned_over_openflow_1_0() {
+fn reserved_in_port_is_not_learned_over_openflow_1_0() {
     in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_0));
 }
 
 #[test]
-fn host_behind_a_reserved_port_is_not_learned_over_openflow_1_3() {
+fn reserved_in_port_is_not_learned_over_openflow_1_3() {
     in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_3));
 }
 
-/// An operator sends a packet through the flow tables: it comes to the app from the port `CONTROLLER`.
+/// An operator sends a packet through the flow tables: the app receives it with in-port
+/// `CONTROLLER`.
 fn host_behind_a_reserved_port_is_not_learned(lab: &Lab, of: Of) -> anyhow::Result<()> {
     const X: &str = "0200000000aa";
     const Y: &str = "0200000000bb";
@@ -99,7 +100,8 @@ fn host_behind_a_reserved_port_is_not_learned(lab: &Lab, of: Of) -> anyhow::Resu
     inject("controller", Y, X)?;
     at_h2.wait_for(&["02:00:00:00:00:aa > 02:00:00:00:00:bb"], SOON)?;
     inject("1", X, Y)?;
-    // A loop makes about a thousand packet-ins in this time; the hosts alone cause fewer than ten.
+    // A loop would cause about a thousand packet-ins in this time; the hosts alone cause fewer than
+    // ten.
     lab.pause(INTERVAL * 25)?;
     let status = net.switch_status()?;
     println!("{} packet-ins, {} refused", status.packet_ins, status.refused);

@@ -1,5 +1,5 @@
-//! Switches over TLS: who shows the right certificate comes in, and nobody else, and the operator is
-//! told why.
+//! Switches over TLS: only a switch with a valid certificate can connect, and the operator learns
+//! the reason of a rejection.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
 const PORT: &str = "127.0.0.1:6653";
 
-/// Rosemary that takes TLS and nothing else, its keys, and a switch that has none yet.
+/// Starts Rosemary with TLS only, with its keys and a switch without keys.
 fn start(lab: &Lab) -> anyhow::Result<(Pki<'_>, Rosemary<'_>, Switch<'_>)> {
     let pki = Pki::init(lab, "pki")?;
     let args = ["--tls-dir", pki.dir(), "--plain", "never"];
@@ -26,7 +26,7 @@ fn start(lab: &Lab) -> anyhow::Result<(Pki<'_>, Rosemary<'_>, Switch<'_>)> {
 }
 
 #[test]
-fn lines_that_pki_prints_can_be_pasted() {
+fn printed_pki_commands_work() {
     in_a_lab(|lab| {
         let (pki, mut rosemary, s1) = start(lab)?;
         let keys = pki.switch("s1", &["--dpid", "0000000000000001"])?;
@@ -42,7 +42,7 @@ fn lines_that_pki_prints_can_be_pasted() {
 }
 
 #[test]
-fn plain_tcp_is_refused_where_it_never_may_be_spoken_and_nothing_is_said_to_it() {
+fn forbidden_plain_tcp_receives_no_byte() {
     in_a_lab(|lab| {
         let (_pki, mut rosemary, _s1) = start(lab)?;
         println!("{}", rosemary.wait_for_log(&["plain TCP", "not allowed", "ssl:"], SOON)?);
@@ -56,9 +56,9 @@ fn plain_tcp_is_refused_where_it_never_may_be_spoken_and_nothing_is_said_to_it()
 }
 
 #[test]
-fn plain_tcp_from_elsewhere_is_refused_unless_it_is_allowed_and_tls_is_taken() {
+fn remote_plain_tcp_requires_permission() {
     in_a_lab(|lab| {
-        // Who connects to this address from here comes from it too, so not from loopback.
+        // A local connection to this address also has it as source, so it is not loopback.
         lab.run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"])?;
         let pki = Pki::init(lab, "pki")?;
         let start = |more: &[&str]| {
@@ -87,7 +87,7 @@ fn plain_tcp_from_elsewhere_is_refused_unless_it_is_allowed_and_tls_is_taken() {
 }
 
 #[test]
-fn certificate_that_names_another_datapath_is_refused_and_the_right_one_taken() {
+fn certificate_of_another_datapath_is_rejected() {
     in_a_lab(|lab| {
         let (pki, mut rosemary, s1) = start(lab)?;
         pki.switch("other", &["--dpid", "0x2", "--dpid", "0x3"])?.give_to(&s1)?;
@@ -101,11 +101,11 @@ fn certificate_that_names_another_datapath_is_refused_and_the_right_one_taken() 
 }
 
 #[test]
-fn certificates_of_others_and_of_other_times_are_refused_with_the_reason() {
+fn invalid_certificates_are_rejected_with_the_reason() {
     in_a_lab(|lab| {
         let (pki, mut rosemary, s1) = start(lab)?;
         let right = pki.switch("s1", &[])?;
-        // Its own authority is not ours; it would believe us all the same.
+        // The switch's CA is not ours, although the switch trusts us.
         let foreign = Pki::init(lab, "foreign")?.switch("s1", &[])?;
         let foreign = SwitchKeys { ca_cert: right.ca_cert.clone(), ..foreign };
         foreign.give_to(&s1)?;
@@ -118,7 +118,7 @@ fn certificates_of_others_and_of_other_times_are_refused_with_the_reason() {
         issue(&pki, &right, "future", now + 5 * day, now + 9 * day)?.give_to(&s1)?;
         println!("{}", rosemary.wait_for_log(&["not valid before"], SOON)?);
 
-        // And the other way round: the switch does not believe us.
+        // And the reverse: the switch does not trust us.
         let distrustful = SwitchKeys { ca_cert: foreign.cert, ..right.clone() };
         distrustful.give_to(&s1)?;
         println!("{}", rosemary.wait_for_log(&["does not accept this controller's"], SOON)?);
@@ -128,7 +128,7 @@ fn certificates_of_others_and_of_other_times_are_refused_with_the_reason() {
     });
 }
 
-/// Has our authority issue a certificate for another time, which `rosemary pki` would not.
+/// Issues a certificate for other dates, which `rosemary pki` would not do.
 fn issue(
     pki: &Pki<'_>,
     keys: &SwitchKeys,
@@ -165,7 +165,7 @@ fn certificates_of_ovs_pki_are_taken() {
         ovs_pki("init")?;
         ovs_pki("--batch req+sign ctl controller")?;
         ovs_pki("--batch req+sign sc switch")?;
-        // As SECURITY.md says: what `rosemary up` looks for, by its names.
+        // Under the file names that `rosemary up` expects, as described in SECURITY.md.
         let keys = lab.files().join("keys");
         for (mode, from, to) in [
             ("600", "ctl-privkey.pem", "controller-key.pem"),
@@ -191,7 +191,7 @@ fn certificates_of_ovs_pki_are_taken() {
 }
 
 #[test]
-fn switch_that_plays_the_controller_is_not_believed_by_other_switches() {
+fn switch_certificate_cannot_impersonate_the_controller() {
     in_a_lab(|lab| {
         let pki = Pki::init(lab, "pki")?;
         let (thief, s1s) = (pki.switch("thief", &[])?, pki.switch("s1", &[])?);
@@ -206,10 +206,10 @@ fn switch_that_plays_the_controller_is_not_believed_by_other_switches() {
 }
 
 #[test]
-fn kernel_that_was_killed_comes_back_with_the_keys_though_the_file_is_gone() {
+fn restarted_kernel_keeps_the_keys() {
     in_a_lab(|lab| {
         let mut net = Net::start_over(lab, Of::V1_3, Over::Tls)?;
-        // Open vSwitch reads its own again when it connects.
+        // Open vSwitch reads its own files again when it connects.
         fs::remove_file(lab.files().join("pki/controller-key.pem"))?;
         let before = net.status()?.programs.kernel.pid;
         kill(before.context("the kernel runs")?)?;
@@ -224,7 +224,7 @@ fn kernel_that_was_killed_comes_back_with_the_keys_though_the_file_is_gone() {
 }
 
 #[test]
-fn tls_where_there_are_no_keys_is_told_with_what_to_type() {
+fn tls_without_keys_names_the_command() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let mut peer = TcpStream::connect(PORT)?;
@@ -244,7 +244,7 @@ fn broken_tls_is_recorded_and_the_switch_stays() {
         let hello = client_hello();
         let garbage = [hello.clone(), vec![0xa5; 50_000]].concat();
         let mut after_hello = TcpStream::connect(PORT)?;
-        let _ = after_hello.write_all(&garbage); // it may be closed while we are still talking
+        let _ = after_hello.write_all(&garbage); // it may be closed while we still send
         let address = after_hello.local_addr()?.to_string();
         println!("{}", net.rosemary.wait_for_log(&[&address, "not TLS as it should be"], SOON)?);
 
@@ -254,7 +254,7 @@ fn broken_tls_is_recorded_and_the_switch_stays() {
         let address = gone.local_addr()?.to_string();
         println!("{}", net.rosemary.wait_for_log(&[&address, "during the TLS handshake"], SOON)?);
 
-        // One that says half of it and then waits.
+        // A peer that sends half of its handshake and then waits.
         let mut half = TcpStream::connect(PORT)?;
         half.write_all(&hello[..hello.len() / 2])?;
         let address = half.local_addr()?.to_string();
@@ -275,7 +275,7 @@ fn broken_tls_is_recorded_and_the_switch_stays() {
 }
 
 #[test]
-fn thousands_of_connections_and_half_handshakes_keep_no_switch_out() {
+fn half_open_handshakes_block_no_switch() {
     in_a_lab(|lab| {
         sys::process::raise_descriptor_limit()?;
         let pki = Pki::init(lab, "pki")?;
@@ -284,7 +284,7 @@ fn thousands_of_connections_and_half_handshakes_keep_no_switch_out() {
         let s1 = lab.switch("s1", Of::V1_3)?;
         let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
         pki.switch("both", &["--dpid", "0x1", "--dpid", "0x2"])?.give_to(&s1)?;
-        // It may have been here already, over plain TCP, and leaves in order to come back.
+        // It may already be connected over plain TCP, and reconnects over TLS.
         rosemary.wait_for_log(&["switch connected", "transport=\"tls"], SOON)?;
         let before = rosemary.wait_for_switch(&s1)?;
         assert_eq!(h1.ping(&h2, 3, INTERVAL)?.lost(), 0);
@@ -316,7 +316,7 @@ fn thousands_of_connections_and_half_handshakes_keep_no_switch_out() {
 }
 
 #[test]
-fn keys_that_cannot_be_used_keep_rosemary_from_starting_with_the_reason() {
+fn invalid_keys_prevent_the_start() {
     in_a_lab(|lab| {
         let pki = Pki::init(lab, "pki")?;
         let up = |args: &[&str]| -> anyhow::Result<String> {
@@ -343,8 +343,8 @@ fn keys_that_cannot_be_used_keep_rosemary_from_starting_with_the_reason() {
     });
 }
 
-/// A `ClientHello` that any TLS server would answer, as `openssl s_client` sends it (RFC 8446 §4.1.2):
-/// TLS 1.2, one cipher suite, the curve P-256.
+/// Builds a `ClientHello` that any TLS server would answer, as sent by `openssl s_client` (RFC 8446
+/// §4.1.2): TLS 1.2, one cipher suite, the curve P-256.
 fn client_hello() -> Vec<u8> {
     let extensions = [
         &[0, 10, 0, 4, 0, 2, 0, 23][..],  // supported_groups: secp256r1

@@ -1,29 +1,29 @@
-//! Switches that make the kernel keep as much as they can. With `ROSEMARY_HOSTILE=all`, as in `make hostile`, there are
-//! more of them.
+//! Switches that make the kernel allocate as much as possible. `ROSEMARY_HOSTILE=all`, as in `make
+//! hostile`, uses more of them.
 
 use openflow::{Dpid, Echo, MacAddr, PortDesc, PortDescReply};
 use rosemary_tests::fake::features;
 
 use super::*;
 
-/// Ports that each switch claims, and the most ports in one message.
+/// Number of ports that each switch claims, and maximum number of ports per message.
 const CLAIM: u32 = 8_184;
 const IN_ONE: u32 = 1_023;
 
-/// The bound for ports in these tests.
+/// The port limit of these tests.
 const PORTS: u64 = 65_536;
 const CONFIG: &str = "[controller]\nswitch-ports = 65536\n";
 
-/// KiB that are not given back at most.
+/// Limit of memory that is not released, in KiB.
 const LEFT: u64 = 16 * 1024;
 
-/// `usual` of them, or `all` where every attack is made in its full size.
+/// Returns `usual`, or `all` for the full-size attack.
 fn count(usual: u64, all: u64) -> u64 {
     let is_full = std::env::var_os("ROSEMARY_HOSTILE").is_some_and(|which| which == "all");
     if is_full { all } else { usual }
 }
 
-/// Hello and features reply, and the beginning of the ports.
+/// Returns hello and features reply, and the start of the port descriptions.
 fn introduction(dpid: u64) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     append(&mut out, |out| Hello::new(&[Version::V1_3]).encode(1, out))?;
@@ -31,7 +31,7 @@ fn introduction(dpid: u64) -> anyhow::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The descriptions of this number of ports, in one or more messages.
+/// Returns the descriptions of this number of ports, in one or more messages.
 fn descriptions(ports: u32) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     let all: Vec<PortDesc> =
@@ -47,20 +47,20 @@ fn descriptions(ports: u32) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Opens `count` connections that each say what they can of their introduction and `rest`.
+/// Opens `count` connections that each send their introduction and `rest`, as far as possible.
 fn connect(count: u64, rest: &[u8]) -> anyhow::Result<Vec<TcpStream>> {
     let mut peers = Vec::new();
     for number in 0..count {
         let mut peer = TcpStream::connect(PORT)?;
         peer.set_write_timeout(Some(Duration::from_millis(500)))?;
-        // One that is refused is closed while it still speaks.
+        // A rejected connection is closed while it still sends.
         let _ = peer.write_all(&introduction(0x1000 + number)?).and_then(|()| peer.write_all(rest));
         peers.push(peer);
     }
     Ok(peers)
 }
 
-/// Waits until the kernel has given back what it took since `before`.
+/// Waits until the kernel has released the memory allocated since `before`.
 fn wait_until_given_back(net: &Net<'_>, pid: u32, before: &Memory) -> anyhow::Result<()> {
     let start = Instant::now();
     net.lab.wait_for("the memory is given back", SOON * 3, |_| {
@@ -80,7 +80,7 @@ fn switches_with_thousands_of_ports_take_bounded_memory() {
         let peers = connect(count(200, 4_000), &descriptions(CLAIM)?)?;
         let refused = ["there is no room for its ports", "`switch-ports` in [controller]"];
         println!("{}", net.rosemary.wait_for_log(&refused, SOON)?);
-        // A switch with few ports comes in all the same.
+        // A switch with few ports can still connect.
         let s2 = lab.switch("s2", Of::V1_3)?;
         net.rosemary.wait_for_switch(&s2)?;
         println!("with {} connections: {:?}", peers.len(), Memory::of(pid)?);
@@ -91,7 +91,7 @@ fn switches_with_thousands_of_ports_take_bounded_memory() {
 
 #[test]
 fn unfinished_messages_and_unread_output_take_bounded_memory() {
-    // The pool of 64 MiB, two workers' room for output, and what the switches take.
+    // The pool of 64 MiB, two workers' output buffers, and the memory of the switches.
     attacked_within("", 64 * 1024 + 2 * MOST, Duration::from_secs(3), |_, net| {
         let pid = net.status()?.programs.kernel.pid.context("the kernel runs")?;
         let before = Memory::of(pid)?;
@@ -103,7 +103,7 @@ fn unfinished_messages_and_unread_output_take_bounded_memory() {
         println!("with {} connections: {:?}", peers.len(), Memory::of(pid)?);
         drop(peers);
 
-        // Requests that are answered, by peers that do not read.
+        // Requests with replies, from peers that do not read.
         let mut echoes = descriptions(0)?;
         let data = vec![7; 65_000];
         for _ in 0..60 {

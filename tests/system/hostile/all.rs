@@ -1,7 +1,9 @@
-//! All hostile apps beside the firewall and the learning switch, one after the other, as observers and as the
-//! first control app, and then together; and let loose, so that the test is known to see.
+//! Runs all hostile apps beside the firewall and the learning switch: one after the other as
+//! observers and as the first control app, then together. A run without the sandbox shows that the
+//! test detects escapes.
 //!
-//! `make hostile` runs all, `make hostile UNCONFINED=1` lets all loose; `make test` runs some of each.
+//! `make hostile` runs all, `make hostile UNCONFINED=1` runs all without restrictions; `make test`
+//! runs some of each.
 
 use std::env;
 use std::time::Duration;
@@ -9,24 +11,24 @@ use std::time::Duration;
 use rosemary_tests::in_a_lab_for;
 
 use super::list::{Attacker, Free, QUICK, QUICK_FIRST, attackers};
-use super::trial::{Felt, Stage, Verdict};
+use super::trial::{Impact, Testbed, Verdict};
 
-/// More than all of it takes on a busy machine, and than what is part of `make test` does.
+/// Time limits on a busy machine, for all of them and for the part in `make test`.
 const ALL: Duration = Duration::from_secs(45 * 60);
 const SOME: Duration = Duration::from_secs(10 * 60);
 
-/// As many as there may be apps, but for the three that they run beside.
+/// Maximum number of apps, minus the three that run beside them.
 const TOGETHER: usize = 61;
 
 #[test]
-fn hostile_apps_beside_others_get_nothing_and_harm_nobody() {
+fn hostile_apps_are_contained() {
     if !let_loose() {
         run(false);
     }
 }
 
 #[test]
-fn same_apps_let_loose_are_seen_to_get_out() {
+fn unrestricted_hostile_apps_escape() {
     if let_loose() || !is_all() {
         run(true);
     }
@@ -47,9 +49,9 @@ fn run(let_loose: bool) {
             "" => is_all() || QUICK.contains(&name),
             only => only.split(',').any(|one| one == name),
         })?;
-        let stage = Stage::set(lab)?;
+        let stage = Testbed::set(lab)?;
         let mut wrong = Vec::new();
-        let mut tally = Tally::default();
+        let mut tally = Summary::default();
         for attacker in &attackers {
             for verdict in stage.run(std::slice::from_ref(attacker), let_loose)? {
                 tally.count(&verdict);
@@ -87,14 +89,14 @@ fn run(let_loose: bool) {
 }
 
 #[derive(Debug)]
-struct Tally {
+struct Summary {
     contained: u32,
     escaped: u32,
-    /// What others felt of those that keep the machine busy: a table.
+    /// Impact of the apps that keep the machine busy, as a table.
     felt: String,
 }
 
-impl Default for Tally {
+impl Default for Summary {
     fn default() -> Self {
         let felt = "| beside | first packets of new flows, median | with it quiet | times | `rosemary status`, at most |\n\
                     | --- | ---: | ---: | ---: | ---: |\n";
@@ -102,8 +104,8 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
-    /// Counts one, and says it.
+impl Summary {
+    /// Counts a verdict and prints it.
     fn count(&mut self, verdict: &Verdict) {
         let Verdict { name, escapes, record, refused, felt } = verdict;
         if escapes.is_empty() {
@@ -116,7 +118,7 @@ impl Tally {
         if let Some(record) = record {
             println!("          {record}");
         }
-        if let Some(Felt { quiet, beside, status }) = felt {
+        if let Some(Impact { quiet, beside, status }) = felt {
             let times = beside.as_secs_f64() / quiet.as_secs_f64();
             let [quiet, beside, status] =
                 [quiet, beside, status].map(|time| time.as_secs_f64() * 1000.0);
@@ -129,13 +131,16 @@ impl Tally {
     }
 }
 
-/// What should not be.
+/// Returns the difference from the expected outcome.
 fn surprise(attacker: &Attacker, verdict: &Verdict, let_loose: bool) -> Option<String> {
     let name = &attacker.name;
     let gets_out = let_loose && attacker.free != Free::Never;
     if gets_out == verdict.escapes.is_empty() {
-        let why =
-            if gets_out { "it was not seen to get out".into() } else { verdict.escapes.join("; ") };
+        let why = if gets_out {
+            "its escape was not detected".into()
+        } else {
+            verdict.escapes.join("; ")
+        };
         return Some(format!("{name}: {why}"));
     }
     let needs_record = !let_loose && attacker.leaves_a_record();

@@ -1,9 +1,9 @@
-//! Fuzzing from inside a zone: `fuzz/fuzz.c` sends valid and nearly valid messages of both versions through the kernel,
-//! to switches in which another app's flows, groups and meters already are.
+//! Fuzzing from inside a zone: `fuzz/fuzz.c` sends valid and nearly valid messages of both versions
+//! through the kernel, to switches that contain flows, groups and meters of another app.
 //!
-//! Emulated switches judge each message that arrives by the model of ownership ([`Judge`]); in Open vSwitch all that is
-//! another's must be there unchanged at the end. `ROSEMARY_FUZZ_MESSAGES` says how many messages the first gets,
-//! `ROSEMARY_SEED` which.
+//! Emulated switches check each message against the ownership model ([`Judge`]). In Open vSwitch,
+//! everything of the other app must be unchanged at the end. `ROSEMARY_FUZZ_MESSAGES` sets the
+//! number of messages for the former, `ROSEMARY_SEED` the random seed.
 
 use std::env;
 use std::fs;
@@ -24,26 +24,28 @@ use rosemary_tests::{in_a_lab_for, rosemary_binary};
 
 const VARIABLE: &str = "ROSEMARY_FUZZ_MESSAGES";
 
-/// Messages where the variable does not say, and to Open vSwitch.
+/// Default number of messages, also for Open vSwitch.
 const MESSAGES: u64 = 20_000;
 
-/// Not the port at which tests capture all that the controller says.
+/// Not the captured port.
 const ADDRESS: &str = "127.0.0.1:6633";
 
-/// The app's band, and the number of the app whose flows are there. `messages.h` tries that number too.
+/// The app's band, and the number of the other app, whose flows exist already. `messages.h` tries
+/// that number too.
 const BAND: (u16, u16) = (20_000, 20_099);
 const OTHER: u16 = 3;
 
-/// Capabilities of the app: all that do not give it others' flows, the switch's settings, LLDP or experimenters.
+/// The app's capabilities: all except those that grant others' flows, switch settings, LLDP or
+/// experimenter messages.
 const GRANTED: &str = "stage = \"observe\"\nband = [20000, 20099]\n\
     capabilities = [\"packet-out\", \"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
 
-/// For a message, at least a thousand in a second, and for all else.
+/// Time per message (at least a thousand per second), and for everything else.
 const MOST: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
-fn fuzzed_messages_touch_nothing_of_others_in_emulated_switches() {
+fn fuzzing_affects_no_other_app_in_emulated_switches() {
     let text = env::var(VARIABLE);
     let messages = text.map_or(MESSAGES, |text| text.parse().expect("the variable is a number"));
     let limit = LIMIT + MOST * u32::try_from(messages).unwrap_or(u32::MAX);
@@ -51,11 +53,12 @@ fn fuzzed_messages_touch_nothing_of_others_in_emulated_switches() {
 }
 
 #[test]
-fn fuzzed_messages_touch_nothing_of_others_in_open_vswitch() {
+fn fuzzing_affects_no_other_app_in_open_vswitch() {
     in_a_lab_for(LIMIT, open_vswitch);
 }
 
-/// Starts Rosemary with the fuzzing app, which waits for two switches; also returns the app's number.
+/// Starts Rosemary with the fuzzing app, which waits for two switches; also returns the app's
+/// number.
 fn start<'lab>(
     lab: &'lab Lab,
     messages: u64,
@@ -70,7 +73,7 @@ fn start<'lab>(
     ];
     let source = "../crates/apps/hostile/fuzz/fuzz.c";
     let fuzz = in_c_with(lab, "fuzz", source, GRANTED, &defined.each_ref().map(String::as_str))?;
-    // The learning switch writes flows too: otherwise there were nobody whose flows OpenFlow 1.0 could touch.
+    // The learning switch writes flows too: otherwise no other flows would exist for OpenFlow 1.0.
     configure(&["[[app]]\nname = \"learning-switch\"\n", &fuzz])?;
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--listen", ADDRESS])?;
     let number = rosemary.wait_for("the app has a number", SOON, |status| {
@@ -81,7 +84,7 @@ fn start<'lab>(
     Ok((rosemary, number))
 }
 
-/// The app's last log line.
+/// Returns the app's last log line.
 fn last_words(log: &str) -> Option<Vec<String>> {
     let said = log.lines().filter(|line| line.contains(" app: fuzz: "));
     let said: Vec<String> = said.map(ToOwned::to_owned).collect();
@@ -102,7 +105,7 @@ fn emulated(lab: &Lab, messages: u64, limit: Duration) -> anyhow::Result<()> {
         if sessions.iter().any(|(_, session)| session.is_over()) {
             return Ok(Some(Vec::new()));
         }
-        lab.pause(Duration::from_millis(100))?; // the log is long
+        lab.pause(Duration::from_millis(100))?; // parsing the long log takes time
         Ok(last_words(&rosemary.log()))
     })?;
     let took = begun.elapsed();
@@ -120,7 +123,7 @@ fn emulated(lab: &Lab, messages: u64, limit: Duration) -> anyhow::Result<()> {
             judge.effects, judge.refused
         );
         ensure!(flow_mods > messages / 100 && packet_outs > messages / 100, "{:?}", judge.received);
-        ensure!(judge.effects > messages / 200, "hardly anything happened");
+        ensure!(judge.effects > messages / 200, "hardly any message had an effect");
     }
     ensure!(!said.is_empty(), "a connection was closed before the app was done");
     println!("{messages} messages took {took:?}");
@@ -128,7 +131,8 @@ fn emulated(lab: &Lab, messages: u64, limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Flows, groups and meters of another app, among which those of the fuzzing app would be if they were not kept apart.
+/// Flows, groups and meters of another app, with ids that would collide with the fuzzing app's if
+/// they were not separated.
 fn others(version: Version, random: &mut Random) -> Vec<(u16, Vec<u8>)> {
     let mut messages = Vec::new();
     let mut push = |encode: &dyn Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>| {
@@ -186,7 +190,7 @@ fn others(version: Version, random: &mut Random) -> Vec<(u16, Vec<u8>)> {
     messages
 }
 
-/// A match without wildcards, as `messages.h` makes them.
+/// Builds a match without wildcards, like `messages.h`.
 fn exact_match(random: &mut Random) -> [u8; 40] {
     let mut bytes = [0; 40];
     let mut one =
@@ -251,7 +255,7 @@ fn open_vswitch(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number behind `what` in a line.
+/// Parses the number after `what` in a line.
 fn number(line: &str, what: &str, base: u32) -> anyhow::Result<u64> {
     let (_, rest) = line.split_once(what).with_context(|| format!("no {what} in {line}"))?;
     let digits = rest.split(|it: char| !it.is_digit(base)).next().unwrap_or_default();
@@ -273,7 +277,7 @@ fn add_others(lab: &Lab, switch: &Switch<'_>) -> anyhow::Result<()> {
         }
     }
     if old {
-        // Without wildcards, as `messages.h` makes them: all that has a meaning for this ethertype.
+        // Without wildcards, like `messages.h`: all fields that apply to this ethertype.
         for (port, source, destination) in (1..=3).flat_map(|port| {
             (1..=2)
                 .flat_map(move |source| (1..=2).map(move |destination| (port, source, destination)))
@@ -298,13 +302,13 @@ fn add_others(lab: &Lab, switch: &Switch<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All that is the other app's in a switch, without what packets change.
+/// Returns everything of the other app in a switch, without the counters that packets change.
 fn others_in(switch: &Switch<'_>) -> anyhow::Result<Vec<String>> {
     let cookie = format!("cookie={:#x},", u64::from(OTHER) << 48);
     let mut others = Vec::new();
     for flow in switch.dump_flows()?.iter().filter(|flow| flow.contains(&cookie)) {
         let table = flow.split(", ").find(|part| part.starts_with("table=")).unwrap_or_default();
-        // A flow without more than actions has the default priority, and "priority" is not said then.
+        // A flow with actions only has the default priority, which the output then omits.
         let rest = flow.find("priority=").map_or(&**flow, |at| &flow[at..]);
         others.push(format!("{table} {rest}"));
     }

@@ -1,5 +1,5 @@
-//! The hostile apps, as they are run beside others: what each folder of `crates/apps/hostile` is given,
-//! how its apps are let loose where they are to succeed, and what is known to be done.
+//! The hostile apps that run beside others: the rights of each folder of `crates/apps/hostile`, how
+//! its apps run without restrictions, and their expected outcome.
 //!
 //! | folder | attacks | let loose by |
 //! | --- | --- | --- |
@@ -16,37 +16,38 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use cli::lab::Lab;
 
-/// The port whose first packet is the word to begin.
+/// The port whose first packet starts the attack.
 pub(super) const BEGIN_PORT: u16 = 5;
 
-/// What takes away that which keeps an app from what it wants.
+/// The restriction that contains an app, which an unrestricted run lifts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Free {
-    /// No wall around it.
+    /// The sandbox.
     NoWall,
-    /// It runs in the kernel.
+    /// Hosting in a zone: it runs in the kernel instead.
     InKernel,
-    /// It is granted this.
+    /// A missing capability.
     Granted(&'static str),
-    /// It is given what it wants of services.
+    /// Missing service grants.
     Served,
-    /// Nothing does.
+    /// Nothing: the attack cannot succeed.
     Never,
 }
 
-/// Where a hostile app is among the others.
+/// Position of a hostile app among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// It observes: nobody waits for it.
+    /// An observer, for which no packet waits.
     Observer,
-    /// It is the first control app, before the learning switch, which gets each packet when this one has answered.
+    /// The first control app, before the learning switch, which receives each packet after this
+    /// app's answer.
     First,
 }
 
 /// A hostile app, ready to run.
 #[derive(Debug, Clone)]
 pub(super) struct Attacker {
-    /// Its name as an app.
+    /// Name of the app.
     pub(super) name: String,
     /// The folder, as in the table above.
     pub(super) folder: &'static str,
@@ -55,16 +56,16 @@ pub(super) struct Attacker {
     pub(super) placement: Placement,
 }
 
-/// The lies of `rings/lies.c`.
+/// Number of variants in `rings/lies.c`.
 const LIES: u32 = 9;
 
 const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "rings", "flood"];
 
-/// Those of which nothing is recorded: they fill a `/tmp` that is their own, take their time, make a call that is
-/// none of this machine's, or ask for a kind of memory that they do not get.
+/// Apps without a log record: they fill their private `/tmp`, are slow, make a call that this
+/// machine does not have, or request memory of a kind that is denied.
 const SILENT: [&str; 6] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
 
-/// What is part of `make test`: one at least of each kind, those that take no time.
+/// The fast apps of `make test`, at least one of each kind.
 pub(super) const QUICK: [&str; 18] = [
     "exit",
     "segfault",
@@ -86,10 +87,10 @@ pub(super) const QUICK: [&str; 18] = [
     "mount",
 ];
 
-/// Which of these also run as the first control app in `make test`.
+/// Those that also run as the first control app in `make test`.
 pub(super) const QUICK_FIRST: [&str; 2] = ["exit", "delete-all"];
 
-/// Builds those that are `wanted`.
+/// Builds the `wanted` apps.
 pub(super) fn attackers(lab: &Lab, wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Attacker>> {
     let mut attackers = Vec::new();
     for folder in FOLDERS {
@@ -129,7 +130,7 @@ fn compile(lab: &Lab, source: &Path, object: &Path, lie: u32) -> anyhow::Result<
 
 fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
-        // A kernel does not die of these, nor is a slow or talkative app anybody's matter. And there is
+        // The kernel survives these even inside it, and slow or verbose apps harm nobody. There is
         // no grant for others' bands, numbers, buffers and connections.
         ("deadly", "failure" | "forged-loaded" | "busy-siblings")
         | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
@@ -146,14 +147,14 @@ fn free(folder: &str, name: &str) -> Free {
         ("network", "controller-loop") => Free::Granted("packet-out.reserved"),
         ("network", "learn") => Free::Granted("experimenter:0x00002320"),
         ("network", "kinds") => Free::Granted("switch.config"),
-        // These two are kept by numbers: without them they do what they want.
+        // Limits contain these two: without them they reach their goal.
         ("network", "storm" | "flow-flood") => Free::Granted(""),
         ("services", "others-data" | "other-service") => Free::Served,
         _ => Free::NoWall,
     }
 }
 
-/// What an app that attacks by services is given of them.
+/// Returns the service rights of an app that attacks services.
 fn served(name: &str, let_loose: bool) -> &'static str {
     match (name, let_loose) {
         ("fast-open", _) => {
@@ -169,14 +170,14 @@ fn served(name: &str, let_loose: bool) -> &'static str {
 }
 
 impl Attacker {
-    /// The same as the first control app; `None` if that makes no difference, as the system's calls are refused
-    /// to every app alike.
+    /// Returns the same app as first control app; `None` if its position makes no difference,
+    /// because the system rejects its calls in every position.
     pub(super) fn as_first(&self) -> Option<Self> {
         let placement = Placement::First;
         (!self.folder.is_empty()).then(|| Self { placement, ..self.clone() })
     }
 
-    /// Whether it answers each packet, and each too late.
+    /// Whether it answers each packet too late.
     pub(super) fn is_late(&self) -> bool {
         self.name == "slow-reader" && self.placement == Placement::First
     }
@@ -186,7 +187,7 @@ impl Attacker {
         self.is_late() || !SILENT.contains(&&*self.name)
     }
 
-    /// Its part of a configuration.
+    /// Returns its configuration entry.
     pub(super) fn config(&self, let_loose: bool) -> String {
         let (name, object) = (&self.name, self.object.display());
         let mut lines = vec![
@@ -218,7 +219,7 @@ impl Attacker {
             }
         }
         if self.folder == "greedy" && !let_loose {
-            // Of the processor it may have all that others leave; the operator is told.
+            // It may use idle CPU time; the operator is informed.
             lines.push("limits = { memory = \"64 MiB\", cpu = { soft = 0.1 } }".to_owned());
         }
         if let_loose && self.free == Free::InKernel {
@@ -227,12 +228,12 @@ impl Attacker {
         lines.join("\n") + "\n"
     }
 
-    /// Whether its end is what is waited for, rather than its word.
+    /// Whether the test waits for its end instead of its report.
     pub(super) fn ends(&self) -> bool {
         ["deadly", "rings", "flood"].contains(&self.folder)
     }
 
-    /// Whether it keeps the machine busy, so that how long others take is worth measuring.
+    /// Whether it keeps the machine busy, so that its impact on others is measured.
     pub(super) fn is_a_bomb(&self) -> bool {
         const FLOODS: [&str; 5] =
             ["storm", "flow-flood", "unknown-switches", "malformed", "doorbells"];

@@ -1,8 +1,8 @@
-//! Hostile apps (`crates/apps/hostile`) and the wall around them.
+//! Hostile apps (`crates/apps/hostile`) and the sandbox around them.
 //!
-//! Each app tries what it can and says of each attempt `GOT` or `REFUSED`. Behind the wall every
-//! attempt of every app must be refused, and the monitor must have told of the system calls. The same
-//! apps without a wall must get what they want: otherwise they would prove nothing.
+//! Each app tries its attacks and reports `GOT` or `REFUSED` for each. Inside the sandbox every
+//! attempt must be refused, and the monitor must log the system calls. The same apps without a
+//! sandbox must succeed: otherwise they would prove nothing.
 
 mod all;
 mod fuzz;
@@ -24,10 +24,10 @@ use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
 use sys::cgroup::Tree;
 use sys::sandbox::seccomp::{Condition, EMULATED, Profile, SyscallRule};
 
-/// Where root's configuration is.
+/// The configuration of root's Rosemary.
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
-/// What needs no wall: the rings refuse it by themselves.
+/// Attempts that fail without a sandbox: the rings' memory seals prevent them.
 const SEALED: [&str; 4] = [
     "mapping the kernel's memory for writing",
     "sealing shared memory",
@@ -35,24 +35,24 @@ const SEALED: [&str; 4] = [
     "making the kernel's records writable",
 ];
 
-/// For some thirty processes to start and try, on a busy machine.
+/// Time for about thirty processes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For some thirty apps to be compiled as well, on an emulated machine.
+/// Time to also compile about thirty apps, on an emulated machine.
 const LONG: Duration = Duration::from_secs(360);
 
-/// What an app said: attempts and what came of them.
+/// The attempts of an app and their results.
 type Attempts = BTreeMap<String, String>;
 
 #[test]
-fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
+fn sandboxed_hostile_apps_fail_and_are_logged() {
     in_a_lab_for(LONG, |lab| {
         let apps = build(lab)?;
         fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         contained(lab, &mut rosemary, &apps)?;
-        // As root the monitor also sees what a call was about. Of many calls in a second it lists ten, so which of the
-        // refused paths it names depends on how fast the app is.
+        // As root, the monitor also sees the arguments of a call. It logs ten calls per second, so
+        // the logged paths depend on the speed of the app.
         for about in ["mount\" about=\"/nowhere", "openat\" about=\"/"] {
             println!("{}", rosemary.wait_for_log(&["refused a system call", about], SOON)?);
         }
@@ -61,7 +61,7 @@ fn hostile_apps_behind_the_wall_get_nothing_and_are_told_of() {
 }
 
 #[test]
-fn hostile_apps_behind_a_wall_without_root_get_nothing_and_are_told_of() {
+fn sandbox_without_root_contains_hostile_apps() {
     in_a_lab_for(LONG, |lab| {
         let apps = build(lab)?;
         let rosemary = as_user(lab, "exec \"$@\"")?;
@@ -74,7 +74,7 @@ fn hostile_apps_behind_a_wall_without_root_get_nothing_and_are_told_of() {
 }
 
 #[test]
-fn app_that_floods_its_control_socket_with_descriptors_is_killed_and_costs_nobody_any() {
+fn descriptor_flood_kills_the_app_only() {
     in_a_lab(|lab| {
         let apps = build_all_of(lab, "hostile/flood")?;
         fs::write(CONFIG, config(&apps))?;
@@ -95,9 +95,9 @@ fn app_that_floods_its_control_socket_with_descriptors_is_killed_and_costs_nobod
 }
 
 #[test]
-fn where_there_are_no_namespaces_what_is_left_is_on_and_what_is_missing_is_said() {
+fn missing_namespaces_are_reported() {
     in_a_lab(|lab| {
-        // A user namespace in which there can be no other, and no capability.
+        // A user namespace that allows no nested one and has no capability.
         let none = "exec unshare -r sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && \
                     exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" \"$@\"' \"$@\"";
         let rosemary = as_user(lab, none)?;
@@ -121,7 +121,8 @@ fn where_there_are_no_namespaces_what_is_left_is_on_and_what_is_missing_is_said(
     });
 }
 
-/// A command that is `rosemary` of a user who is not root, by way of `how`, a shell's words for `$@`.
+/// Returns a command that runs `rosemary` as an unprivileged user; `how` is a shell wrapper for
+/// `$@`.
 fn as_user(lab: &Lab, how: &str) -> anyhow::Result<PathBuf> {
     const USER: u32 = 61_234;
     for dir in ["runtime", "state"] {
@@ -143,7 +144,7 @@ fn as_user(lab: &Lab, how: &str) -> anyhow::Result<PathBuf> {
     Ok(script)
 }
 
-/// Every attempt of every app is refused, told of, and noticed by nobody else.
+/// Checks that every attempt of every app is refused, logged, and without effect on others.
 fn contained(
     lab: &Lab,
     rosemary: &mut Rosemary<'_>,
@@ -186,7 +187,7 @@ fn contained(
 }
 
 #[test]
-fn same_apps_without_a_wall_get_what_they_want_so_the_test_sees() {
+fn unsandboxed_hostile_apps_succeed() {
     in_a_lab(|lab| {
         let apps = build(lab)?;
         fs::write(CONFIG, config(&apps))?;
@@ -209,14 +210,14 @@ fn same_apps_without_a_wall_get_what_they_want_so_the_test_sees() {
         let escaped = said.values().filter(|it| it.values().any(|how| how.starts_with("GOT")));
         println!("{} of {} escape", escaped.count(), said.len());
         assert!(nothing.is_empty(), "got nothing at all: {nothing:?}");
-        // A machine may itself have switched off one or the other: modules, x32.
+        // A machine may lack one or the other: modules, x32.
         assert!(kept.len() <= 4, "{kept:?}");
         Ok(())
     });
 }
 
 #[test]
-fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
+fn zone_can_make_exactly_the_listed_system_calls() {
     in_a_lab(|lab| {
         let apps = build_all_of(lab, "hostile/probe")?;
         fs::write(CONFIG, format!("[zones]\nrequire = \"full\"\n\n{}", config(&apps)))?;
@@ -231,8 +232,8 @@ fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
             lines.flat_map(numbers).collect()
         };
         let (made, left) = (numbers("MADE"), numbers("LEFT"));
-        // What the arguments decide was asked with the wrong ones, and then with the right ones; a file
-        // to be written may be in /tmp, which nobody sees of a pointer to nowhere.
+        // Calls filtered by argument were first made with wrong arguments, then with permitted
+        // ones. A file opened for writing may be in /tmp, which a null path does not show.
         let is_counted = Tree::find().counts_swap();
         let whatever = |entry: &&SyscallRule| match entry.condition {
             Condition::Always | Condition::ToRead(_) | Condition::OwnRoot => true,
@@ -264,7 +265,7 @@ fn system_calls_that_a_zone_can_make_are_those_of_the_list() {
     });
 }
 
-/// Builds every app; their names and objects.
+/// Builds every app; returns names and objects.
 fn build(lab: &Lab) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     build_all_of(lab, "hostile")
 }
@@ -302,7 +303,7 @@ fn config(apps: &BTreeMap<String, PathBuf>) -> String {
     })
 }
 
-/// Waits until each app has said that it is done; what each has said.
+/// Waits for the reports of all apps; returns them.
 fn listen(
     lab: &Lab,
     rosemary: &Rosemary<'_>,

@@ -1,4 +1,4 @@
-//! Flow entries there and back.
+//! Flow entries: encoded, installed in Open vSwitch, and read back.
 
 use std::collections::HashMap;
 
@@ -12,35 +12,35 @@ use rosemary_tests::in_a_lab;
 
 use super::{Wire, groups_and_meters, v1_0, v1_3};
 
-/// An entry to be added, and what `ovs-ofctl dump-flows` must say of it.
+/// An entry to add, and the text that `ovs-ofctl dump-flows` must show.
 pub(super) struct Entry {
     pub(super) match_: Match,
     pub(super) apply: Vec<Action>,
     pub(super) write: Vec<Action>,
-    /// Sets what is left.
+    /// Sets the remaining fields.
     pub(super) rest: fn(FlowMod<'_>) -> FlowMod<'_>,
     pub(super) text: Vec<&'static str>,
 }
 
 impl Entry {
-    /// An entry that outputs to port 2.
+    /// Creates an entry that outputs to port 2.
     pub(super) fn for_match(match_: Match, text: &[&'static str]) -> Self {
         let apply = vec![Action::output(PortNo(2))];
         Self { match_, apply, write: Vec::new(), rest: |flow_mod| flow_mod, text: text.to_vec() }
     }
 
-    /// An entry of this match that does this.
+    /// Creates an entry with this match and these actions.
     pub(super) fn for_actions(match_: Match, apply: &[Action], text: &[&'static str]) -> Self {
         Self { apply: apply.to_vec(), ..Self::for_match(match_, text) }
     }
 
-    /// An entry of which the rest is special.
+    /// Sets the function for the remaining fields.
     pub(super) fn with(self, rest: fn(FlowMod<'_>) -> FlowMod<'_>) -> Self {
         Self { rest, ..self }
     }
 
-    /// Numbered, so that it can be told from others: by its cookie and, as many have the same
-    /// match, its priority.
+    /// Returns the flow-mod with a number that distinguishes it: in its cookie and, because many
+    /// matches are equal, in its priority.
     fn flow_mod(&self, number: u16) -> FlowMod<'_> {
         let flow_mod = FlowMod::add(self.match_.clone()).apply(&self.apply).write(&self.write);
         (self.rest)(flow_mod.priority(1000 + number).cookie(number.into()))
@@ -48,19 +48,19 @@ impl Entry {
 }
 
 #[test]
-fn flow_entries_come_back_from_open_vswitch_equal_over_openflow_1_0() {
+fn flow_entries_round_trip_over_openflow_1_0() {
     in_a_lab(|lab| entries_come_back_equal(lab, Of::V1_0, &v1_0::entries()));
 }
 
 #[test]
-fn flow_entries_come_back_from_open_vswitch_equal_over_openflow_1_3() {
+fn flow_entries_round_trip_over_openflow_1_3() {
     in_a_lab(|lab| entries_come_back_equal(lab, Of::V1_3, &v1_3::entries()));
 }
 
 fn entries_come_back_equal(lab: &Lab, of: Of, entries: &[Entry]) -> anyhow::Result<()> {
     let mut wire = Wire::start(lab, of)?;
     if of == Of::V1_3 {
-        groups_and_meters::add(&mut wire.controller)?; // which entries refer to
+        groups_and_meters::add(&mut wire.controller)?; // referenced by the entries
     }
     let mut sent = HashMap::new();
     for (entry, number) in entries.iter().zip(1..) {
@@ -91,7 +91,7 @@ fn entries_come_back_equal(lab: &Lab, of: Of, entries: &[Entry]) -> anyhow::Resu
         let line = dumped.iter().find(|line| line.contains(&cookie));
         let line = line.with_context(|| format!("ovs-ofctl does not show {cookie}"))?;
         for text in &entry.text {
-            // A field ends with a comma or blank; "tp_dst=80" must not be found in "tp_dst=8080".
+            // A field ends with a comma or blank; "tp_dst=80" must not match "tp_dst=8080".
             let said = line.split([' ', ',']).any(|word| word == *text) || ends_there(line, text);
             ensure!(said, "entry {number}: \"{text}\" is not in: {line}");
         }
@@ -101,14 +101,14 @@ fn entries_come_back_equal(lab: &Lab, of: Of, entries: &[Entry]) -> anyhow::Resu
     wire.read_capture().map(drop)
 }
 
-/// Whether the line has the text, followed by nothing that belongs to it.
+/// Whether the line contains the text, not followed by more of the same field.
 fn ends_there(line: &str, text: &str) -> bool {
     line.match_indices(text).any(|(at, _)| {
         line[at + text.len()..].chars().next().is_none_or(|c| matches!(c, ' ' | ',' | ')'))
     })
 }
 
-/// How the switch should tell of an entry: as it was added, with the counters it has.
+/// Returns the expected statistics of an entry: the flow-mod's fields with the switch's counters.
 fn as_told<'a>(flow_mod: &FlowMod<'a>, of: Of, told: &FlowStats<'_>) -> FlowStats<'a> {
     FlowStats {
         table_id: flow_mod.table_id,
@@ -126,12 +126,12 @@ fn as_told<'a>(flow_mod: &FlowMod<'a>, of: Of, told: &FlowStats<'_>) -> FlowStat
 }
 
 #[test]
-fn modify_and_delete_do_what_they_say_over_openflow_1_0() {
+fn modify_and_delete_work_over_openflow_1_0() {
     in_a_lab(|lab| modify_and_delete_do_what_they_say(lab, Of::V1_0));
 }
 
 #[test]
-fn modify_and_delete_do_what_they_say_over_openflow_1_3() {
+fn modify_and_delete_work_over_openflow_1_3() {
     in_a_lab(|lab| modify_and_delete_do_what_they_say(lab, Of::V1_3));
 }
 

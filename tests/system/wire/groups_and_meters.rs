@@ -1,4 +1,4 @@
-//! Groups and meters there and back. OpenFlow 1.0 has neither.
+//! Groups and meters: encoded, installed in Open vSwitch, and read back. OpenFlow 1.0 has neither.
 
 use anyhow::{Context as _, bail};
 use cli::lab::Of;
@@ -134,7 +134,7 @@ fn as_told(group: &GroupMod) -> GroupDesc {
 }
 
 #[test]
-fn groups_come_back_from_open_vswitch_equal() {
+fn groups_round_trip() {
     in_a_lab(|lab| {
         let mut wire = Wire::start(lab, Of::V1_3)?;
         add(&mut wire.controller)?;
@@ -145,7 +145,7 @@ fn groups_come_back_from_open_vswitch_equal() {
             assert!(dumped.lines().any(|line| line.trim() == text), "{text} is not in\n{dumped}");
         }
 
-        // Counters: a group for each bucket, and who refers to it.
+        // Counters: a group per bucket, and the number of references.
         let parts = wire.controller.ask(&MultipartRequest::Group(GroupMod::ALL_GROUPS))?;
         let ReplyBody::Group(counted) = MultipartReply::decode(&parts[0])?.body else {
             bail!("not group statistics");
@@ -156,7 +156,7 @@ fn groups_come_back_from_open_vswitch_equal() {
             assert_eq!(counters.buckets.len(), group.buckets.len(), "{counters:?}");
         }
 
-        // Changed, and gone.
+        // Changed, then deleted.
         let changed = GroupMod {
             command: GroupModCommand::Modify,
             kind: GroupKind::All,
@@ -181,7 +181,7 @@ fn groups_come_back_from_open_vswitch_equal() {
 }
 
 #[test]
-fn meters_come_back_from_open_vswitch_equal() {
+fn meters_round_trip() {
     in_a_lab(|lab| {
         let mut wire = Wire::start(lab, Of::V1_3)?;
         add(&mut wire.controller)?;
@@ -199,7 +199,7 @@ fn meters_come_back_from_open_vswitch_equal() {
             assert!(dumped.lines().any(|line| line.trim() == *text), "{text} is not in\n{dumped}");
         }
 
-        // The userspace datapath knows no DSCP bands; it must understand the one it refuses.
+        // The userspace datapath does not support DSCP bands; it must decode the rejected one.
         let remark = MeterMod {
             command: MeterModCommand::Add,
             flags: MeterFlags::KBPS,

@@ -1,9 +1,9 @@
-//! What our codec writes, Open vSwitch and tshark read as it was meant; and what Open vSwitch
-//! says of it, our codec reads back with equal values.
+//! Open vSwitch and tshark read the codec's messages as intended, and the codec reads Open
+//! vSwitch's replies with equal values.
 //!
-//! A test calls a switch's listener as the plainest controller there is
-//! ([`rosemary_tests::controller`]), sends entries of every sort, waits for a barrier, and asks
-//! for them again: by our codec, by `ovs-ofctl`, and in a capture of the connection by `tshark`.
+//! A test connects to a listening switch as a minimal controller ([`rosemary_tests::controller`]),
+//! sends entries of every kind, waits for a barrier, and reads them back with our codec, with
+//! `ovs-ofctl`, and with `tshark` from a capture of the connection.
 
 mod flows;
 mod groups_and_meters;
@@ -21,8 +21,8 @@ use rosemary_tests::capture::is_installed;
 use rosemary_tests::controller::{Controller, PORT};
 use rosemary_tests::{rosemary_binary, skip};
 
-/// A listening switch with three ports, a controller that has called it, and a capture of what
-/// they say to each other.
+/// A listening switch with three ports, a controller connected to it, and a capture of their
+/// messages.
 struct Wire<'lab> {
     lab: &'lab Lab,
     switch: Switch<'lab>,
@@ -41,15 +41,15 @@ impl<'lab> Wire<'lab> {
         command.args(["tcp", "port", &PORT.to_string()]);
         let capture = lab.start("tcpdump", command)?;
         lab.wait_for("tcpdump captures", Duration::from_secs(10), |_| {
-            // The file's head is written when the capture has begun.
+            // The file's header is written when the capture has started.
             Ok(capture_file(lab).metadata().is_ok_and(|file| file.len() >= 24).then_some(()))
         })?;
         let controller = Controller::call(lab, &switch)?;
         Ok(Self { lab, switch, _hosts: hosts, controller, capture })
     }
 
-    /// Ends the capture, and lets `rosemary ofp` and tshark read it: every message must decode.
-    /// Returns what tshark says of all of it.
+    /// Ends the capture and reads it with `rosemary ofp` and tshark: every message must decode.
+    /// Returns tshark's output.
     fn read_capture(self) -> anyhow::Result<Option<String>> {
         let Self { lab, mut controller, capture, .. } = self;
         let file = capture_file(lab);
@@ -60,7 +60,7 @@ impl<'lab> Wire<'lab> {
             let output = ofp.stderr(Stdio::null()).output()?;
             Ok((output.status.success(), String::from_utf8(output.stdout)?))
         };
-        // tcpdump is told of packets up to a second late: all are there when the last is.
+        // tcpdump receives packets up to a second late: once the last is written, all are.
         controller.must_all_be_accepted()?;
         let last = format!("(xid={:#x})", controller.last_xid());
         lab.wait_for("tcpdump has written all", Duration::from_secs(10), |_| {
@@ -73,7 +73,7 @@ impl<'lab> Wire<'lab> {
         ensure!(decoded, "rosemary ofp decode: {}", errors(&text, "error:"));
 
         if !is_installed("tshark") {
-            skip(&anyhow::anyhow!("tshark is not installed, so it was not asked"));
+            skip(&anyhow::anyhow!("tshark is not installed, so the capture is not checked"));
             return Ok(None);
         }
         let as_openflow = format!("tcp.port=={PORT},openflow");
@@ -81,8 +81,8 @@ impl<'lab> Wire<'lab> {
             lab.run("tshark", &[&["-r", path, "-d", &as_openflow][..], args].concat())
         };
         let theirs = tshark(&["-V"])?;
-        // Where the type says that actions end, tshark 4.0 looks for one more in a flow-mod of
-        // OpenFlow 1.0, and calls one without actions malformed, Open vSwitch's own too.
+        // tshark 4.0 looks for another action at the end of an OpenFlow 1.0 flow-mod without
+        // actions and calls it malformed, including Open vSwitch's own.
         let without_actions = text.lines().filter(|line| {
             line.contains("OFPT_FLOW_MOD (OF1.0)") && line.ends_with("actions=drop")
         });
@@ -96,7 +96,7 @@ impl<'lab> Wire<'lab> {
         let lengths = tshark(&[&["-T", "fields"][..], &of_each].concat())?;
         let seen = lengths.split([',', '\t', '\n']).filter(|length| !length.is_empty()).count();
         ensure!(seen > 0, "the capture holds no message");
-        // tshark shows the message in an error too.
+        // tshark also shows the message quoted in an error.
         let errors = text.lines().filter(|line| line.contains("OFPT_ERROR")).count();
         let ours = text.lines().count();
         ensure!(
@@ -112,7 +112,7 @@ fn capture_file(lab: &Lab) -> PathBuf {
     lab.files().join("wire.pcap")
 }
 
-/// The lines around the first that say `what`.
+/// Returns the lines around the first that contains `what`.
 fn errors(text: &str, what: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     let at = lines.iter().position(|line| line.contains(what)).unwrap_or(0);

@@ -1,5 +1,6 @@
-//! The model of Open vSwitch's flow tables ([`rosemary_tests::flow_table`]) against Open vSwitch: both get the same random
-//! messages, must refuse the same, and have the same flows, groups and meters afterwards.
+//! Compares the model of flow tables ([`rosemary_tests::flow_table`]) with Open vSwitch: both
+//! receive the same random messages, must reject the same ones, and must have the same flows,
+//! groups and meters afterwards.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +16,7 @@ use rosemary_tests::flow_table::FlowTable;
 use rosemary_tests::in_a_lab;
 use rosemary_tests::random::Random;
 
-/// Messages, and after how many the tables are compared.
+/// Number of messages, and the number after which the tables are compared.
 const MESSAGES: usize = 1500;
 const TOGETHER: usize = 25;
 
@@ -23,12 +24,12 @@ const TOGETHER: usize = 25;
 const VLAN_PRESENT: u16 = 0x1000;
 
 #[test]
-fn model_of_flow_tables_is_open_vswitch_over_openflow_1_0() {
+fn flow_table_model_equals_open_vswitch_over_openflow_1_0() {
     in_a_lab(|lab| compare(lab, Of::V1_0, Version::V1_0));
 }
 
 #[test]
-fn model_of_flow_tables_is_open_vswitch_over_openflow_1_3() {
+fn flow_table_model_equals_open_vswitch_over_openflow_1_3() {
     in_a_lab(|lab| compare(lab, Of::V1_3, Version::V1_3));
 }
 
@@ -72,7 +73,7 @@ fn compare(lab: &Lab, of: Of, version: Version) -> anyhow::Result<()> {
     println!("{MESSAGES} messages: {done} effects, {refused} refused, at most {most} flows");
     ensure!(
         done > MESSAGES / 2 && refused > MESSAGES / 50 && most > 20,
-        "hardly anything happened"
+        "hardly any message had an effect"
     );
     Ok(())
 }
@@ -94,7 +95,7 @@ fn compare_flows(
             let size = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
             let (entry, behind) = rest.split_at_checked(size).context("an entry is cut")?;
             rest = behind;
-            // The match stands where it does in a flow-mod, of 1.0 four bytes before.
+            // The match has the same offset as in a flow-mod; in 1.0 four bytes earlier.
             let before = if version == Version::V1_0 { &[0; 4][..] } else { &[] };
             let fields = table.fields(&[before, entry].concat()).context("it has a match")?;
             let actions: Vec<Action> = flow.instructions.apply.iter().collect();
@@ -109,7 +110,7 @@ fn compare_flows(
         let rest = (flow.cookie, &flow.actions, flow.meter);
         ours.push(format!("{} {} {fields:?} {rest:?}", flow.table, flow.priority));
     }
-    // A match of 1.0 that says nothing but that its packets are Ethernet's is shown as one of all.
+    // A match of 1.0 that only requires Ethernet packets is shown as a match of all.
     for each in [&mut theirs, &mut ours] {
         for line in each.iter_mut() {
             *line = line.replace(", MatchField { key: 100, value: 0, mask: 1 }", "");
@@ -191,7 +192,7 @@ fn flow_mod<'a>(version: Version, random: &mut Random, actions: &'a [Action]) ->
     flow_mod
 }
 
-/// Writes a match with few values of each field, with and without a meaning, over that of a flow-mod.
+/// Overwrites the match of a flow-mod with few values per field, with and without meaning.
 fn match_1_0(random: &mut Random, message: &mut [u8]) {
     let open = match random.bits() % 8 {
         0 | 1 => 0,
@@ -199,7 +200,7 @@ fn match_1_0(random: &mut Random, message: &mut [u8]) {
         3 => 0x003f_ffff,
         4 => 0x0010_0000 << (random.bits() % 12),
         5 => u32::try_from(random.bits() >> 32).unwrap_or_default(),
-        // All but some.
+        // All fields except some.
         _ => 0x0038_20ff ^ (1 << (random.bits() % 22)) ^ (1 << (random.bits() % 22)),
     };
     message[8..12].copy_from_slice(&open.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The entries that are tried over OpenFlow 1.0: every field of its match, every action.
+//! The entries tested over OpenFlow 1.0: every match field and every action.
 
 use std::net::Ipv4Addr;
 
@@ -64,7 +64,8 @@ fn matches() -> Vec<Entry> {
                 .tcp_dst(1025),
             &["in_port=3", "dl_vlan=1", "dl_vlan_pcp=1", "nw_tos=252", "tp_dst=1025"],
         )
-        // Without wildcards it is at the top, whatever its priority says: OpenFlow 1.0.2 §3.4.
+        // Without wildcards it has the highest priority, whatever its priority field is: OpenFlow
+        // 1.0.2 §3.4.
         .with(|flow_mod| flow_mod.priority(65535)),
     ]
 }
@@ -97,7 +98,7 @@ fn actions() -> Vec<Entry> {
         entry(&[set(Field::IpDscp(16))], "actions=mod_nw_tos:64"),
         entry(&[Action::SetTpSrc(8080)], "actions=mod_tp_src:8080"),
         entry(&[Action::SetTpDst(80)], "actions=mod_tp_dst:80"),
-        // Open vSwitch's resubmit(,4), an action this crate only carries.
+        // Open vSwitch's resubmit(,4), an experimenter action that the codec only transports.
         entry(
             &[Action::Experimenter {
                 experimenter: 0x2320,
@@ -113,7 +114,7 @@ fn settings() -> Vec<Entry> {
     vec![
         entry(&["idle_timeout=60"]).with(|flow_mod| flow_mod.idle_timeout(60)),
         entry(&["hard_timeout=65535"]).with(|flow_mod| flow_mod.hard_timeout(65535)),
-        // The flow statistics of 1.0 do not tell flags.
+        // The flow statistics of 1.0 do not contain flags.
         entry(&[]).with(|flow_mod| flow_mod.flags(FlowModFlags::SEND_FLOW_REM)),
         entry(&["priority=0"]).with(|flow_mod| flow_mod.priority(0)),
         entry(&["priority=65535"]).with(|flow_mod| flow_mod.priority(65535)),

@@ -1,6 +1,6 @@
-//! The entries that are tried over OpenFlow 1.3: every field and action that Open vSwitch knows
-//! (it has no PBB, no `in_phy_port`, no `ipv6_exthdr`, and does not copy TTLs), with masks where it
-//! takes them, and every instruction.
+//! The entries tested over OpenFlow 1.3: every field and action that Open vSwitch supports (it has
+//! no PBB, `in_phy_port` and `ipv6_exthdr`, and does not copy TTLs), with masks where it accepts
+//! them, and every instruction.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -180,7 +180,7 @@ fn actions() -> Vec<Entry> {
         entry(&[Action::SetQueue(7), output(PortNo(3))], "actions=set_queue:7,output:3"),
         entry(&[Action::Group(1)], "actions=group:1"),
         entry(&[Action::Group(4), Action::Group(0xffff_ff00)], "actions=group:4,group:4294967040"),
-        // Open vSwitch's resubmit(,4), an action this crate only carries.
+        // Open vSwitch's resubmit(,4), an experimenter action that the codec only transports.
         entry(
             &[Action::Experimenter {
                 experimenter: 0x2320,
