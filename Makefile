@@ -1,6 +1,6 @@
-# One command each. They install with apt-get what is missing, and say so before (.ci/need).
-# What needs root (namespaces, interfaces) runs through sudo, where you are not root. The demo does so
-# only where the system forbids ordinary users namespaces of their own.
+# One target per task. Targets announce and install missing programs with apt-get (.ci/need). Steps that
+# need root (namespaces, interfaces) use sudo unless you are root. The demo uses sudo only if the system
+# forbids user namespaces to ordinary users.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,19 +17,19 @@ OF ?= 1.3
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-build: ## compile the programs and the apps that ship, into target/debug
+build: ## compile the programs and the bundled apps into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
 
-demo: build ## two hosts ping through Rosemary, and its app is killed under them (OF=1.0 or 1.3, KEEP=1)
+demo: build ## two hosts ping through Rosemary while its app is killed (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)
 	@unshare --user --map-root-user --net --mount true 2>/dev/null && root= || root="$(SUDO)"; \
 	 $$root target/debug/rosemary demo --of $(OF) $(if $(KEEP),--keep)
 
-man: build ## the manual's pages, into target/man: man -l target/man/rosemary.1
+man: build ## the manual pages, in target/man: man -l target/man/rosemary.1
 	@target/debug/rosemary man target/man
 
-# mdBook is a program of its own: it is compiled once, into target/tools.
+# mdBook is compiled once, into target/tools.
 MDBOOK := target/tools/bin/mdbook
 
 docs: ## this documentation as a book: target/book/html/index.html
@@ -52,20 +52,20 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
 
-# In a folder of its own: the flag would make cargo build everything anew each time.
-loom: ## the rings between kernel and zone under a model checker: seconds, once it is compiled
+# A separate target directory: otherwise the flag would cause a full rebuild each time.
+loom: ## the rings between kernel and zone under a model checker: seconds, once compiled
 	@.ci/need cargo cc
 	RUSTFLAGS="--cfg loom" cargo test --package rosemary-sys --lib --release --target-dir target/loom ring::model
 
-# As root, because a system test makes a lab of its own (crates/cli/src/lab); one that has to skip
-# fails here. --show-output, because they print what they measured.
+# As root, because a system test creates a lab (crates/cli/src/lab). A test that would be skipped fails
+# here. --show-output prints the measurements.
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 SYSTEM_LOG := target/system-tests.log
 
-# The rings, and what crosses the C ABI by both of Miri's models of who may use which pointer. Not part
-# of `make test`, because it needs a nightly toolchain. Isolation stays on: what starts programs or opens
-# files is not for Miri. For the rings its emulation of weak memory is off, which panics by itself where
-# bytes overlap an atomic in part (a message's end); the models of `make loom` are about that.
+# The rings, and the C ABI under both of Miri's aliasing models. Not part of `make test`, because it needs
+# a nightly toolchain. Isolation stays on: tests that start programs or open files do not run in Miri. The
+# emulation of weak memory is off for the rings, because it panics if bytes partly overlap an atomic (the
+# end of a message); `make loom` covers weak memory.
 MIRI := cargo +nightly miri test --target-dir target/miri
 
 miri: ## the rings and the app ABI under Miri, which looks for undefined behaviour: minutes
@@ -77,7 +77,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
 	done
 
-test: check build ## all of it: check, then the whole system against Open vSwitch
+test: check build ## everything: check, then the system tests against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
@@ -87,7 +87,7 @@ test: check build ## all of it: check, then the whole system against Open vSwitc
 
 HOSTILE_LOG := target/hostile.log
 
-hostile: build ## every hostile app beside others, alone and together; UNCONFINED=1 lets them loose: minutes
+hostile: build ## every hostile app beside others, alone and together; UNCONFINED=1 disables the sandbox: minutes
 	@.ci/need $(LAB)
 	@status=0; $(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_HOSTILE=all ROSEMARY_UNCONFINED=$(UNCONFINED)" \
 	  cargo test --package rosemary-tests --test system -- --nocapture \
@@ -95,45 +95,45 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 	  | tee $(HOSTILE_LOG) || status=$$?; \
 	sed -n '/^[0-9]* contained, [0-9]* escaped$$/p' $(HOSTILE_LOG); exit $$status
 
-# What takes long and is random: a seed is printed, and make soak ROSEMARY_SEED=... has the moments again.
+# Long and random runs print their seed; make soak ROSEMARY_SEED=... repeats them.
 SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
-figures: build ## Rosemary's published figures on containment, beside os-ken from PyPI: minutes
+figures: build ## measure the published figures on containment, beside os-ken from PyPI: minutes
 	@.ci/need $(LAB) cc python3
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
 
-# Messages that are sent from inside a zone, to be judged by what the switches then do.
+# Number of messages that the fuzzing app sends from inside a zone.
 ROSEMARY_FUZZ_MESSAGES ?= 1000000
 
-soak: build ## the long runs: apps die 100 times each way under traffic, the storage 300 times, a zone is fuzzed: minutes
+soak: build ## long runs: 100 deaths of apps of each kind under traffic, 300 of the storage, fuzzing from a zone: minutes
 	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED) \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
-	  deaths:: guards::guard_killed hostile::fuzz:: 2>&1 | tee target/soak.log
+	  deaths:: guards::killed_guard hostile::fuzz:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi
 
-# Seconds for each target. Not part of `make test`, because it needs a nightly toolchain.
+# Seconds per target. Not part of `make test`, because it needs a nightly toolchain.
 FUZZ ?= 60
 
-fuzz: ## every fuzz target for a while (FUZZ=60 seconds each): minutes
+fuzz: ## every fuzz target (FUZZ=60 seconds each): minutes
 	@.ci/need cargo cc
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "make: cargo-fuzz is missing; type: rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
 	@for target in $$(cargo +nightly fuzz list); do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ) || exit 1; \
 	done
 
-# Which Debian, and which system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
-v2: ## the wall and the limits under systemd with cgroups of version 2, in QEMU: a quarter of an hour
+# Selects the Debian release and the system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
+v2: ## the sandbox and the limits under systemd with cgroup v2, in QEMU: a quarter of an hour
 	@.ci/need cargo cc debootstrap mke2fs qemu-system-x86_64
 	@tests/v2/run $(or $(SUITE),bookworm) $(TESTS)
 
-# Two cores: all of Rosemary on the one, ofbench on the other. What is compared with is built in a worktree
-# and a folder of its own, target/against.
+# Uses two cores: Rosemary on one, ofbench on the other. The revision to compare with is built in a
+# separate worktree, target/against.
 MEASURE := cargo cc python3 ss taskset
 
-bench: ## how fast it is, in tables: minutes (AGAINST=REV: this tree and another, in turn)
+bench: ## performance tables: minutes (AGAINST=REV compares with another revision, in alternation)
 	@.ci/need $(MEASURE)
 	@python3 experiments/speed/speed.py $(if $(AGAINST),--against $(AGAINST))
 
@@ -142,6 +142,6 @@ bench-long: ## every figure of docs/performance.md: half an hour
 	@python3 experiments/speed/speed.py --long
 	@$(SUDO) target/release/examples/first_ping
 
-peers: ## Rosemary beside ovs-testcontroller and os-ken, by the same runs: minutes
+peers: ## compare with ovs-testcontroller and os-ken under the same loads: minutes
 	@.ci/need $(MEASURE) ovs-testcontroller
 	@python3 experiments/peers/peers.py

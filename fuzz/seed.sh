@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Fills the fuzz targets' corpora from a folder of vectors: valid-of10.tsv, valid-of13.tsv and
-# malformed-*, one message a line, its last column hexadecimal.
+# malformed-*, with one message per line in the last column, in hexadecimal.
 set -euo pipefail
 vectors=${1:?usage: fuzz/seed.sh FOLDER}
 corpus=$(dirname "$0")/corpus
 
-# seeds FILE TARGET PREFIX: the bytes of a seed are PREFIX, the message type, the body.
+# seeds FILE TARGET PREFIX: a seed consists of PREFIX, the message type and the body.
 seeds() {
   mkdir -p "$corpus/$2"
   awk -F'\t' -v prefix="$3" '

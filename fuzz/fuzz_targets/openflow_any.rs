@@ -1,5 +1,5 @@
-//! The version-independent types: no panic, no hang, what is understood is understood again
-//! after encoding, and nothing is accepted that is not sound on the wire.
+//! Fuzzes the version-independent types: no panic, no hang; a decoded message decodes equally after
+//! encoding, and no message is accepted that is invalid on the wire.
 //!
 //! Input: a byte whose lowest bit chooses the version, the message type, the body.
 #![no_main]
@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let _ = checks::raw_comes_back(&message);
         let _ = checks::meaning_comes_back(&message);
     }
-    // And as it is: most likely cut or of no version.
+    // And unchanged: usually truncated or of no known version.
     let _ = checks::raw_comes_back(data);
     let _ = checks::meaning_comes_back(data);
 });

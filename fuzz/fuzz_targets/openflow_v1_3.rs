@@ -1,7 +1,8 @@
-//! OpenFlow 1.3 as it stands on the wire: no panic, no hang, and what decodes comes back.
+//! Fuzzes the types of OpenFlow 1.3: no panic, no hang, and a decoded message encodes to the same
+//! bytes.
 //!
-//! Input: the message type, then the body. Version and length are put right, so that the fuzzer
-//! need not learn to.
+//! Input: the message type, then the body. The target sets version and length, so that the fuzzer
+//! need not find them.
 #![no_main]
 
 #[allow(dead_code, reason = "shared with other targets and the tests")]

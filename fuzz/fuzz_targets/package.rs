@@ -1,10 +1,10 @@
-//! What an app is shipped in: the package and its signature.
+//! Fuzzes app packages and their signatures.
 //!
-//! No panic, and what is opened is, byte for byte, what packing its contents makes: so no byte of a package
-//! is looked at by nobody. What was packed and not changed is opened; what a signature's text is understood
-//! as is in that text.
+//! No panic. An opened package equals the package built from its contents, so every byte of a
+//! package is checked. An unchanged package opens, and the parsed signature consists of parts of
+//! its text.
 //!
-//! Input: a manifest and an object to be packed, what is changed of it then, and a signature's parts.
+//! Input: a manifest and an object to pack, changes to the package, and the parts of a signature.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -16,22 +16,22 @@ struct Input<'a> {
     manifest: &'a str,
     object: &'a [u8],
     changes: Vec<Change>,
-    /// Whether the digests in it are made to be those of what is there after the changes.
+    /// Whether the digests are recomputed after the changes.
     digests_fit: bool,
-    /// Lines of a signature, and what two of them are the base64 of.
+    /// Comment lines of a signature, and the bytes that its base64 lines encode.
     untrusted: &'a str,
     trusted: &'a str,
     signature: [u8; 72],
     global: [u8; 64],
     key: &'a str,
-    /// As it came from a disk or a network: most likely no package.
+    /// Raw bytes, usually no valid package.
     raw: &'a [u8],
 }
 
 #[derive(Debug, Arbitrary)]
 enum Change {
     Byte { at: u16, value: u8 },
-    /// The header's sum is made to fit: tar's, the bytes of the header with blanks for the sum itself.
+    /// Corrects the header's tar checksum, which is computed with blanks in its place.
     HeaderSum { block: u8 },
     Cut { size: u16 },
     Append { value: u8, size: u16 },
@@ -43,7 +43,7 @@ const BLOCK: usize = 512;
 fuzz_target!(|input: Input<'_>| {
     check(input.raw);
     let Ok(packed) = pack(input.manifest, input.object) else { return };
-    let opened = open(&packed).expect("it was packed");
+    let opened = open(&packed).expect("it was packed by this program");
     assert_eq!(opened.manifest, input.manifest);
     assert_eq!(&packed[opened.object], input.object);
     let mut changed = packed.clone();
@@ -55,12 +55,12 @@ fuzz_target!(|input: Input<'_>| {
     check_signature(&input, &packed);
 });
 
-/// What is opened is what would have been packed.
+/// An opened package equals the package built from its contents.
 fn check(bytes: &[u8]) {
     let Ok(opened) = open(bytes) else { return };
     assert_eq!(opened.object_sha256, sha256(&bytes[opened.object.clone()]));
-    let again = pack(opened.manifest, &bytes[opened.object]).expect("it is no longer");
-    assert!(again == bytes, "two packages hold the same");
+    let again = pack(opened.manifest, &bytes[opened.object]).expect("it is not larger");
+    assert!(again == bytes, "two packages have the same contents");
 }
 
 impl Change {
@@ -90,9 +90,9 @@ impl Change {
     }
 }
 
-/// Writes the digests of what is where manifest and object were put.
+/// Writes the digests of the bytes at the positions of manifest and object.
 fn fit_digests(bytes: &mut [u8], manifest: usize, object: usize) {
-    let manifest_at = 3 * BLOCK; // behind the digests and its own header
+    let manifest_at = 3 * BLOCK; // after the digests and its own header
     let object_at = manifest_at + manifest.next_multiple_of(BLOCK) + BLOCK;
     let digest = |at: usize, size: usize| bytes.get(at..at + size).map(sha256);
     let (Some(manifest), Some(object)) = (digest(manifest_at, manifest), digest(object_at, object))
@@ -118,12 +118,12 @@ fn check_signature(input: &Input<'_>, package: &[u8]) {
     let key = key.unwrap_or_else(|_| KEY.parse().expect("it is a key"));
     assert_eq!(key.to_string().parse::<PublicKey>().map(|key| key.id()), Ok(key.id()));
     let Ok(signature) = text.parse::<Signature>() else { return };
-    assert!(signature.verify(package, &key).is_err(), "nobody signed it");
-    let installed: Signature = signature.installed().parse().expect("the same, elsewhere");
+    assert!(signature.verify(package, &key).is_err(), "it is not signed");
+    let installed: Signature = signature.installed().parse().expect("the installed form parses");
     assert!(installed.is_installed() && installed.key_id() == signature.key_id());
 }
 
-/// A key of which nobody has the other half.
+/// A public key whose secret key is unknown.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
 fn base64(bytes: &[u8]) -> String {

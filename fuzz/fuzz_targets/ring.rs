@@ -1,7 +1,7 @@
-//! The kernel's end of a ring pair against a zone that writes any word of its memory at any time
-//! between two calls. (What it writes during one is the matter of `crates/sys/tests/hostile_peer.rs`.)
+//! Fuzzes the kernel's end of a ring pair: the zone writes any word of its memory between two
+//! calls. (`crates/sys/tests/hostile_peer.rs` covers writes during a call.)
 //!
-//! Whatever comes: no panic, and the records that the kernel has not seen done are as it wrote them.
+//! No panic, and the pending records are as the kernel wrote them.
 
 #![no_main]
 
@@ -19,13 +19,13 @@ const SIZE: usize = HEADER + CAPACITY as usize;
 
 #[derive(Debug, Arbitrary)]
 enum Step {
-    /// The zone writes anything anywhere.
+    /// The zone writes anywhere.
     Word { index: u16, word: u64 },
-    /// The zone writes a record's first word, and its second, at a place in the ring.
+    /// The zone writes the first two words of a record at a position in the ring.
     Record { index: u16, size: u16, kind: u8, second: u8 },
-    /// The zone writes a record behind those it wrote so before, and counts it in.
+    /// The zone writes a complete record after its previous ones and counts it.
     Append { size: u8, kind: u8, second: u8 },
-    /// The zone says how much there is.
+    /// The zone sets its counter.
     Produced { words: u16 },
     Push { size: u16, packet: bool },
     Write { size: u16, times: u8, packet: bool },
@@ -114,7 +114,7 @@ fuzz_target!(|steps: Vec<Step>| {
     check(&mut kernel, waiting, &mut out);
 });
 
-/// What was not done is what a new zone would be given.
+/// Checks that the pending records are those that a new zone would receive.
 fn check(kernel: &mut KernelEnd, waiting: VecDeque<Vec<u8>>, out: &mut Vec<u8>) {
     for body in waiting {
         assert!(kernel.oldest(out));

@@ -1,7 +1,7 @@
-//! What an app says to be a series of flow-mods, with packets or without.
+//! Fuzzes series of flow-mods from an app, with packets or without.
 //!
-//! Whatever comes: no panic, no hang; what is read as a series is as many messages as it says, each of which adds a flow
-//! for a pair of hosts or sends a packet by a port, and is as long as what was said makes it.
+//! No panic, no hang. A decoded series has as many messages as it claims, each of which adds a flow
+//! for a pair of hosts or sends a packet to one port, and its size matches its header.
 
 #![no_main]
 
@@ -13,18 +13,18 @@ use rosemary_openflow::{
 use rosemary_sdk::abi::series::Series;
 
 #[derive(Debug, Arbitrary)]
-struct Said<'a> {
+struct Input<'a> {
     is_1_3: bool,
-    /// What of the flow-mod is another byte.
+    /// Changed bytes of the flow-mod: offset and value.
     changes: Vec<(u8, u8)>,
     count: u8,
     flows: Vec<([u8; 24], &'a [u8])>,
     has_packets: bool,
-    /// What is behind them.
+    /// Bytes after the flows.
     rest: &'a [u8],
 }
 
-fuzz_target!(|said: Said<'_>| {
+fuzz_target!(|said: Input<'_>| {
     let version = if said.is_1_3 { Version::V1_3 } else { Version::V1_0 };
     let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
     let mut bytes = template.message().to_vec();
@@ -64,7 +64,7 @@ fuzz_target!(|said: Said<'_>| {
         }
     }
     assert_eq!(sent, packets);
-    // Without packets they are appended in one loop.
+    // Without packets, one loop appends all flow-mods.
     let (all, mut out) = (0..series.len(), Vec::new());
     let appended = series.append(all, series.first_xid(), |_| true, &mut out);
     let each = series.messages().take_while(Result::is_ok).flatten();

@@ -1,6 +1,6 @@
-//! Makes a message of a type byte and a body.
+//! Builds a message from a type byte and a body.
 
-/// A header with the right version and length, then the body.
+/// Prefixes the body with a header of the right version and length.
 pub fn message(version: u8, data: &[u8]) -> Option<Vec<u8>> {
     let (kind, body) = data.split_first()?;
     let [high, low] = u16::try_from(body.len() + 8).ok()?.to_be_bytes();
