@@ -19,12 +19,12 @@ const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
 #[test]
-fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_0() {
+fn two_apps_receive_packet_ins_over_openflow_1_0() {
     in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_0));
 }
 
 #[test]
-fn two_apps_from_the_configuration_both_get_packet_ins_over_openflow_1_3() {
+fn two_apps_receive_packet_ins_over_openflow_1_3() {
     in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_3));
 }
 

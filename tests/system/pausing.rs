@@ -40,7 +40,7 @@ fn slow_observer_does_not_delay_the_learning_switch() {
 }
 
 #[test]
-fn slow_control_app_before_the_learning_switch_does_not_delay_it_over_tls() {
+fn slow_control_app_delays_no_other_over_tls() {
     in_a_lab(|lab| slow_beside_fast(lab, &[&slow(""), FAST], true));
 }
 

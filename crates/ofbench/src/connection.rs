@@ -131,6 +131,8 @@ impl Connection {
         match read {
             Ok(0) => Ok(ReadResult::Closed),
             Ok(read) => {
+                // The read left room in front, so that only the incomplete message is copied, not
+                // the new bytes.
                 buffer[..start].copy_from_slice(&self.partial);
                 self.partial.clear();
                 Ok(ReadResult::Bytes(start + read))
@@ -226,6 +228,7 @@ fn decrypt(
     scratch: &mut [u8],
     plain: &mut [u8],
 ) -> io::Result<usize> {
+    // Ciphertext is never shorter than its plaintext, so this much always fits into `plain`.
     let room = scratch.len().min(plain.len().saturating_sub(RECORD));
     let read = socket.read(&mut scratch[..room])?;
     if read == 0 {

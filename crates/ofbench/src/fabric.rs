@@ -183,6 +183,7 @@ impl Fabric {
         let crossed =
             leaves.into_iter().filter_map(|port| self.peers.get(&LinkEnd { switch: which, port }));
         let mut arrivals: Vec<LinkEnd> = crossed.copied().collect();
+        // A hash set has no stable order; sorting makes runs repeatable.
         arrivals.sort_unstable();
         self.counters.crossings += arrivals.len() as u64;
         arrivals

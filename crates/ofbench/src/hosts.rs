@@ -294,6 +294,7 @@ impl SwitchHosts {
             other -= table.len();
         }
         let mut dst = table[other];
+        // A packet to the same port would not be forwarded: take the next host behind another port.
         while dst >> 48 == src >> 48 {
             other = if other + 1 == table.len() { 0 } else { other + 1 };
             dst = table[other];

@@ -129,6 +129,7 @@ impl NullController {
 
     fn accept(&mut self) {
         while let Ok((socket, _)) = self.listener.accept() {
+            // A connection that fails already is dropped; the switch connects again.
             let Ok(mut connection) = Connection::accepted(socket) else { continue };
             say(connection.out(), |room| Hello::new(&self.versions).encode(0, room));
             let entry = self.peers.vacant_entry();

@@ -287,6 +287,8 @@ impl PendingPacketIns {
     /// Remembers a packet-in that was given up.
     fn remember_given_up(&mut self, seq: u64) {
         if self.expired.len() == MAX_EXPIRED {
+            // The oldest is the least likely to be answered still. The list is short and rarely
+            // full.
             self.expired.remove(0);
         }
         self.expired.push(seq);

@@ -172,6 +172,7 @@ impl LoadReport {
         }
         let mut by_speed = intervals.clone();
         by_speed.sort_by(|a, b| a.answered_per_second.total_cmp(&b.answered_per_second));
+        // The median interval represents the run better than an average over unequal intervals.
         let (least, most) = by_speed.get(by_speed.len() / 2).map_or((0.0, 0.0), |i| i.per_switch);
         let cpu = runs.iter().map(|run| run.cpu).sum::<Option<Duration>>();
         let per_second = |interval: &&Interval| {

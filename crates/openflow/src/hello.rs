@@ -151,7 +151,7 @@ mod tests {
     use Version::{V1_0, V1_3};
 
     #[test]
-    fn hello_is_the_bytes_of_the_figure_in_both_directions() {
+    fn hello_equals_the_bytes_of_the_figure() {
         let mut out = [0; 16];
         assert_eq!(Hello::new(&[V1_0, V1_3]).encode(1, &mut out), Ok(16));
         assert_eq!(out, [4, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 0x12]);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_1_0_and_unknown_masked_fields_serialize_as_text() {
+    fn addresses_and_unknown_fields_serialize_as_text() {
         let actions = [Action::SetField(Field::Ipv4Dst(Ipv4Addr::new(10, 0, 0, 9).into()))];
         let match_ = Match::new().eth_type(0x800).ipv4_src(Ipv4Addr::new(10, 0, 0, 1));
         let flow_mod = FlowMod::add(match_).apply(&actions);

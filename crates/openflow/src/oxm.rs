@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn field_of_the_specification_with_another_length_is_bad_length() {
+    fn known_field_of_another_length_is_bad_length() {
         for length in (0..=255u8).filter(|&length| length != 4) {
             let mut bytes = vec![0x80, 0, 0, length];
             bytes.resize(4 + 255, 0);

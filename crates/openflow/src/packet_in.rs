@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_in_cut_anywhere_is_truncated_not_a_panic() {
+    fn truncated_packet_in_is_an_error() {
         for whole in [&V1_3[..], &V1_0[..]] {
             for len in 0..whole.len() {
                 let cut = PacketIn::decode(&whole[..len]);

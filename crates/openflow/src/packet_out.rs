@@ -165,7 +165,7 @@ mod tests {
     ];
 
     #[test]
-    fn packet_out_is_the_bytes_written_by_hand_in_both_directions() {
+    fn packet_out_equals_the_bytes_written_by_hand() {
         let actions = [Action::output(PortNo(2))];
         let packet_out = PacketOut::new(PortNo(1), &actions, &[0xca, 0xfe]);
         for (version, bytes) in [(Version::V1_3, &V1_3[..]), (Version::V1_0, &V1_0[..])] {

@@ -57,7 +57,7 @@ fn decoding_header_packet_in_and_echo_allocates_nothing() {
 }
 
 #[test]
-fn flow_mod_of_an_exact_tcp_flow_and_two_actions_allocates_nothing() {
+fn exact_tcp_flow_mod_does_not_allocate() {
     for version in [Version::V1_0, Version::V1_3] {
         let mut out = [0; 512];
         let count = allocations(|| {

@@ -207,6 +207,7 @@ impl Clients {
             self.flush(*id);
         }
         let is_writer = |id: &ClientId| self.connected.get(id).is_some_and(Client::is_writer);
+        // Ids after the last one served come first, which serves the clients round robin.
         ready.sort_by_cached_key(|id| (!is_writer(id), *id <= self.last_served, *id));
         for id in ready {
             if asked.len() >= most {
@@ -256,6 +257,7 @@ impl Clients {
         let packet = [&reply.id.to_le_bytes()[..], &[u8::from(reply.more)], reply.body].concat();
         client.waiting_size += packet.len();
         client.waiting.push_back((packet, fd));
+        // Waiting longer would let one client that does not read exhaust the memory of the service.
         if client.waiting_size > MAX_QUEUED {
             return self.drop_client(reply.client, "it does not read its replies");
         }

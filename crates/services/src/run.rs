@@ -164,6 +164,7 @@ fn confine(
         ..Sandbox::new(needs.profile, monitor.as_fd(), needs.limits)
     };
     let confined = sandbox.confine().map_err(ServiceError::Confine)?;
+    // The report goes to the monitor in any case, so that it can log what is missing.
     let gaps = confined.report.gaps_text().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report: confined.report }, listener.as_slice())?;

@@ -196,6 +196,7 @@ fn direct(
     wait(shared, || {
         let answered = shared.answered();
         progress(Progress::Warming(answered));
+        // A controller without a learning switch would otherwise keep the run waiting forever.
         if answered == 0 && began.elapsed() > NO_ANSWERS.max(plan.give_up * 2) {
             return Err(Failure::new(FailureKind::NoAnswers { after: began.elapsed() }));
         }

@@ -124,6 +124,8 @@ fn interval<'a>(parts: impl Iterator<Item = &'a WorkerInterval>) -> Interval {
     let mut rates = Vec::new();
     let (mut length, mut workers) = (Duration::ZERO, 0);
     for part in parts {
+        // Each worker divides by its own duration: workers notice a phase change at different
+        // times.
         let seconds = part.length.as_secs_f64().max(f64::MIN_POSITIVE);
         for switch in &part.counts {
             counts.add(switch);

@@ -89,6 +89,7 @@ impl<'p> Worker<'p> {
             let what = "cannot watch sockets";
             Failure::new(FailureKind::System { what, why: why.into() })
         })?;
+        // Reversed, because `connect` pops the next switch from the end.
         let own: Vec<usize> = (0..plan.switches).rev().filter(|n| n % workers == number).collect();
         let now = Instant::now();
         let rate = match plan.pace {
@@ -355,6 +356,8 @@ impl<'p> Worker<'p> {
             && !self.drained
             && self.switches.iter().all(|switch| switch.checker.pending().count() == 0)
         {
+            // Counted once per worker: the directing thread compares the number with that of the
+            // workers.
             self.drained = true;
             self.shared.drained.fetch_add(1, Ordering::Relaxed);
         }

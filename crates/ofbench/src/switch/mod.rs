@@ -241,6 +241,7 @@ impl Switch {
             Kind::EchoRequest => reply(out, |room| echo_reply(message, room)),
             Kind::EchoReply => {
                 if xid & 0xffff_0000 == ECHO_XID {
+                    // A forged reply to a request that was not sent yet must not count.
                     self.echoes.1 = self.echoes.1.max(xid & 0xffff).min(self.echoes.0);
                     self.settled |= self.described && self.echoes.0 == self.echoes.1;
                 }
@@ -337,6 +338,7 @@ impl Switch {
 
     /// Appends an error about a message, with its first 64 bytes.
     fn refuse(&self, message: &[u8], (kind, code): (u16, u16), out: &mut Vec<u8>) {
+        // OpenFlow 1.3.5 §7.4.4: at least 64 bytes of the failed message.
         let data = message.get(..64).unwrap_or(message);
         let xid = Header::decode(message).map_or(0, |header| header.xid);
         let error = ErrorMessage { version: self.identity.version, kind, code, data };

@@ -130,6 +130,7 @@ impl Broker {
     ) -> Option<Answer<'static>> {
         let host = Host { name: request.host.to_owned(), port: request.port };
         if !clients.rights(client).is_some_and(|rights| rights.hosts.contains(&host)) {
+            // The app chose the name: bound and escape it before it reaches the log.
             let name: String = host.name.chars().take(100).flat_map(char::escape_debug).collect();
             let right = format!("net.connect:{name}:{}", host.port);
             clients.record_refusal(client, "a connection", &right);

@@ -49,7 +49,7 @@ fn file_without_header_is_an_error_and_unchanged() {
 }
 
 #[test]
-fn file_of_another_version_or_cut_short_is_damaged() {
+fn foreign_or_truncated_file_is_damaged() {
     let version = |file: &File| {
         for place in [64, 192] {
             file.write_all_at(&[9], place).unwrap();

@@ -103,6 +103,8 @@ impl<D: Disk> LogStore<D> {
                     removals_left: MAX_REMOVALS,
                 };
                 let first = next(&tables.programs)?;
+                // The monitor sends unconfirmed lines again; those below `first` are already
+                // stored.
                 for line in lines.iter().filter(|line| line.number >= first) {
                     tables.add(line, most)?;
                 }
@@ -182,6 +184,8 @@ impl<D: Disk> LogStore<D> {
                 let (line, mut rest) = heads.swap_remove(oldest);
                 let wanted = filter.selects(line.time, line.level);
                 size += if wanted { line.size() } else { 0 };
+                // The page is full. `next` still points to this line, so the next page starts with
+                // it.
                 if size > MOST_LINES {
                     break;
                 }
