@@ -155,7 +155,8 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
         }
         lab.pause(EVERY)?;
     }
-    let record = rosemary.wait_for_log(&["app is at a hard limit", "app=\"descriptors\""], TIME)?;
+    let record =
+        rosemary.wait_for_log(&["app reached a hard limit", "app=\"descriptors\""], TIME)?;
     Ok((seen, record.trim().to_owned()))
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
 use cli::status::Report;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill};
 

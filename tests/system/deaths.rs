@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use cli::status::Report;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::mark::{SequenceCounter, Task};
 use rosemary_tests::net::{APP, INTERVAL, SOON};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use cli::lab::{Host, Lab, Of};
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_c_with};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};

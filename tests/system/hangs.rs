@@ -24,7 +24,8 @@ fn hung_app_is_ended_and_restarted() {
         let mut established = net.h1.ping_in_background(&net.h2, 150, INTERVAL)?;
         established.wait_for(3, SOON)?;
         net.h3.ping(&net.h1, 1, INTERVAL)?;
-        let words = ["killed it", "zone hangs", "its app hung: one call lasted", "allows 1"];
+        let words =
+            ["killed the program", "zone hangs", "its app hung: one call lasted", "allows 1"];
         println!("{}", net.rosemary.wait_for_log(&words, SOON)?);
         let after = net.rosemary.wait_for("it is started again", SOON, |status| {
             (status.app("hangs")?.restarts >= 1).then(|| status.clone())
@@ -53,7 +54,8 @@ fn stopped_guard_is_ended() {
         }
         // Each of these packets requires the decision of the stopped guard.
         let blocked = net.h1.ping_in_background(&net.h2, 2_000, INTERVAL)?;
-        let words = ["killed it", "zone stops", "handled none of", "thread stopped", "allows 1"];
+        let words =
+            ["killed the program", "zone stops", "handled none of", "thread stopped", "allows 1"];
         println!("{}", net.rosemary.wait_for_log(&words, PATIENCE)?);
         net.rosemary.wait_for("it is started again", SOON, |status| {
             (status.app("stops")?.restarts >= 1).then_some(())
@@ -79,7 +81,8 @@ fn app_that_forges_its_progress_is_ended() {
         let forges = in_c_with(lab, "forges", source, keys, &["-std=gnu11"])?;
         configure(&[&forges])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        let words = ["killed it", "zone forges", "its app hung: it handled none of", "allows 1"];
+        let words =
+            ["killed the program", "zone forges", "its app hung: it handled none of", "allows 1"];
         println!("{}", rosemary.wait_for_log(&words, PATIENCE)?);
         Ok(())
     });

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
 use cli::status::Report;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use monitor::admin::ProgramUsage;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -282,7 +282,7 @@ fn log_limit_is_enforced_with_an_alert() {
     in_a_lab(|lab| {
         let mut rosemary = with(lab, "chatter", "log-bytes-per-second = 1000", &[])?;
         rosemary.wait_for_log(&["app=\"chatter\"", "limit=\"log-bytes-per-second\""], PATIENCE)?;
-        rosemary.wait_for_log(&["chatter: ", "lines were left out"], PATIENCE)?;
+        rosemary.wait_for_log(&["chatter: ", "lines that exceeded its log limit"], PATIENCE)?;
         lab.pause(Duration::from_secs(3))?;
         let log = rosemary.log();
         let size: usize = log.lines().filter(|it| it.contains("chatter ")).map(str::len).sum();

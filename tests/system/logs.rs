@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary, Running};
 use control::log::{LogLevel, LogLine};
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
@@ -177,10 +177,10 @@ fn hung_log_is_replaced() {
         let pid = Pid::from_raw(log.cast_signed()).context("a process")?;
         rustix::process::kill_process(pid, Signal::STOP)?;
         let patience = Duration::from_secs(60);
-        rosemary.wait_for_log(&["lines found no room on their way to the log"], patience)?;
-        let words = ["killed it", "service log", "it did not answer in 30 s"];
+        rosemary.wait_for_log(&["dropped lines that wait for the log service"], patience)?;
+        let words = ["killed the program", "service log", "it did not answer in 30 s"];
         rosemary.wait_for_log(&words, patience)?;
-        ensure!(rosemary.log().matches("lines found no room").count() == 1);
+        ensure!(rosemary.log().matches("dropped lines that wait").count() == 1);
         let lines = wait_for(lab, "monitor", "it did not answer in 30 s")?;
         let missing = |line: &LogLine| line.text.contains("are missing here");
         ensure!(lines.iter().any(|it| it.program == TELLER && missing(it)));
@@ -338,7 +338,8 @@ fn second_instance_with_same_state_is_rejected() {
         let program = rosemary_binary().display().to_string();
         let args = ["up", "--listen", "127.0.0.1:7653", "--runtime-dir", &dir];
         let error = lab.run(&program, &args).unwrap_err().to_string();
-        let process = format!("another instance of Rosemary, process {pid}, has its state in ");
+        let process =
+            format!("another instance of Rosemary, process {pid}, uses the state directory ");
         ensure!(error.contains(&process) && error.contains("--state-dir"), "{error}");
         first.must_run()?;
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use control::query::AppCounters;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use ofbench::checker::AnsweredBy;
 use ofbench::hosts::Addresses;
 use ofbench::load::{LoadResult, Pace, Plan, run};

@@ -188,7 +188,9 @@ fn unsigned_object_requires_a_flag() {
         let object = joe.dir("hub").join("libhub.so");
         fs::write(CONFIG, format!("{HUB}object = \"{}\"\n", object.display()))?;
         let error = refused(lab, &["up"])?;
-        for words in ["which nobody signed", "rosemary up --allow-unsigned", "rosemary app build"] {
+        for words in
+            ["which has no signature", "rosemary up --allow-unsigned", "rosemary app build"]
+        {
             assert!(error.contains(words), "{error}");
         }
         let error = refused(lab, &["up", "--allow-unsigned", "--plain", "any"])?;

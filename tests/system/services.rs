@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use cli::status::Report;
 use monitor::admin::ProgramUsage;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};

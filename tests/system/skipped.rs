@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};

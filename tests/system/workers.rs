@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use cli::status::Report;
 use control::query::SwitchStatus;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use rustix::process::Signal;

@@ -148,7 +148,7 @@ pub(crate) fn host(app: &AppStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use monitor::supervise::State;
+    use monitor::lifecycle::State;
 
     use super::*;
 

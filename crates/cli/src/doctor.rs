@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use config::{Limit, Limits};
-use monitor::usage::{Keeper, Kept};
-use monitor::{places, sandbox_probe};
+use monitor::usage::{EnforcedBy, Enforcement};
+use monitor::{installation, sandbox_probe};
 use serde::Serialize;
 use sys::sandbox::{Mechanism, Report, State};
 
@@ -41,12 +41,13 @@ struct Told<'a> {
 /// # Errors
 /// The program of zones is missing or cannot be started.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let zone = places::program("rosemary-zone", &places::own_dir()?)?;
+    let zone = installation::program("rosemary-zone", &installation::own_dir()?)?;
     let report = sandbox_probe::run(&zone).context("cannot try to confine a process")?;
     let told = tell(&report);
     let gaps = report.gaps().len();
-    let keeper = Keeper::find();
-    let kept = Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
+    let enforcement = Enforcement::find();
+    let kept = Limit::ALL
+        .map(|limit| KeptLimit { limit: limit.name(), kept: enforcement.enforced_by(limit) });
     let hidden = sys::process::read_other().err().map(|error| error.to_string());
     if args.json {
         #[derive(Serialize)]
@@ -99,13 +100,13 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 struct KeptLimit {
     limit: &'static str,
     #[serde(flatten)]
-    kept: Kept,
+    kept: EnforcedBy,
 }
 
 impl KeptLimit {
     /// Whether the monitor has to look at processes for it.
     fn is_looked_at(&self) -> bool {
-        matches!(self.kept, Kept::Looking { .. } | Kept::GroupWithoutSwap { .. })
+        matches!(self.kept, EnforcedBy::Monitor { .. } | EnforcedBy::GroupWithoutSwap { .. })
     }
 }
 
@@ -116,14 +117,16 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
     let mut reasons: Vec<&str> = Vec::new();
     for (KeptLimit { limit, kept }, of) in all.iter().zip(Limit::ALL) {
         let how = match kept {
-            Kept::Group { version } => format!("by a cgroup (version {version}): cannot be passed"),
-            Kept::GroupWithoutSwap { version } => format!(
+            EnforcedBy::Group { version } => {
+                format!("by a cgroup (version {version}): cannot be passed")
+            }
+            EnforcedBy::GroupWithoutSwap { version } => format!(
                 "by a cgroup (version {version}), and setrlimit; /tmp in swap is NOT counted: \
                  boot with swapaccount=1"
             ),
-            Kept::Process => "by setrlimit: cannot be passed".to_owned(),
-            Kept::Rosemary => "by Rosemary: more is refused or left out".to_owned(),
-            Kept::Looking { why } => {
+            EnforcedBy::Process => "by setrlimit: cannot be passed".to_owned(),
+            EnforcedBy::Rosemary => "by Rosemary: more is refused or left out".to_owned(),
+            EnforcedBy::Monitor { why } => {
                 if !reasons.contains(&why.as_str()) {
                     reasons.push(why);
                 }
@@ -216,9 +219,9 @@ mod tests {
 
     #[test]
     fn limit_that_nothing_better_keeps_is_told_with_its_reason_once() {
-        let keeper = Keeper::without_groups("there are none");
-        let kept =
-            Limit::ALL.map(|limit| KeptLimit { limit: limit.name(), kept: keeper.kept(limit) });
+        let enforcement = Enforcement::without_groups("there are none");
+        let kept = Limit::ALL
+            .map(|limit| KeptLimit { limit: limit.name(), kept: enforcement.enforced_by(limit) });
         let text = limits_told(&kept, true);
         assert!(text.contains("memory                 512 MiB  by LOOKING"), "{text}");
         assert_eq!(text.matches("there are none").count(), 1, "{text}");

@@ -168,7 +168,7 @@ fn duration(seconds: f64) -> String {
 mod tests {
     use control::query::Fullest;
     use monitor::admin::{KernelStatus, MonitorStatus, ServiceStatus};
-    use monitor::supervise::State;
+    use monitor::lifecycle::State;
 
     use super::*;
 

@@ -194,7 +194,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use monitor::admin::Amount;
-    use monitor::supervise::State;
+    use monitor::lifecycle::State;
 
     use super::*;
 

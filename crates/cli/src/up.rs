@@ -7,15 +7,15 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::Context as _;
+use monitor::installation;
 use monitor::options::Options;
-use monitor::places;
 
 /// Executes the monitor with these options. Returns only on failure.
 ///
 /// # Errors
 /// The monitor's program is missing or cannot be executed.
 pub fn run(options: &Options) -> anyhow::Result<std::convert::Infallible> {
-    let program = places::program("rosemary-monitor", &places::own_dir()?)?;
+    let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
     let error = Command::new(&program).args(options.to_args()).exec();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }

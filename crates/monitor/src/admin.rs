@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::supervise::State;
+use crate::lifecycle::State;
 
 /// An operator's command to the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,11 +13,11 @@ use tracing::warn;
 
 use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
+use crate::hang::DEFAULT_LONGEST_CALL;
+use crate::installation::Installation;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
 use crate::packages::{Admitted, Gate, Store};
-use crate::places::Places;
-use crate::progress::DEFAULT_BOUND;
 
 /// An app that is to run.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl App {
 pub(crate) fn apps(
     config: &Config,
     options: &Options,
-    places: &Places,
+    installation: &Installation,
     store: &Store,
 ) -> Result<Vec<App>, StartError> {
     let mut packages = admit(config, &wanted(config, &options.apps)?, store)?;
@@ -119,18 +119,18 @@ pub(crate) fn apps(
                     packaged(package, store)
                 }
                 (None, Some(path)) => {
-                    let object = Places::bare(&app.name, path)?;
+                    let object = Installation::bare(&app.name, path)?;
                     if !options.allow_unsigned {
                         return Err(StartError::Unsigned { app: app.name, object });
                     }
                     (Object::File(ObjectFile::new(object)), Origin::Unsigned)
                 }
                 (None, None) => {
-                    let object = places.object(&app.name, &store.path(&app.name))?;
+                    let object = installation.object(&app.name, &store.path(&app.name))?;
                     (Object::File(ObjectFile::new(object)), Origin::Shipped)
                 }
             };
-            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_BOUND);
+            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
             let AppConfig { name, config: file, host, read, limits, .. } = app;
             let (services, service_rights) = (app.services, app.service_rights);
             let app = App {
@@ -256,10 +256,10 @@ mod tests {
         std::fs::write(&object, "object").unwrap();
         let text = format!("[[app]]\nname = \"a\"\nobject = \"{}\"", object.display());
         let config = Config::parse("/rosemary.toml".into(), text).unwrap();
-        let places = Places::of("/nowhere");
+        let installation = Installation::of("/nowhere");
         let apps = |args: &[&str]| {
             let options = crate::options::tests::parse(args).unwrap();
-            apps(&config, &options, &places, &Store::of(dir.path()))
+            apps(&config, &options, &installation, &Store::of(dir.path()))
         };
         let error = apps(&[]).unwrap_err().to_string();
         assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
@@ -273,6 +273,6 @@ mod tests {
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
         let many: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), None)).collect();
-        assert!(chosen("", &many).unwrap_err().contains("64 is the most"));
+        assert!(chosen("", &many).unwrap_err().contains("at most 64"));
     }
 }

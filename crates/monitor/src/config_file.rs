@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sdk::abi::MAX_CONFIG;
 
-use crate::places::read_file;
+use crate::installation::read_file;
 
 /// The file, if the app has one, and what was read of it last.
 #[derive(Debug)]

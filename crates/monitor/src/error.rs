@@ -1,4 +1,4 @@
-//! Why Rosemary does not start, each with what to do about it.
+//! The reasons for which Rosemary does not start, each with a remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,50 +9,50 @@ use thiserror::Error;
 
 use crate::packages::Refused;
 
-/// What keeps the monitor from starting. Nothing but a state directory is left behind then.
+/// Why the monitor cannot start. It then leaves nothing behind except a state directory.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Without root, the place for sockets is the login session's, and there is no such session.
+    /// Without root, sockets belong into the directory of the login session, and there is no such session.
     #[error(
-        "there is no place for the sockets: XDG_RUNTIME_DIR is not set; set it, or name a \
-         directory of yours with --runtime-dir"
+        "there is no directory for the sockets, as XDG_RUNTIME_DIR is not set; set it, or name a \
+         directory of your own with --runtime-dir"
     )]
     NoRuntimeDir,
-    /// The runtime directory belongs to somebody who could then replace what is in it.
+    /// Another user could replace the files in the runtime directory.
     #[error("{dir} {why}; name a directory of your own with --runtime-dir")]
     UnsafeRuntimeDir {
         /// The directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// Without root, state is kept in the home directory, and nothing says where that is.
+    /// Without root, the state belongs into the home directory, and no variable names that.
     #[error(
-        "there is no place for the state: neither XDG_STATE_HOME nor HOME is set; name a \
-         directory of yours with --state-dir"
+        "there is no directory for the state, as neither XDG_STATE_HOME nor HOME is set; name a \
+         directory of your own with --state-dir"
     )]
     NoStateDir,
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The operator wants more of a wall around apps than there can be.
+    /// The operator requires a complete sandbox, which this machine does not support.
     #[error(
-        "zones.require is \"full\", and this is missing: {0}; `rosemary doctor` says what to do"
+        "zones.require is \"full\", and the sandbox lacks: {0}; `rosemary doctor` says what to do"
     )]
-    NoWall(String),
-    /// `--app` names what cannot run.
+    IncompleteSandbox(String),
+    /// `--app` names an app that cannot run.
     #[error("--app {app}: {why}")]
     App {
-        /// What was asked for.
+        /// The value of `--app`.
         app: String,
-        /// Why not, and what to do.
+        /// The reason, and a remedy.
         why: &'static str,
     },
-    /// An app is nothing but a file.
+    /// An app is a bare file, and the operator does not allow unsigned apps.
     #[error(
-        "the app {app} is the bare file {}, which nobody signed. While you develop it, type `rosemary up \
-         --allow-unsigned`. To run it for good, make a package of it: `rosemary app build`, `sign` and \
-         `install`, and leave `object` out of the configuration (docs/packages.md)", object.display()
+        "the app {app} is the bare file {}, which has no signature. While you develop it, run `rosemary up \
+         --allow-unsigned`. To run it permanently, make a package: `rosemary app build`, `sign` and \
+         `install`, and remove `object` from the configuration (docs/packages.md)", object.display()
     )]
     Unsigned {
         /// Its name.
@@ -60,52 +60,52 @@ pub enum StartError {
         /// The file.
         object: PathBuf,
     },
-    /// The app's package is not let in.
+    /// The app's package is refused.
     #[error(
-        "the app {app} is not run: {why}. With enabled = false in its [[app]], or without it, the \
-             others run"
+        "the app {app} cannot run: {why}. To run the others, set enabled = false in its [[app]], or \
+         remove that"
     )]
     Package {
         /// Its name.
         app: String,
-        /// Why not.
+        /// The reason.
         why: Refused,
     },
-    /// Development for everybody.
+    /// Unsigned apps are allowed together with connections from anywhere.
     #[error(
-        "--allow-unsigned is for development, and plain TCP is allowed from anywhere (`plain`): then \
-         anybody could be the switch that an app nobody signed is tried with; leave one of them out"
+        "--allow-unsigned is for development, and plain TCP is allowed from anywhere (`plain`), so any \
+         host could attack an unsigned app as a switch; remove one of the two"
     )]
     UnsignedFromAnywhere,
-    /// An app is granted what it must not have.
+    /// The configuration grants an app access that it must not have.
     #[error("app {app}: {why}")]
     Granted {
         /// Its name.
         app: String,
-        /// What, and what to do.
+        /// The access, and a remedy.
         why: String,
     },
     /// `--app` is given too often.
-    #[error("--app is given {count} times; {most} is the most")]
+    #[error("--app is given {count} times; at most {most} are possible")]
     TooManyApps {
-        /// How many were given.
+        /// The number that was given.
         count: usize,
-        /// How many there may be.
+        /// The largest possible number.
         most: usize,
     },
-    /// The file of the apps' numbers cannot be believed.
+    /// The file of the apps' numbers is damaged.
     #[error(
-        "{} cannot be used: {why}. It says which flows in the switches are whose, so it is not made \
-         anew. Put it back from a backup. If there is none, remove it and delete what apps wrote \
-         into the switches before: `ovs-ofctl del-flows BRIDGE`", file.display()
+        "{} cannot be used: {why}. It records which app owns which flows in the switches, so it is not \
+         replaced. Put it back from a backup. If there is none, remove it and delete the apps' flows \
+         from the switches: `ovs-ofctl del-flows BRIDGE`", file.display()
     )]
     Numbers {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
-    /// Somebody holds the lock who is not known as an instance.
+    /// A process that is no instance of Rosemary holds the lock.
     #[error(
         "{lock} is locked {}; end that program, or name another directory with --runtime-dir",
         holder(*.pid)
@@ -113,10 +113,10 @@ pub enum StartError {
     Locked {
         /// The lock file.
         lock: PathBuf,
-        /// Whose lock it is, if it is of a process that can be seen from here.
+        /// The process that holds it, if that is visible from here.
         pid: Option<u32>,
     },
-    /// Another instance holds the lock.
+    /// Another instance runs in the runtime directory.
     #[error(
         "Rosemary already runs in {dir} as process {pid}; stop it with `kill {pid}`, or start \
          another one beside it with --runtime-dir, --state-dir and --listen"
@@ -124,39 +124,39 @@ pub enum StartError {
     AlreadyRunning {
         /// The runtime directory.
         dir: PathBuf,
-        /// Whose lock it is.
+        /// Its process.
         pid: u32,
     },
     /// Another instance uses the state directory.
     #[error(
-        "another instance of Rosemary{} has its state in {}; stop that one, or give this one a directory \
-         of its own with --state-dir", of_process(*.pid), dir.display()
+        "another instance of Rosemary{} uses the state directory {}; stop that one, or give this one a \
+         directory of its own with --state-dir", of_process(*.pid), dir.display()
     )]
     StateInUse {
         /// The state directory.
         dir: PathBuf,
-        /// Whose lock it is, if it is of a process that can be seen from here.
+        /// The process that holds it, if that is visible from here.
         pid: Option<u32>,
     },
     /// The same address, or one that includes it, was given twice.
-    #[error("--listen {first} and --listen {second} overlap; leave one of them out")]
+    #[error("--listen {first} and --listen {second} overlap; remove one of them")]
     SameAddress {
         /// One of them.
         first: SocketAddr,
         /// The other.
         second: SocketAddr,
     },
-    /// More addresses than sockets can be handed to a kernel at once.
+    /// More addresses were given than a kernel can receive sockets.
     #[error(
-        "--listen is given {count} times, {most} is the most; 0.0.0.0 or [::] stands for all addresses"
+        "--listen is given {count} times; at most {most} are possible; 0.0.0.0 or [::] stands for all addresses"
     )]
     TooManyAddresses {
-        /// How many were given.
+        /// The number that was given.
         count: usize,
-        /// How many there may be.
+        /// The largest possible number.
         most: usize,
     },
-    /// Another program listens there.
+    /// Another program listens at the address.
     #[error(
         "{address} is taken by another program; `ss -ltnp 'sport = :{port}'` says which; stop it, \
          or choose another address with --listen", port = address.port()
@@ -165,77 +165,77 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// The system does not let us listen there.
+    /// The system refuses to listen at the address.
     #[error("cannot listen on {address}; {hint}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What to look at.
+        /// A remedy.
         hint: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// A program or the app's object is not where it should be.
+    /// A program, or the object of an app, is missing.
     #[error("{what} is missing; looked for {}; {hint}", list(.looked))]
     Missing {
-        /// What.
+        /// The missing program or object.
         what: String,
-        /// Where it was looked for.
+        /// The paths that were tried.
         looked: Vec<PathBuf>,
-        /// How to get it.
+        /// A remedy.
         hint: &'static str,
     },
-    /// What is there is a directory, a device or the like.
-    #[error("{what} is {path}, which is no regular file; {hint}")]
+    /// The object of an app is a directory, a device or the like.
+    #[error("{what} is {path}, which is not a regular file; {hint}")]
     NoFile {
-        /// What.
+        /// The missing program or object.
         what: String,
-        /// What it is.
+        /// The path.
         path: PathBuf,
-        /// How to get it.
+        /// A remedy.
         hint: &'static str,
     },
-    /// Keys for TLS that cannot be used; without them switches would be served otherwise than meant.
+    /// The keys for TLS cannot be used. Without them switches would be served in a way the operator did not choose.
     #[error("the keys for TLS cannot be used: {path}: {why}")]
     Keys {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and a remedy.
         why: String,
     },
-    /// Plain TCP is forbidden, and there is nothing to speak TLS with.
+    /// Plain TCP is forbidden, and there are no keys for TLS.
     #[error(
-        "no switch could connect: plain TCP is forbidden, as `plain` is never, and for TLS there are \
-         no keys; `rosemary pki init` makes some"
+        "no switch could connect: plain TCP is forbidden, as `plain` is never, and there are no keys for \
+         TLS; `rosemary pki init` makes some"
     )]
     NobodyCouldConnect,
-    /// Whether the kernel and the apps can have users of their own is not known.
+    /// The monitor cannot find out whether programs can have users of their own.
     #[error(
-        "cannot read {map}, so it is not known whether the kernel and the apps can have users of \
-         their own, and they are not run as root; is /proc mounted?"
+        "cannot read {map}, so it is unknown whether the kernel and the apps can have users of \
+         their own, and they must not run as root; is /proc mounted?"
     )]
     Users {
-        /// The file that says so.
+        /// The file that lists user ids.
         map: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// The system refused something with a path.
+    /// The system refused an operation on a path.
     #[error("cannot {what} {path}; {hint}")]
     Path {
-        /// What was tried, as a verb with its preposition.
+        /// The operation, as a verb with its preposition.
         what: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What to look at.
+        /// A remedy.
         hint: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// The system refused something that it never should.
+    /// The system refused an operation that normally succeeds.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -243,8 +243,10 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether it is the operator's to mend, in the configuration or the command line: the next start would
-    /// fail of the same. What the system refused, or what is not there, may be otherwise then.
+    /// Returns whether the operator must change the configuration or the command line.
+    ///
+    /// Every further start would fail for the same reason. Other errors, such as a refusal of the system or a missing
+    /// file, may have gone by then.
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
@@ -267,8 +269,8 @@ impl StartError {
 
 fn holder(pid: Option<u32>) -> String {
     match pid {
-        Some(pid) => format!("by process {pid} (`ps {pid}` says what that is)"),
-        None => "by a process that cannot be seen from here".into(),
+        Some(pid) => format!("by process {pid} (`ps {pid}` shows it)"),
+        None => "by a process that is not visible from here".into(),
     }
 }
 

@@ -25,10 +25,10 @@ use control::security::{KeyFile, SecurityReply, SecurityRequest};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
-use crate::child;
 use crate::error::StartError;
+use crate::installation::Installation;
+use crate::one_shot;
 use crate::options::TlsDir;
-use crate::places::Places;
 use crate::users::Users;
 
 /// The file with the authorities for switches.
@@ -77,7 +77,7 @@ pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, 
         return Ok(None);
     }
     let keys = seal(&path)?;
-    check(&path, &keys, &Places::security()?)?;
+    check(&path, &keys, &Installation::security()?)?;
     info!(dir = %path.display(), "TLS was set up");
     Ok(Some(keys))
 }
@@ -112,7 +112,7 @@ fn check(dir: &Path, keys: &SealedKeys, program: &Path) -> Result<(), StartError
     let request = SecurityRequest::CheckKeys { run_as: Users::find()?.for_nobody(), now };
     let fds: Vec<_> = keys.fds().collect();
     let unknown = |source| StartError::System { what: "check the keys for TLS", source };
-    match child::ask(program, &request, &fds).map_err(unknown)? {
+    match one_shot::request(program, &request, &fds).map_err(unknown)? {
         SecurityReply::KeysUsable { warning } => {
             if let Some(why) = warning {
                 let file = dir.join(CONTROLLER_CERT);

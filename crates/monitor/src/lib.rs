@@ -1,73 +1,72 @@
-//! The resource monitor: the external process that starts, watches, restarts and stops the others.
+//! The resource monitor: starts, watches, restarts and stops all other processes of Rosemary.
 //!
-//! It owns the process tree, the listening sockets, the lock that keeps a second instance out and
-//! the admin socket. It is the one program of Rosemary that must not die, so it does as little as
-//! that: one thread, one loop ([`run`]), no call that waits for anybody (the thread that writes the
-//! log does nothing else). When it does die, all its
-//! children die with it.
+//! The monitor owns the process tree, the listening sockets, the lock against a second instance, and the admin socket. It
+//! is the one program of Rosemary that must not die, so it does nothing else: one thread runs one loop, in which no call
+//! waits for a peer. A second thread only writes the log. If the monitor dies, all its children die with it.
 //!
-//! | file | what it is |
+//! | files | contents |
 //! | --- | --- |
-//! | `house.rs`, `house/` | the loop, and what each event does to the others; what operators are told |
-//! | `supervise.rs` | when a program is started, ended and started again; no clock, no processes |
-//! | `program.rs`, `zone.rs` | a process in step with its supervision; an app in its zone |
-//! | `service.rs`, `rights.rs` | a service that apps use; what each app may ask of it |
-//! | `object.rs` | an app's object: out of its package, or a file that is read again when it has changed |
-//! | `packages/`, `child.rs` | installed packages, and who looks into them; asking a child one thing |
-//! | `config_file.rs` | an app's own configuration |
-//! | `progress.rs` | whether an app's calls come back |
-//! | `hosting.rs` | which apps the kernel hosts, and until when |
-//! | `output.rs`, `journal.rs` | what a program writes, on its way into the log; to the service that keeps it |
-//! | `sandbox.rs`, `sandbox_probe.rs` | how each app is confined, and what is heard of it; trying that out |
-//! | `usage/` | how much each program uses, and who keeps it below its limits |
-//! | `attachment.rs` | which of the kernel's rings a zone holds |
-//! | `admin.rs`, `reception.rs` | what operators ask; where they come in |
+//! | `supervisor.rs` | the event loop |
+//! | `process_table.rs` | the processes, and what an event of one means for the others |
+//! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
+//! | `app.rs`, `app/`, `attachment.rs` | an app, its files and its hosting; which rings of the kernel its zone holds |
+//! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
+//! | `program.rs`, `lifecycle.rs` | one program's process; when it is started, killed and restarted |
+//! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
+//! | `usage/` | how much each program uses, and what enforces its limits |
+//! | `output.rs`, `log_forwarder.rs` | what programs write, into the log; log lines, to the log service |
+//! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
+//! | `admin.rs`, `admin_server.rs` | the protocol between operators' commands and the monitor; the admin socket |
+//! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
+//! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
-//! | `listen.rs`, `keys.rs`, `runtime.rs`, `state.rs`, `lock.rs`, `places.rs`, `users.rs`, `signals.rs`, `options.rs` | what is there before the loop begins |
+//! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
-//! What it will never do: speak OpenFlow, parse packets, load code, wait on a child, or answer for
-//! the kernel.
+//! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
 
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod admin_server;
+mod app;
 mod attachment;
-mod child;
 mod choice;
 mod config_file;
 pub mod error;
-mod hosting;
-mod house;
-mod journal;
+mod hang;
+pub mod installation;
+mod kernel_process;
+mod kernel_settings;
 pub mod keys;
+pub mod lifecycle;
 mod listen;
 mod lock;
+mod log_forwarder;
 mod numbers;
 mod object;
+mod one_shot;
 pub mod options;
 mod output;
 pub mod packages;
-pub mod places;
+mod process_table;
 mod program;
-mod progress;
-mod reception;
 mod rights;
-mod runtime;
+mod runtime_dir;
 pub mod sandbox;
 pub mod sandbox_probe;
 mod service;
+mod service_table;
 mod signals;
-mod state;
-pub mod supervise;
+mod state_dir;
+mod supervisor;
 pub mod usage;
 mod users;
-mod zone;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::zone::Limit;
-use kernel::control::Plain;
+use control::kernel::PlainTcp;
+use sdk::Limit;
 use tracing::{info, warn};
 
 /// The meaning of `rosemary.toml`.
@@ -75,73 +74,80 @@ pub use ::config;
 
 pub use crate::output::shown;
 
+use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::App;
 use crate::config::Config;
 use crate::error::StartError;
-use crate::house::{Entrance, House, Services};
+use crate::installation::Installation;
+use crate::kernel_settings::KernelSettings;
 use crate::options::Options;
 use crate::packages::Store;
-use crate::places::Places;
-use crate::reception::{Admitted, Reception};
-use crate::runtime::RuntimeDir;
+use crate::process_table::{Environment, ProcessTable};
+use crate::runtime_dir::RuntimeDir;
 use crate::sandbox::Require;
+use crate::service_table::ServiceSettings;
 use crate::signals::Signals;
-use crate::state::StateDir;
-use crate::usage::{Keeper, Kept};
+use crate::state_dir::StateDir;
+use crate::supervisor::Supervisor;
+use crate::usage::{EnforcedBy, Enforcement};
+use crate::users::Users;
 
-/// Keeps a line of our own log, as [`sys::log::in_background`] gives it, for the service that keeps it.
+/// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
 pub fn log_own(line: &[u8]) {
-    journal::add_own(line);
+    log_forwarder::add_own(line);
 }
 
-/// Says, before anything is started, that the wall cannot be as high as the operator wants it.
-fn check_wall(options: &Options, require: Require, zone: &Path) -> Result<(), StartError> {
+/// Checks, before any process starts, that this machine supports the sandbox that the operator requires.
+fn check_sandbox(options: &Options, require: Require, zone: &Path) -> Result<(), StartError> {
     if options.unconfined {
         if require == Require::Full {
-            return Err(StartError::NoWall("--unconfined was given".into()));
+            return Err(StartError::IncompleteSandbox("--unconfined was given".into()));
         }
         for _ in 0..3 {
-            warn!("UNCONFINED: each app may do all that Rosemary may; this is for tests alone");
+            warn!(
+                "UNCONFINED: apps run without a sandbox, with all rights of Rosemary; use this for tests only"
+            );
         }
         return Ok(());
     }
     if require == Require::Full {
         let report = sandbox_probe::run(zone)
-            .map_err(|source| StartError::System { what: "try a wall around an app", source })?;
+            .map_err(|source| StartError::System { what: "probe the sandbox", source })?;
         if let Some(gaps) = report.gaps_text() {
-            return Err(StartError::NoWall(gaps));
+            return Err(StartError::IncompleteSandbox(gaps));
         }
     }
     Ok(())
 }
 
-/// Who keeps the limits of programs; says which are kept less than they could be.
-fn keeper(options: &Options) -> Keeper {
-    let keeper = match () {
-        () if options.unconfined => Keeper::without_groups("--unconfined was given"),
-        () if options.no_cgroups => Keeper::without_groups("--no-cgroups was given"),
-        () => Keeper::find(),
+/// Finds out what enforces limits on this machine, and warns of those that are enforced less strictly.
+fn enforcement(options: &Options) -> Enforcement {
+    let enforcement = match () {
+        () if options.unconfined => Enforcement::without_groups("--unconfined was given"),
+        () if options.no_cgroups => Enforcement::without_groups("--no-cgroups was given"),
+        () => Enforcement::find(),
     };
-    if let Kept::GroupWithoutSwap { .. } = keeper.kept(Limit::Memory) {
+    if let EnforcedBy::GroupWithoutSwap { .. } = enforcement.enforced_by(Limit::Memory) {
         let hint = "boot with swapaccount=1";
         warn!(
             hint,
-            "this machine does not count swap: an app's /tmp may be there beyond its limit"
+            "swap is not counted on this machine: an app's /tmp may exceed its memory limit there"
         );
     }
     for limit in [Limit::Memory, Limit::Cpu] {
-        if let Kept::Looking { why } = keeper.kept(limit) {
+        if let EnforcedBy::Monitor { why } = enforcement.enforced_by(limit) {
             let limit = limit.name();
             warn!(
                 limit,
-                why, "no cgroups: apps above it are ended, when they are seen; see rosemary doctor"
+                why,
+                "no cgroups: the monitor kills apps that it sees above this limit; see rosemary doctor"
             );
         }
     }
-    keeper
+    enforcement
 }
 
-/// Says, before anything is started, that an app would see what is Rosemary's `own`.
+/// Checks, before any process starts, that no app may read Rosemary's `own` files.
 fn check_reads(apps: &[App], own: &[PathBuf]) -> Result<(), StartError> {
     for app in apps {
         if let Some(why) = app.read.iter().find_map(|path| config::fs_read::why_not(path, own)) {
@@ -151,23 +157,43 @@ fn check_reads(apps: &[App], own: &[PathBuf]) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Runs Rosemary until SIGTERM, SIGINT or a closed terminal; says whether everything could be stopped.
+/// Checks that switches can connect, and that none can from anywhere to reach an unsigned app.
+fn check_transport(
+    plain: PlainTcp,
+    has_keys: bool,
+    allow_unsigned: bool,
+) -> Result<(), StartError> {
+    if plain == PlainTcp::Never && !has_keys {
+        return Err(StartError::NobodyCouldConnect);
+    }
+    if allow_unsigned && plain == PlainTcp::Any {
+        return Err(StartError::UnsignedFromAnywhere);
+    }
+    if plain == PlainTcp::Any {
+        warn!(
+            "plain TCP was allowed from anywhere: any host that reaches the port can pose as any switch"
+        );
+    }
+    Ok(())
+}
+
+/// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
 ///
 /// # Errors
-/// [`StartError`] if it cannot start. Nothing but a state directory is left behind then.
+/// [`StartError`] if it cannot start. It then leaves nothing behind except a state directory.
 pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.place.config.as_deref())?;
-    let places = Places::find()?;
+    let installation = Installation::find()?;
     let state_dir = options.state.resolve(&config)?;
     let dir = options.place.resolve(&config)?;
-    // Before anything is made that a signal's default action would leave behind.
+    // First, because the default action of a signal would leave the files that follow behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let runtime = RuntimeDir::claim(&dir)?;
-    // Before the apps: what cannot be read there is not their fault.
+    // Before the apps, so that an unreadable directory is not reported as a fault of an app.
     let state = StateDir::claim(&state_dir)?;
-    let mut apps = choice::apps(&config, options, &places, &Store::of(state.path()))?;
+    let mut apps = choice::apps(&config, options, &installation, &Store::of(state.path()))?;
     let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
     let own: Vec<PathBuf> = own.into_iter().flatten().collect();
     check_reads(&apps, &own)?;
@@ -176,42 +202,38 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     }
     let keys = keys::load(&options.tls, &config)?;
     let plain = options.plain(&config);
-    if plain == Plain::Never && keys.is_none() {
-        return Err(StartError::NobodyCouldConnect);
-    }
-    if options.allow_unsigned && plain == Plain::Any {
-        return Err(StartError::UnsignedFromAnywhere);
-    }
-    if plain == Plain::Any {
-        warn!("plain TCP was allowed from anywhere: who reaches the port can be any switch");
-    }
+    check_transport(plain, keys.is_some(), options.allow_unsigned)?;
     let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
-    check_wall(options, config.require, &places.zone)?;
+    check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
-    let admitted = Admitted { uid: rustix::process::geteuid().as_raw(), group };
-    let reception = Reception::new(admin, admitted);
+    let allowed = AllowedUsers { uid: rustix::process::geteuid().as_raw(), group };
+    let admin = AdminServer::new(admin, allowed);
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
     if apps.is_empty() {
-        warn!("no app runs: nobody answers the switches; name some with [[app]] or --app");
+        warn!("no app runs, so nothing answers the switches; name apps with [[app]] or --app");
     }
     choice::warn_of_unsigned(&apps);
-    // Here, as all of them are there now.
+    // Only now, since all these directories must exist to be resolved.
     let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
     for app in &mut apps {
         app.never = never.clone();
     }
-    let apps = numbers.into_iter().zip(apps);
     let workers = options.workers(&config);
-    let entrance = Entrance { listeners, plain, keys, workers, tuning: config.tuning };
-    let keeper = keeper(options);
-    let wall = (!options.unconfined).then_some(config.require);
-    let services = Services { state_dir, quotas: config.quotas };
-    let mut house =
-        House::new(places, apps, entrance, reception, signals, (wall, keeper), &services)?;
-    house.tell_users();
-    house.run().map_err(system("wait for events"))
+    let settings = KernelSettings { listeners, plain, keys, workers, tuning: config.tuning };
+    let environment = Environment {
+        installation,
+        users: Users::find()?,
+        require: (!options.unconfined).then_some(config.require),
+        enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
+    };
+    let services = ServiceSettings { state_dir, quotas: config.quotas };
+    let apps = numbers.into_iter().zip(apps).collect();
+    let processes = ProcessTable::new(apps, settings, &services, &environment)?;
+    processes.warn_of_apps_in_kernel();
+    environment.users.log();
+    Supervisor::new(processes, admin, signals).run().map_err(system("wait for events"))
 }

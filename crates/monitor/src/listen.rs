@@ -1,8 +1,7 @@
-//! The sockets at which switches connect.
+//! Binds the sockets at which switches connect.
 //!
-//! Bound once and kept for the monitor's life; every kernel gets duplicates. While no kernel runs,
-//! switches that connect wait in the backlog instead of being refused. The monitor itself never
-//! accepts.
+//! The monitor keeps the sockets for its whole life and gives every kernel duplicates. While no kernel runs, connections of
+//! switches wait in the backlog instead of being refused. The monitor itself never accepts a connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,16 +19,16 @@ use crate::config::MOST_APPS;
 use crate::error::StartError;
 use crate::keys;
 
-/// Connections that wait while no kernel accepts them. The system caps it at
-/// `net.core.somaxconn`, which is 4096 since Linux 5.4.
+/// The most connections that wait while no kernel accepts them. The system limits this to `net.core.somaxconn`, which is
+/// 4096 since Linux 5.4.
 const BACKLOG: i32 = 1024;
 
-/// Most listening sockets: one message hands them to a kernel, with the keys, the objects of the apps
-/// that it hosts, and the flight recorder.
+/// The most listening sockets. One message passes them to a kernel, together with the keys, the objects of the apps that
+/// it hosts, and the flight recorder.
 const MOST: usize = MAX_FDS - keys::FDS - MOST_APPS - 1;
 
-/// How long the sockets of an instance that was killed may take to close.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The time that the system may take to close the sockets of a killed instance.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// A bound and listening TCP socket.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The address it is bound to.
+    /// The address to which it is bound.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -53,8 +52,8 @@ impl AsFd for Listener {
 
 /// Listens on all of `addresses`.
 ///
-/// `after_crash` says that an instance was killed: the system may still be closing its sockets,
-/// and an occupied address is tried again for a second.
+/// With `after_crash`, the system may still be closing the sockets of a killed instance, so an occupied address is tried
+/// again for a second.
 ///
 /// # Errors
 /// [`StartError::TooManyAddresses`], [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
@@ -70,7 +69,7 @@ pub(crate) fn bind_all(
             return Err(StartError::SameAddress { first: *first, second: *second });
         }
     }
-    let give_up = Instant::now() + if after_crash { PATIENCE } else { Duration::ZERO };
+    let give_up = Instant::now() + if after_crash { CLOSE_TIME } else { Duration::ZERO };
     let mut listeners = Vec::new();
     for &address in addresses {
         let listener = loop {
@@ -90,10 +89,10 @@ fn bind_one(address: SocketAddr) -> Result<Listener, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = socket_with(family, SocketType::STREAM, flags, None)?;
-    // Connections of the instance before, in TIME_WAIT, do not matter.
+    // Connections of an earlier instance may still be in TIME_WAIT.
     sockopt::set_socket_reuseaddr(&fd, true)?;
     if address.is_ipv6() {
-        // `[::]` means IPv6 only, whatever the system's default; for both, `--listen` both.
+        // `[::]` means IPv6 only, whatever the system's default. For both, the operator passes `--listen` twice.
         sockopt::set_ipv6_v6only(&fd, true)?;
     }
     bind(&fd, &address)?;
@@ -109,15 +108,15 @@ fn refusal(address: SocketAddr, error: Errno) -> StartError {
             "ports below 1024 need root (or CAP_NET_BIND_SERVICE); OpenFlow's is 6653"
         }
         Errno::ADDRNOTAVAIL => {
-            "this machine does not have that address; `ip -brief address` lists those it has"
+            "this machine does not have that address; `ip -brief address` lists its addresses"
         }
-        Errno::AFNOSUPPORT => "this machine does not speak that address family",
+        Errno::AFNOSUPPORT => "this machine does not support that address family",
         _ => "choose another address with --listen",
     };
     StartError::Listen { address, hint, source: io::Error::from(error) }
 }
 
-/// Whether the second of the two could not be bound after the first.
+/// Returns whether the second address could not be bound after the first.
 fn overlap(first: &SocketAddr, second: &SocketAddr) -> bool {
     let (one, other) = (first.ip(), second.ip());
     first.port() == second.port()
@@ -134,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn bound_socket_knows_its_port_and_accepts_connections_into_its_backlog() {
+    fn bound_socket_queues_connections() {
         let listeners = bind_all(&[address("127.0.0.1:0")], false).unwrap();
         assert_ne!(listeners[0].address().port(), 0);
         std::net::TcpStream::connect(listeners[0].address()).unwrap();
     }
 
     #[test]
-    fn occupied_address_is_told_with_the_line_that_says_by_whom() {
+    fn occupied_address_error_shows_how_to_find_the_owner() {
         let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = other.local_addr().unwrap();
         let error = bind_all(&[taken], false).unwrap_err().to_string();
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn address_that_a_killed_instance_still_holds_is_waited_for() {
+    fn occupied_address_is_retried_after_crash() {
         let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = other.local_addr().unwrap();
         let waiting = std::thread::spawn(move || bind_all(&[taken], true).map(|_| ()));
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn address_given_twice_or_within_another_is_refused() {
+    fn overlapping_addresses_are_refused() {
         for (first, second) in [
             ("127.0.0.1:6653", "127.0.0.1:6653"),
             ("0.0.0.0:6653", "127.0.0.1:6653"),
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn address_of_another_machine_is_told_as_such() {
+    fn foreign_address_is_refused_with_hint() {
         let error = bind_all(&[address("192.0.2.1:6653")], false).unwrap_err().to_string();
         assert!(error.contains("does not have that address"), "{error}");
     }

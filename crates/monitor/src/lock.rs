@@ -1,8 +1,7 @@
-//! Lock files: who may be the only instance in a directory.
+//! Locks a file, so that only one instance uses a directory.
 //!
-//! The lock, not the file, says that an instance runs: the system lets go of it however the instance
-//! ends, and no child gets it. In the file stands the pid, as a note: who holds the lock is known from
-//! `/proc/locks`, where that can be seen.
+//! The lock, not the file, shows that an instance runs: the system releases it however the instance ends, and no child
+//! inherits it. The file contains the pid as a note. The actual holder is found in `/proc/locks`, where that is readable.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
@@ -11,20 +10,20 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// How often `/proc/locks` is read for a lock that is held and does not stand in it.
-const LOOKS: usize = 8;
+/// How often `/proc/locks` is read until the lock is found in it.
+const ATTEMPTS: usize = 8;
 
-/// Why there is no lock.
+/// Why the file could not be locked.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
-    /// Somebody has it.
+    /// A process holds the lock.
     Held {
-        /// Whose lock it is, if it is of a process that can be seen from here.
+        /// The process, if it is visible from here.
         pid: Option<u32>,
-        /// Whether the note says the same, or nothing yet: then it is an instance of Rosemary.
-        ours: bool,
+        /// Whether the process is an instance of Rosemary: the note names it, or is still empty.
+        is_instance: bool,
     },
-    /// The system refused it.
+    /// The system refused the lock.
     System(io::Error),
 }
 
@@ -34,8 +33,10 @@ impl From<io::Error> for NotLocked {
     }
 }
 
-/// Opens and locks a lock file, which is made if it is not there and closed to others, as who may read it
-/// may lock it. The file that is locked is the one that has the name.
+/// Opens and locks the file at `path`, which is created if it is missing.
+///
+/// The file is made accessible to its owner only, because whoever can read it can lock it. When this returns, the locked
+/// file is the one at `path`.
 ///
 /// # Errors
 /// [`NotLocked`].
@@ -57,15 +58,15 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
             let _ = (&mut file).take(1_000).read_to_string(&mut text);
             let metadata = file.metadata()?;
             let note = text.lines().next().and_then(|line| line.parse().ok());
-            let pid =
-                (0..LOOKS).find_map(|_| holder(&locks(), (metadata.dev(), metadata.ino()), note));
-            // No note: it is just starting.
-            let ours = pid.is_some() && (text.is_empty() || note == pid);
-            return Err(NotLocked::Held { pid, ours });
+            let pid = (0..ATTEMPTS)
+                .find_map(|_| holder(&locks(), (metadata.dev(), metadata.ino()), note));
+            // An instance that is just starting has no note yet.
+            let is_instance = pid.is_some() && (text.is_empty() || note == pid);
+            return Err(NotLocked::Held { pid, is_instance });
         }
-        // One that an older version made may be open to others.
+        // A file that an older version made may be accessible to others.
         file.set_permissions(Permissions::from_mode(0o600))?;
-        // Between our open and our lock an instance may have stopped and removed the file.
+        // Between the open and the lock, another instance may have stopped and removed the file.
         let ours = file.metadata()?;
         let named = std::fs::symlink_metadata(path);
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
@@ -76,20 +77,19 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
 
 /// The text of `/proc/locks`, which is empty if it cannot be read.
 ///
-/// The kernel writes a page of it at most for each read(2), anew, and goes on by number: if a lock that stands
-/// before is given up between two reads, one that is held is left out. So few large reads; and who does not
-/// find one looks again.
+/// The system produces at most a page of it for each read(2), and continues by line number. If an earlier lock is released
+/// between two reads, a line is skipped. Large reads make that rare, and the caller tries again.
 fn locks() -> String {
     let mut text = String::with_capacity(65_536);
     let _ = File::open("/proc/locks").and_then(|mut file| file.read_to_string(&mut text));
     text
 }
 
-/// Who holds the flock(2) lock of the file (device, inode), by the text of `/proc/locks`:
+/// The process that holds the flock(2) lock of the file (device, inode), by the text of `/proc/locks`:
 /// `1: FLOCK  ADVISORY  WRITE 708 00:13:16827 0 EOF`, `proc_locks(5)`.
 ///
-/// On some file systems the device there is another than stat(2) gives: then only the process in
-/// our note is believed. Locks of processes that cannot be seen from here are not listed.
+/// On some file systems the device there differs from that of stat(2). Then only the process in the note is accepted. The
+/// text does not list locks of processes that are not visible from here.
 fn holder(locks: &str, (device, inode): (u64, u64), note: Option<u32>) -> Option<u32> {
     let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
     locks.lines().find_map(|line| {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holder_is_found_by_the_inode_and_only_if_it_has_the_lock() {
+    fn holder_is_found_by_inode() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:42 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 8 fe:00:421 0 EOF\n\
                      3: FLOCK  ADVISORY  READ 9 fe:00:42 0 EOF\n\

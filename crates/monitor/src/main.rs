@@ -1,4 +1,4 @@
-//! `rosemary-monitor`: what `rosemary up` becomes. See the library.
+//! `rosemary-monitor`: the program that `rosemary up` executes. See the library.
 
 #![forbid(unsafe_code)]
 
@@ -10,14 +10,14 @@ use clap::Parser;
 use rosemary_monitor::options::Options;
 use tracing::warn;
 
-/// How long who reads the log may take for the end of it.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The time that a reader of the log has for its last lines.
+const FLUSH_TIME: Duration = Duration::from_millis(500);
 
-/// What the exit code of a start is that a mistake in the configuration keeps from succeeding: `EX_CONFIG` of
-/// sysexits(3). `etc/rosemary.service` knows it.
+/// The exit code of a start that fails for a mistake in the configuration: `EX_CONFIG` of sysexits(3).
+/// `etc/rosemary.service` relies on it.
 const MISCONFIGURED: u8 = 78;
 
-/// Starts, watches, restarts and stops Rosemary; `rosemary up` becomes this program.
+/// Starts, watches, restarts and stops Rosemary; `rosemary up` executes this program.
 #[derive(Debug, Parser)]
 #[command(name = "rosemary-monitor", version)]
 struct Command {
@@ -31,10 +31,10 @@ fn main() -> ExitCode {
         if command.options.unconfined { Ok(()) } else { sys::sandbox::confine_monitor() };
     sys::log::in_background(rosemary_monitor::log_own);
     if let Err(error) = confined {
-        warn!(%error, "the monitor keeps privileges that it does not need");
+        warn!(%error, "could not drop privileges that the monitor does not need");
     }
     let code = run(&command.options);
-    sys::log::flush(LAST_WORDS);
+    sys::log::flush(FLUSH_TIME);
     code
 }
 

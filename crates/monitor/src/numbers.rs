@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The file is replaced as a whole (written beside it, synchronised, renamed), by the one instance that
-//! holds the [state directory](crate::state). A file that does not make sense stops the start: numbering
+//! holds the [state directory](crate::state_dir). A file that does not make sense stops the start: numbering
 //! anew would give one app's flows to another.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::is_name;
 use crate::error::StartError;
-use crate::state::StateDir;
+use crate::state_dir::StateDir;
 
 /// The file's name in the state directory.
 const FILE: &str = "apps.json";

@@ -1,5 +1,7 @@
-//! An app's object, as processes are given it: sealed, with its digest, read anew when its file has
-//! changed and not before. An app that dies again and again costs the loop no reading and no hashing.
+//! An app's object, in sealed memory and with its digest, as a process receives it.
+//!
+//! The file is read again only if it has changed, so an app that dies again and again costs the monitor no reading and no
+//! hashing.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,30 +12,29 @@ use std::time::{Duration, SystemTime};
 
 use zone::sandbox::sha256;
 
-use crate::places::read_object;
+use crate::installation::read_object;
 
-/// A file that was changed so short a time before it was read may have been changed again without its
-/// times showing it.
+/// A file that changed so recently may change again without a change of its times.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Where an app's object comes from.
 #[derive(Debug)]
 pub(crate) enum Object {
-    /// A file, as it is at each start of the app.
+    /// A file, which is read again when it has changed.
     File(ObjectFile),
-    /// A package, as it was let in when Rosemary started.
+    /// A package, which was admitted when Rosemary started.
     Packaged {
         /// The package, for messages.
         path: PathBuf,
         /// The object, sealed.
         object: OwnedFd,
-        /// Its digest.
+        /// The digest of the object.
         sha256: String,
     },
 }
 
 impl Object {
-    /// Where it comes from, for messages.
+    /// Where the object comes from, for messages.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(file) => &file.path,
@@ -41,71 +42,74 @@ impl Object {
         }
     }
 
-    /// Takes the object as it is now; returns its digest.
+    /// Reads the object of the app `app` as it is now, and returns its digest.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn take(&mut self, name: &str) -> io::Result<&str> {
+    pub(crate) fn read(&mut self, app: &str) -> io::Result<&str> {
         match self {
-            Self::File(file) => file.take(name),
+            Self::File(file) => file.read(app),
             Self::Packaged { sha256, .. } => Ok(sha256),
         }
     }
 
-    /// The object that was taken last.
-    pub(crate) fn taken(&self) -> Option<BorrowedFd<'_>> {
+    /// The object that was read last, in sealed memory.
+    pub(crate) fn sealed(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::File(file) => file.taken(),
+            Self::File(file) => file.sealed(),
             Self::Packaged { object, .. } => Some(object.as_fd()),
         }
     }
 }
 
-/// The file of an object, and what was read of it last.
+/// The file of an object, and the copy that was read last.
 #[derive(Debug)]
 pub(crate) struct ObjectFile {
     path: PathBuf,
-    read: Option<Read>,
+    copy: Option<SealedObject>,
 }
 
 #[derive(Debug)]
-struct Read {
-    /// What the file was then; `None` if that could be the same after a change.
-    stamp: Option<[i64; 7]>,
+struct SealedObject {
+    /// Identifies the file's contents; `None` if a change soon after would give the same stamp.
+    stamp: Option<Stamp>,
     object: OwnedFd,
     sha256: String,
 }
 
+/// Metadata of a file that a change alters.
+type Stamp = [i64; 7];
+
 impl ObjectFile {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, read: None }
+        Self { path, copy: None }
     }
 
-    /// Takes the object as it is in its file now; returns its digest.
+    /// Reads the file, unless it is unchanged, and returns the object's digest.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn take(&mut self, name: &str) -> io::Result<&str> {
+    pub(crate) fn read(&mut self, app: &str) -> io::Result<&str> {
         let found = stamp(&std::fs::metadata(&self.path)?, SystemTime::now());
-        let known = self.read.take().filter(|read| found.is_some() && read.stamp == found);
-        let read = if let Some(read) = known {
-            read
+        let known = self.copy.take().filter(|copy| found.is_some() && copy.stamp == found);
+        let copy = if let Some(known) = known {
+            known
         } else {
-            let object = sys::shm::sealed_copy(name, &read_object(&self.path)?)?;
+            let object = sys::shm::sealed_copy(app, &read_object(&self.path)?)?;
             let object = File::from(object);
-            Read { stamp: found, sha256: sha256(&object)?, object: object.into() }
+            SealedObject { stamp: found, sha256: sha256(&object)?, object: object.into() }
         };
-        Ok(&self.read.insert(read).sha256)
+        Ok(&self.copy.insert(copy).sha256)
     }
 
-    /// The object that was taken last.
-    pub(crate) fn taken(&self) -> Option<BorrowedFd<'_>> {
-        self.read.as_ref().map(|read| read.object.as_fd())
+    /// The object that was read last, in sealed memory.
+    pub(crate) fn sealed(&self) -> Option<BorrowedFd<'_>> {
+        self.copy.as_ref().map(|copy| copy.object.as_fd())
     }
 }
 
-/// What cannot stay as it is when the file changes, if that was long enough ago.
-fn stamp(file: &Metadata, now: SystemTime) -> Option<[i64; 7]> {
+/// The stamp of a file, or `None` if the file changed too recently.
+fn stamp(file: &Metadata, now: SystemTime) -> Option<Stamp> {
     let changed = Duration::from_secs(u64::try_from(file.ctime()).ok()?);
     let since = now.duration_since(SystemTime::UNIX_EPOCH + changed).ok()?;
     let number = |number: u64| number.cast_signed();
@@ -120,21 +124,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn object_is_read_again_when_its_file_has_changed() {
+    fn changed_file_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("object.so");
         std::fs::write(&path, "one").unwrap();
         let mut file = ObjectFile::new(path.clone());
-        assert!(file.taken().is_none());
-        let one = file.take("object").unwrap().to_owned();
-        std::fs::write(&path, "two").unwrap(); // as long, and so soon that no time may show it
-        assert_ne!(file.take("object").unwrap(), one);
+        assert!(file.sealed().is_none());
+        let one = file.read("object").unwrap().to_owned();
+        // The same size, and so soon that the times may not change.
+        std::fs::write(&path, "two").unwrap();
+        assert_ne!(file.read("object").unwrap(), one);
         std::fs::remove_file(&path).unwrap();
-        assert!(file.take("object").is_err());
+        assert!(file.read("object").is_err());
     }
 
     #[test]
-    fn file_that_has_rested_is_known_again_and_one_just_changed_is_not() {
+    fn settled_file_has_a_stamp() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("object.so");
         std::fs::write(&path, "one").unwrap();
@@ -142,10 +147,10 @@ mod tests {
         let now = SystemTime::now();
         assert_eq!(stamp(&file, now), None);
         let later = now + Duration::from_secs(10);
-        let rested = stamp(&file, later);
-        assert!(rested.is_some());
-        assert_eq!(stamp(&file, later), rested);
+        let settled = stamp(&file, later);
+        assert!(settled.is_some());
+        assert_eq!(stamp(&file, later), settled);
         std::fs::write(&path, "three").unwrap();
-        assert_ne!(stamp(&std::fs::metadata(&path).unwrap(), later), rested);
+        assert_ne!(stamp(&std::fs::metadata(&path).unwrap(), later), settled);
     }
 }

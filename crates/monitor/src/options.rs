@@ -12,7 +12,7 @@ use kernel::pool::MAX_WORKERS;
 
 use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;
-use crate::places::of_user;
+use crate::installation::of_user;
 
 /// Where switches connect if nobody says otherwise: OpenFlow's port, from this machine.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);

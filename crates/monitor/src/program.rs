@@ -1,8 +1,8 @@
-//! A program of ours: its process, its control socket and its [`Supervision`], kept in step.
+//! Keeps one supervised program's process, control socket and [`Lifecycle`] in step.
 //!
-//! What the process says is taken from its socket and what becomes of it from its pidfd; neither is
-//! ever waited for. It starts with the environment variables of [`ENVIRONMENT`] and no others: an
-//! app has no business with what the operator's shell knows.
+//! The program's messages arrive on its control socket, its end on its pidfd, its log lines on a pipe. The monitor never
+//! waits for any of them. A process starts with the environment variables of [`ENVIRONMENT`] only, so an app learns
+//! nothing from the operator's shell.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,211 +12,299 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::Signal;
+use sdk::Limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::cgroup::{Controller, Group};
 use sys::channel::{Channel, ChannelError};
 use sys::process::{Child, Exit, Memory, PidNamespace, Usage};
+use sys::sandbox::Report;
 use tracing::{error, info, warn};
-use zone::Limit;
 
 use crate::config::Limits;
-use crate::output::{Output, Voice, shown};
-use crate::supervise::{self, Due, Ended, Next, Supervision};
-use crate::usage::Keeper;
+use crate::lifecycle::{self, Due, Ended, Lifecycle, Next};
+use crate::output::{Output, shown};
+use crate::sandbox::RefusedCalls;
+use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
 
-/// The signal by which the system ends who is at its limit of memory.
+/// The signal by which the system ends a process at its memory limit.
 const KILL: i32 = Signal::KILL.as_raw();
 
-/// What a program learns from the environment: how to log.
+/// The monitor's own environment variables that a program inherits.
 const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
+
+/// Which program this is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    /// The kernel.
+    Kernel,
+    /// The service of this name.
+    Service(&'static str),
+    /// The zone of the app of this name.
+    Zone(String),
+}
+
+impl ProgramKind {
+    /// The program's name in the log.
+    fn name(&self) -> String {
+        match self {
+            Self::Kernel => "kernel".into(),
+            Self::Service(name) => format!("service {name}"),
+            Self::Zone(app) => format!("zone {app}"),
+        }
+    }
+
+    /// The name under which the program's own lines stand in the log.
+    pub(crate) fn author(&self) -> String {
+        match self {
+            Self::Kernel => "kernel".into(),
+            Self::Service(name) => format!("service {name}"),
+            Self::Zone(app) => format!("app {app}"),
+        }
+    }
+}
+
+/// A descriptor of a program that the supervisor polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// The pipe from its standard output and error.
+    Output,
+    /// Its control socket.
+    Control,
+    /// Its pidfd, which becomes readable when the process ends.
+    Exit,
+    /// The listener for system calls that its sandbox refused.
+    RefusedCalls,
+}
 
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: String,
-    file: PathBuf,
-    voice: Voice,
-    /// Who keeps what it forks where it ends with it.
+    executable: PathBuf,
+    kind: ProgramKind,
+    /// How processes that it forks are made to end with it.
     apart: PidNamespace,
-    keeper: Arc<Keeper>,
+    enforcement: Arc<Enforcement>,
     limits: Limits,
-    supervision: Supervision,
+    lifecycle: Lifecycle,
+    refused_calls: RefusedCalls,
     process: Option<Process>,
 }
 
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// `None` when the process has closed its end, which it does by ending.
+    /// `None` after the process has closed its end, which counts as a sign that it ends.
     control: Option<Channel>,
     output: Output,
-    /// Why it was killed, once that was done and said: once is enough.
+    /// Why the monitor killed it. A process is killed and logged as killed only once.
     killed: Option<Killed>,
-    /// Behind `child`, without which it is empty and can be removed.
+    /// Declared after `child`: fields drop in order, and only an empty group can be removed.
     group: Group,
 }
 
 #[derive(Debug)]
 struct Killed {
     why: String,
-    late: bool,
+    /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
+    is_own_failure: bool,
 }
 
-/// The end of a program, for who looks for its cause.
+/// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Death {
-    /// How it ended, or why we killed it, as a phrase.
+pub(crate) struct ProgramExit {
+    /// The exit status, or why the monitor killed it, as a phrase.
     pub(crate) how: String,
-    /// Whether it was its own doing: it ended, or did not do in time what it had to. If not, it was
-    /// asked to end, or killed for what it said.
+    /// Whether the program's own code is to blame: it ended without being asked to, or it exceeded a time or resource
+    /// limit. False if it was asked to stop or was killed for a message that breaks the protocol.
     pub(crate) by_itself: bool,
 }
 
 impl Program {
-    /// The kernel, a service or a zone, whose program is in `file`; it is not started. `keeper` keeps it below
-    /// `limits`.
+    /// Describes a program without starting it. `enforcement` keeps it below `limits`.
     pub(crate) fn new(
-        voice: Voice,
-        file: PathBuf,
+        kind: ProgramKind,
+        executable: PathBuf,
         apart: PidNamespace,
-        (keeper, limits): (Arc<Keeper>, Limits),
+        (enforcement, limits): (Arc<Enforcement>, Limits),
     ) -> Self {
-        let supervision = Supervision::new(supervise::Limits::default());
-        let name = match &voice {
-            Voice::Kernel => "kernel".into(),
-            Voice::Service(name) => format!("service {name}"),
-            Voice::Zone(app) => format!("zone {app}"),
+        let now = Instant::now();
+        let refused_calls = match &kind {
+            ProgramKind::Kernel => RefusedCalls::of_kernel(now),
+            ProgramKind::Service(name) => RefusedCalls::of_service(name, now),
+            ProgramKind::Zone(app) => RefusedCalls::of_zone(app.clone(), now),
         };
-        Self { name, file, voice, apart, keeper, limits, supervision, process: None }
+        Self {
+            name: kind.name(),
+            executable,
+            kind,
+            apart,
+            enforcement,
+            limits,
+            lifecycle: Lifecycle::new(lifecycle::Limits::default()),
+            refused_calls,
+            process: None,
+        }
     }
 
-    pub(crate) fn supervision(&self) -> &Supervision {
-        &self.supervision
+    pub(crate) fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
     }
 
-    /// Its process, if it runs.
+    /// Returns whether the program has reported that it is ready and still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.lifecycle.state() == lifecycle::State::Running
+    }
+
+    /// Returns whether the program neither runs nor will be started.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.lifecycle.state() == lifecycle::State::Stopped
+    }
+
+    /// Its process id, while it has a process.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.child.pid())
     }
 
-    /// What becomes readable when it ends.
-    pub(crate) fn end(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref().map(|process| process.child.as_fd())
+    /// The descriptors to poll, in the order in which they must be handled: log lines and messages precede the end.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>)> {
+        let process = self.process.as_ref();
+        let output = process.and_then(|it| it.output.pipe());
+        let control = process.and_then(|it| it.control.as_ref()).map(AsFd::as_fd);
+        let exit = process.map(|it| it.child.as_fd());
+        [
+            (Port::Output, output),
+            (Port::Control, control),
+            (Port::Exit, exit),
+            (Port::RefusedCalls, self.refused_calls.fd()),
+        ]
+        .into_iter()
+        .filter_map(|(port, fd)| Some((port, fd?)))
     }
 
-    /// What becomes readable when it says something.
-    pub(crate) fn control(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref()?.control.as_ref().map(AsFd::as_fd)
-    }
-
-    /// What becomes readable when it writes something.
-    pub(crate) fn output(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref()?.output.pipe()
-    }
-
-    /// Takes what it writes into our log.
-    pub(crate) fn hear_output(&mut self, now: Instant) {
+    /// Reads what the program wrote and passes it to the log.
+    pub(crate) fn read_output(&mut self, now: Instant) {
         if let Some(process) = &mut self.process {
-            process.output.hear(now);
+            process.output.read_some(now);
         }
     }
 
-    /// When something will be due by itself, if nothing happens before.
+    /// Answers and records system calls that the sandbox refused.
+    pub(crate) fn answer_refused_calls(&mut self, now: Instant) {
+        self.refused_calls.answer_waiting(now);
+    }
+
+    /// The program reports how it confined itself. It must do so at most once.
+    pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
+        if self.refused_calls.is_confined() {
+            self.kill("it reported twice that it is confined");
+        } else {
+            self.refused_calls.confined(report, fds);
+        }
+    }
+
+    /// When [`advance`](Self::advance) must be called if nothing else happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let output = self.process.as_ref().and_then(|process| process.output.next_due());
-        self.supervision.next_due().into_iter().chain(output).min()
+        let refused_calls = self.refused_calls.next_due();
+        self.lifecycle.next_due().into_iter().chain(output).chain(refused_calls).min()
     }
 
-    /// Wants it to run.
-    pub(crate) fn want(&mut self, now: Instant) {
-        self.supervision.start(now);
+    /// Schedules a start at `now`, unless the program is to run already.
+    pub(crate) fn request_start(&mut self, now: Instant) {
+        self.lifecycle.start(now);
     }
 
-    /// Does what is due, starting excepted. Says whether it is to be started now.
-    pub(crate) fn is_start_due(&mut self, now: Instant) -> bool {
+    /// Does what is due, except starting. Returns whether the caller must start the program now.
+    pub(crate) fn advance(&mut self, now: Instant) -> bool {
         if let Some(process) = &mut self.process {
             process.output.catch_up(now);
         }
-        // Who is throttled is given longer.
-        let received = || match self.voice {
-            Voice::Kernel | Voice::Service(_) => None,
-            Voice::Zone(_) => {
+        self.refused_calls.catch_up(now);
+        let processor_time = || match self.kind {
+            ProgramKind::Kernel | ProgramKind::Service(_) => None,
+            // A zone may be throttled to a fraction of a processor: its time to start is counted in processor time.
+            ProgramKind::Zone(_) => {
                 let process = self.process.as_ref();
                 let used = process.and_then(|process| Usage::of(process.child.pid()).ok());
                 Some(used.map(|used| used.cpu).unwrap_or_default())
             }
         };
-        match self.supervision.due(now, received) {
+        match self.lifecycle.due(now, processor_time) {
             None => return false,
             Some(Due::Start) => return true,
-            Some(Due::KillUnready) => self.kill_for("it was not ready in time", true),
-            Some(Due::KillUnended) => self.kill_for("it did not end in time", true),
+            Some(Due::KillUnready) => self.kill_for_own_failure("it was not ready in time"),
+            Some(Due::KillUnended) => self.kill_for_own_failure("it did not end in time"),
         }
         false
     }
 
-    /// Starts it.
+    /// Starts the process. A failure is logged and counts as an end.
     pub(crate) fn start(&mut self, now: Instant) {
+        self.refused_calls.over();
         match self.spawn(now) {
             Ok(process) => {
                 info!(program = self.name, pid = process.child.pid(), "started");
                 self.process = Some(process);
-                self.supervision.started(now);
+                self.lifecycle.started(now);
             }
             Err(error) => {
-                let why = format!("could not execute {}: {error}", self.file.display());
-                self.not_started(now, &why);
+                let why = format!("could not execute {}: {error}", self.executable.display());
+                self.start_failed(now, &why);
             }
         }
     }
 
-    /// It could not be started; that counts as an end.
-    pub(crate) fn not_started(&mut self, now: Instant, why: &str) {
-        let ended = self.supervision.ended(now, why.to_owned());
-        error!(program = self.name, why, next = next(ended.next), "could not be started");
+    /// Records that a start failed. It counts as an end, so the next start waits for the minimum run time.
+    pub(crate) fn start_failed(&mut self, now: Instant, why: &str) {
+        let ended = self.lifecycle.ended(now, why.to_owned());
+        error!(program = self.name, why, next = next(ended.next), "could not start the program");
     }
 
-    /// It would end again, for the reason `why`, if it were started as things are: it is left alone.
+    /// Postpones the start of a program that would end again for the reason `why`.
     pub(crate) fn hold(&mut self, now: Instant, why: &str) {
-        self.supervision.hold(now, why.to_owned());
+        self.lifecycle.hold(now, why.to_owned());
     }
 
     fn spawn(&self, now: Instant) -> io::Result<Process> {
         let (ours, theirs) = Channel::pair()?;
-        let mut command = Command::new(&self.file);
+        let mut command = Command::new(&self.executable);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());
-        let tree = self.keeper.tree();
-        let bounds = || Keeper::bounds(&self.limits, self.apart);
-        let group = match &self.voice {
-            Voice::Kernel => tree.group("kernel", &Keeper::kernels_bounds()),
-            Voice::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
-            Voice::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
+        let tree = self.enforcement.tree();
+        let bounds = || Enforcement::bounds(&self.limits, self.apart);
+        let group = match &self.kind {
+            ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds()),
+            ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
+            ProgramKind::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
         }?;
         for (controller, why) in group.lower() {
-            let (limit, hint) = (controller.name(), "give that group more, or its apps less");
-            warn!(program = self.name, limit, why, hint, "has less than its limit");
+            let (limit, hint) =
+                (controller.name(), "give the parent cgroup more, or its apps less");
+            warn!(program = self.name, limit, why, hint, "started with less than its limit");
         }
+        // The child joins the group before it executes, so that nothing it does is outside of its limits.
         group.start_in(&mut command)?;
         let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;
         let log = self.limits.of(Limit::Log).hard;
-        let output = Output::new(output, self.voice.clone(), log, now);
+        let output = Output::new(output, self.kind.clone(), log, now);
         Ok(Process { child, control: Some(ours), output, killed: None, group })
     }
 
-    /// What it has used; `None` if it does not run, or is just ending.
+    /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
     pub(crate) fn sample(&self) -> Option<Sample> {
         let Process { child, output, group, .. } = self.process.as_ref()?;
         let own = Usage::of(child.pid()).ok()?;
-        let all = group.usage().unwrap_or_default(); // as if it were in none
-        let own_memory = own.memory.without_rings(self.keeper.rings());
+        // A group that cannot be read is treated as no group.
+        let all = group.usage().unwrap_or_default();
+        let own_memory = own.memory.without_rings(self.enforcement.rings());
         Some(Sample {
             cpu: all.cpu.unwrap_or(own.cpu),
             memory: match all.memory {
-                Some(memory) if self.keeper.tree().counts_swap() => memory,
+                Some(memory) if self.enforcement.tree().counts_swap() => memory,
                 Some(memory) => memory.saturating_add(own.memory.swap),
                 None => own_memory,
             },
@@ -224,35 +312,38 @@ impl Program {
             threads: own.threads,
             descriptors: own.descriptors,
             log: output.written(),
-            log_left_out: output.left_out(),
+            log_left_out: output.lines_dropped(),
             refused_threads: all.refused_tasks,
         })
     }
 
-    /// Whether it has a process whose memory no group counts.
+    /// Returns whether it has a process whose memory no group counts.
     pub(crate) fn is_memory_uncounted(&self) -> bool {
-        self.process.is_some() && !self.keeper.tree().has(Controller::Memory)
+        self.process.is_some() && !self.enforcement.tree().has(Controller::Memory)
     }
 
-    /// Bytes of its memory without rings, as `/proc` says; `None` if it does not run, or was killed.
+    /// Bytes of its memory without rings, from `/proc`; `None` if it has no process or was killed.
     pub(crate) fn own_memory(&self) -> Option<io::Result<u64>> {
         let process = self.process.as_ref().filter(|process| process.killed.is_none())?;
         let memory = Memory::of(process.child.pid());
-        Some(memory.map(|memory| memory.without_rings(self.keeper.rings())))
+        Some(memory.map(|memory| memory.without_rings(self.enforcement.rings())))
     }
 
-    /// Sends it `request`; a process that does not listen is killed.
-    pub(crate) fn tell<T: Serialize>(&mut self, request: &T, fds: &[BorrowedFd<'_>]) {
-        match self.try_tell(request, fds) {
-            // If it is closed, its end is on the way and will be noticed where it belongs.
+    /// Sends it `request`. A process whose control socket is full is killed, since it does not read it.
+    pub(crate) fn send<T: Serialize>(&mut self, request: &T, fds: &[BorrowedFd<'_>]) {
+        match self.try_send(request, fds) {
+            // A closed socket means that the process ends; its pidfd reports that.
             Ok(()) | Err(ChannelError::Closed) => {}
             Err(ChannelError::WouldBlock) => self.kill("it did not read its control socket"),
             Err(error) => self.kill(&error.to_string()),
         }
     }
 
-    /// Sends it `request`, which is not important enough to kill for.
-    pub(crate) fn try_tell<T: Serialize>(
+    /// Sends it `request`, and leaves it alone if it does not read.
+    ///
+    /// # Errors
+    /// The request could not be sent.
+    pub(crate) fn try_send<T: Serialize>(
         &self,
         request: &T,
         fds: &[BorrowedFd<'_>],
@@ -261,8 +352,13 @@ impl Program {
         control.ok_or(ChannelError::Closed)?.send(request, fds)
     }
 
-    /// Sends it `request` for an operator: only while most of its control socket is free, so that what
-    /// operators cause never keeps out what the monitor has to say.
+    /// Sends it `request` on behalf of an operator.
+    ///
+    /// The request is refused unless most of the control socket is free, so operators cannot crowd out the monitor's own
+    /// requests.
+    ///
+    /// # Errors
+    /// The request could not be sent.
     pub(crate) fn send_for_operator<T: Serialize>(
         &self,
         request: &T,
@@ -272,12 +368,16 @@ impl Program {
         if control.is_some_and(Channel::is_crowded) {
             return Err(ChannelError::WouldBlock);
         }
-        self.try_tell(request, fds)
+        self.try_send(request, fds)
     }
 
-    /// What it says next; `None` if it says nothing now. Nonsense gets it killed. Descriptors are
-    /// missing if we may open no more.
-    pub(crate) fn hear<T: DeserializeOwned>(&mut self, now: Instant) -> Option<(T, Vec<OwnedFd>)> {
+    /// Receives its next message; `None` if none is there. A malformed message gets the process killed.
+    ///
+    /// The message's descriptors are missing if the monitor can open no more.
+    pub(crate) fn receive<T: DeserializeOwned>(
+        &mut self,
+        now: Instant,
+    ) -> Option<(T, Vec<OwnedFd>)> {
         let process = self.process.as_mut()?;
         match process.control.as_ref()?.receive() {
             Ok(message) => return Some(message),
@@ -290,101 +390,105 @@ impl Program {
                 Err(error) => self.kill(&shortened(&error.to_string(), 200)),
             },
             Err(ChannelError::Closed) => {
-                process.control = None; // it would stay readable
-                self.supervision.ending(now);
+                // A closed socket stays readable: polled further, it would keep the loop awake.
+                process.control = None;
+                self.lifecycle.ending(now);
             }
             Err(error) => self.kill(&shortened(&error.to_string(), 200)),
         }
         None
     }
 
-    /// It says that it is ready. Says whether that was still to be said.
-    pub(crate) fn ready(&mut self) -> bool {
-        self.supervision.ready()
+    /// The program reports that it is ready. Returns whether it was still starting.
+    pub(crate) fn mark_ready(&mut self) -> bool {
+        self.lifecycle.ready()
     }
 
-    /// It said that it cannot run as things are, and will end: then it is held.
-    pub(crate) fn unfit(&mut self, now: Instant) {
-        self.supervision.unfit(now);
+    /// The program reports that it cannot run with its current files and ends: it will be held.
+    pub(crate) fn mark_unfit(&mut self, now: Instant) {
+        self.lifecycle.unfit(now);
     }
 
-    /// It said that it will end: it gets a moment to do so.
-    pub(crate) fn ending(&mut self, now: Instant) {
-        self.supervision.ending(now);
+    /// The program reports that it ends: it gets the usual time to do so.
+    pub(crate) fn mark_ending(&mut self, now: Instant) {
+        self.lifecycle.ending(now);
     }
 
-    /// Wants it to run no more. Says whether it runs, and so has to be told.
-    pub(crate) fn stop(&mut self, now: Instant) -> bool {
-        self.supervision.stop(now)
+    /// Wants the program to end and stay ended. Returns whether it runs, so that the caller must send it a request.
+    pub(crate) fn request_stop(&mut self, now: Instant) -> bool {
+        self.lifecycle.stop(now)
     }
 
-    /// Kills it. Its end is noticed like any other.
+    /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
     pub(crate) fn kill(&mut self, why: &str) {
-        self.kill_for(why, false);
+        self.kill_process(why, false);
     }
 
-    /// Kills it for not having done in time what it had to. Its end is noticed like any other.
-    pub(crate) fn kill_late(&mut self, why: &str) {
-        self.kill_for(why, true);
+    /// Kills it for what its own code did or failed to do. Its pidfd reports the end.
+    pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
+        self.kill_process(why, true);
     }
 
-    /// Kills it for having taken more than it may, and does not start it again before `until`.
+    /// Kills it for exceeding a limit, and does not start it again before `until`.
     pub(crate) fn kill_for_limit(&mut self, why: &str, until: Instant) {
-        self.supervision.pause(until);
-        self.kill_for(why, true);
+        self.lifecycle.pause(until);
+        self.kill_process(why, true);
     }
 
-    /// Kills it; `late` if it is for not having done in time what it had to.
-    fn kill_for(&mut self, why: &str, late: bool) {
+    fn kill_process(&mut self, why: &str, is_own_failure: bool) {
         if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
-            process.killed = Some(Killed { why: why.to_owned(), late });
-            warn!(program = self.name, pid = process.child.pid(), why, "killed it");
+            process.killed = Some(Killed { why: why.to_owned(), is_own_failure });
+            warn!(program = self.name, pid = process.child.pid(), why, "killed the program");
             process.child.kill();
-            self.supervision.killed();
+            self.lifecycle.killed();
         }
     }
 
-    /// Its end was announced: finds out how. `None` if it has not really ended.
-    pub(crate) fn reap(&mut self, now: Instant) -> Option<Death> {
+    /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
+    pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
         let process = self.process.as_mut()?;
         let exit = match process.child.try_reap() {
             Ok(None) => return None,
             Ok(Some(exit)) => {
-                // The system ends who is at its limit of memory by the same signal as we do.
-                let killed = process.killed.is_none() && exit == Exit::Signal(KILL);
-                if killed && process.group.usage().is_ok_and(|used| used.memory_kills > 0) {
+                // The system uses SIGKILL for a process at its memory limit, as the monitor does for its own reasons.
+                let by_system = process.killed.is_none() && exit == Exit::Signal(KILL);
+                if by_system && process.group.usage().is_ok_and(|used| used.memory_kills > 0) {
                     let most = Limit::Memory.shown(self.limits.of(Limit::Memory).hard);
                     format!("{exit}: it was at its memory limit of {most}")
                 } else {
                     exit.to_string()
                 }
             }
-            Err(error) => format!("ended, and the system does not say how: {error}"),
+            Err(error) => format!("ended, with an exit status that could not be read: {error}"),
         };
         let pid = process.child.pid();
-        process.output.hear_last(now); // before it is said that it died
+        // Before the line about the end, so that the log shows the program's last lines first.
+        process.output.read_rest(now);
         let killed = process.killed.take();
         self.process = None;
+        self.refused_calls.over();
         let exit = match &killed {
-            Some(Killed { why, late: true }) => format!("{exit}: {why}"),
+            Some(Killed { why, is_own_failure: true }) => format!("{exit}: {why}"),
             _ => exit,
         };
-        let Ended { ran, next: then } = self.supervision.ended(now, exit.clone());
+        let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
         if then == Next::Stay {
             info!(program, pid, exit, ran, "stopped");
         } else {
             warn!(program, pid, exit, ran, next, "died");
         }
-        let by_itself = then != Next::Stay && killed.as_ref().is_none_or(|killed| killed.late);
-        Some(Death { how: killed.map_or(exit, |killed| killed.why), by_itself })
+        let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
+        let by_itself = then != Next::Stay && own_failure;
+        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself })
     }
 
-    /// Lets go of a process that not even a kill has ended.
+    /// Gives up a process that did not end even though it was killed.
     pub(crate) fn abandon(&mut self) {
         if let Some(process) = self.process.take() {
-            error!(program = self.name, pid = process.child.pid(), "left behind, though killed");
-            std::mem::forget(process.child); // dropping it would wait
+            error!(program = self.name, pid = process.child.pid(), "left a killed process behind");
+            // Dropping the child would wait for it, and so keep the monitor from ending.
+            std::mem::forget(process.child);
         }
     }
 }
@@ -398,9 +502,9 @@ fn next(next: Next) -> String {
     }
 }
 
-/// What an app or a peer said, cut to `most` characters for the log.
+/// Cuts the text of an app or a peer to `most` characters for the log.
 ///
-/// As a field of the type `str` the log quotes and escapes it, so it can add no line and no colour.
+/// The log quotes and escapes a field of the type `str`, so the text can add neither lines nor colours.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let mut start: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {
@@ -409,7 +513,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     start
 }
 
-/// As [`shortened`], for who reads it outside of the log: a terminal does nothing on it.
+/// As [`shortened`], with control characters escaped, for readers other than the log such as a terminal.
 pub(crate) fn harmless(text: &str, most: usize) -> String {
     shown(&shortened(text, most))
 }
@@ -419,23 +523,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_words_are_cut_for_the_log() {
+    fn long_text_is_cut_for_the_log() {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened(&"x".repeat(300), 4), "xxxx...");
         assert_eq!(harmless("a\n\u{1b}[31mb\u{9b}c", 8), r"a\n\u{1b}[31mb...");
     }
 
     #[test]
-    fn program_that_does_not_exist_is_tried_again_later() {
+    fn missing_program_is_started_again_later() {
         let now = Instant::now();
-        let keeper = Arc::new(Keeper::without_groups("a test"));
-        let limits = (keeper, Limits::none());
-        let mut program = Program::new(Voice::Kernel, "/nowhere".into(), PidNamespace::No, limits);
-        program.want(now);
-        assert!(program.is_start_due(now));
+        let enforcement = Arc::new(Enforcement::without_groups("a test"));
+        let limits = (enforcement, Limits::none());
+        let mut program =
+            Program::new(ProgramKind::Kernel, "/nowhere".into(), PidNamespace::No, limits);
+        program.request_start(now);
+        assert!(program.advance(now));
         program.start(now);
-        assert!(!program.is_start_due(now));
-        assert!(program.supervision().last_exit().unwrap().contains("/nowhere"));
-        assert!(program.is_start_due(now + supervise::Limits::default().min_run));
+        assert!(!program.advance(now));
+        assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
+        assert!(program.advance(now + lifecycle::Limits::default().min_run));
     }
 }

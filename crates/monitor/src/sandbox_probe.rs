@@ -9,7 +9,7 @@ use std::path::Path;
 use sys::sandbox::Report;
 use zone::control::{Answer, Request, Wall};
 
-use crate::child;
+use crate::one_shot;
 use crate::users::Users;
 
 /// Runs the program `zone`. If the caller is root, it becomes a user that no app has.
@@ -28,7 +28,7 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     };
     // The content does not matter: the probe copies the object and does not load it.
     let object = sys::shm::sealed_copy("object", b"object")?;
-    match child::ask(zone, &Request::Try { wall }, &[object.as_fd()])? {
+    match one_shot::request(zone, &Request::Try { wall }, &[object.as_fd()])? {
         Answer::Confined { report } => Ok(report),
         Answer::Failed { why } | Answer::Unfit { why } | Answer::NotLoaded { why } => {
             Err(io::Error::other(why))

@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -23,22 +22,18 @@ use tracing::error;
 use crate::admin::ServiceStatus;
 use crate::config::Limits;
 use crate::error::StartError;
-use crate::house::Services;
-use crate::output::Voice;
-use crate::places::Places;
-use crate::program::{Program, shortened};
-use crate::sandbox::{RefusedCalls, Require};
-use crate::supervise::State;
-use crate::usage::Keeper;
+use crate::lifecycle::State;
+use crate::process_table::Environment;
+use crate::program::{Program, ProgramKind, shortened};
+use crate::sandbox::Require;
+use crate::service_table::ServiceSettings;
 use crate::usage::meter::Meter;
-use crate::users::Users;
 
 /// A service, and its process if it runs.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) kind: Kind,
     pub(crate) program: Program,
-    pub(crate) refusals: RefusedCalls,
     pub(crate) meter: Meter,
     /// How high its wall is to be; `None` for none.
     wall: Option<Require>,
@@ -66,34 +61,31 @@ pub(crate) enum Heard {
 }
 
 impl Service {
-    /// The service, behind `wall` if there is to be one; where its state is `what` says.
+    /// The service, with its state where `settings` say.
     ///
     /// # Errors
     /// Its program is missing.
     pub(crate) fn new(
         kind: Kind,
-        places: &Places,
-        users: Users,
-        wall: Option<Require>,
-        what: &Services,
-        keeper: &Arc<Keeper>,
+        settings: &ServiceSettings,
+        around: &Environment,
     ) -> Result<Self, StartError> {
+        let wall = around.require;
         let apart = if wall.is_some() { PidNamespace::find() } else { PidNamespace::No };
-        let state = kind.file().map(|name| what.state_dir.join(name));
+        let state = kind.file().map(|name| settings.state_dir.join(name));
         Ok(Self {
             kind,
             program: Program::new(
-                Voice::Service(kind.name()),
-                places.service(kind)?,
+                ProgramKind::Service(kind.name()),
+                around.installation.service(kind)?,
                 apart,
-                (keeper.clone(), Limits::default()),
+                (around.enforcement.clone(), Limits::default()),
             ),
-            refusals: RefusedCalls::of_service(kind.name(), Instant::now()),
             meter: Meter::new(Limits::none(), Vec::new()),
             wall,
-            run_as: users.for_service(kind).filter(|_| wall.is_some()),
+            run_as: around.users.for_service(kind).filter(|_| wall.is_some()),
             state,
-            quotas: what.quotas,
+            quotas: settings.quotas,
             not_opened: None,
             damaged: None,
             failed: false,
@@ -115,13 +107,12 @@ impl Service {
         };
         self.not_opened = None;
         self.failed = false;
-        self.refusals.over();
-        self.meter.begin();
+        self.meter.restart();
         self.program.start(now);
         let wall =
             self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.tell(&Request::Start { wall, quotas: self.quotas }, &fds);
+        self.program.send(&Request::Start { wall, quotas: self.quotas }, &fds);
     }
 
     /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it,
@@ -136,19 +127,18 @@ impl Service {
     }
 
     /// Takes what it said, if it said something.
-    pub(crate) fn hear(&mut self, now: Instant) -> Heard {
-        let Some((answer, fds)) = self.program.hear::<Answer>(now) else { return Heard::Nothing };
+    pub(crate) fn receive(&mut self, now: Instant) -> Heard {
+        let Some((answer, fds)) = self.program.receive::<Answer>(now) else {
+            return Heard::Nothing;
+        };
         if self.failed {
-            self.program.kill("it spoke on after it had failed");
+            self.program.kill("it sent a message after it had failed");
             return Heard::Something;
         }
         match answer {
-            Answer::Confined { report } if !self.refusals.is_confined() => {
-                self.refusals.confined(&report, fds);
-            }
-            Answer::Confined { .. } => self.program.kill("it said twice that it is confined"),
+            Answer::Confined { report } => self.program.confined(&report, fds),
             Answer::Ready => {
-                if self.program.ready() {
+                if self.program.mark_ready() {
                     return Heard::Ready;
                 }
             }
@@ -160,13 +150,13 @@ impl Service {
                 error!(service = self.kind.name(), why, "service was held: its file is damaged");
                 self.damaged = Some(why);
                 self.failed = true;
-                self.program.unfit(now);
+                self.program.mark_unfit(now);
             }
             Answer::Failed { why } => {
                 let why = shortened(&why, 400);
                 error!(service = self.kind.name(), why, "service failed");
                 self.failed = true;
-                self.program.ending(now);
+                self.program.mark_ending(now);
             }
         }
         Heard::Something
@@ -174,7 +164,6 @@ impl Service {
 
     /// Its process has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
-        self.refusals.over();
         if let Some(why) = &self.damaged {
             self.program.hold(now, why);
         }
@@ -182,13 +171,13 @@ impl Service {
 
     /// Whether it serves.
     pub(crate) fn is_ready(&self) -> bool {
-        self.program.supervision().state() == State::Running
+        self.program.lifecycle().state() == State::Running
     }
 
     /// Why it does not serve, if it does not, as a phrase.
     pub(crate) fn must_be_ready(&self) -> Result<(), String> {
-        let (name, supervision) = (self.kind.name(), self.program.supervision());
-        match (supervision.state(), supervision.last_exit()) {
+        let (name, lifecycle) = (self.kind.name(), self.program.lifecycle());
+        match (lifecycle.state(), lifecycle.last_exit()) {
             (State::Running, _) => Ok(()),
             (state @ State::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
             (state, _) => Err(format!("the {name} is {state}")),
@@ -197,7 +186,7 @@ impl Service {
 
     /// Gives it an app's socket.
     pub(crate) fn admit(&mut self, client: Client, socket: &OwnedFd) {
-        self.program.tell(&Request::Client(client), &[socket.as_fd()]);
+        self.program.send(&Request::Client(client), &[socket.as_fd()]);
     }
 
     /// Gives it an operator's socket, if it keeps up with those that it was given before.
@@ -211,21 +200,21 @@ impl Service {
 
     /// For the operator.
     pub(crate) fn status(&self) -> ServiceStatus {
-        let supervision = self.program.supervision();
+        let lifecycle = self.program.lifecycle();
         ServiceStatus {
             name: self.kind.name().into(),
             pid: self.program.pid(),
             uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
-            state: supervision.state(),
-            restarts: supervision.restarts(),
-            last_exit: supervision.last_exit().map(Into::into),
+            state: lifecycle.state(),
+            restarts: lifecycle.restarts(),
+            last_exit: lifecycle.last_exit().map(Into::into),
         }
     }
 
     /// Asks it to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
-        if self.program.stop(now) {
-            self.program.tell(&Request::Stop, &[]);
+        if self.program.request_stop(now) {
+            self.program.send(&Request::Stop, &[]);
         }
     }
 }

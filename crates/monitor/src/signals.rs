@@ -1,4 +1,4 @@
-//! Signals that ask the monitor to stop, as something to poll.
+//! Makes the signals that ask the monitor to stop readable from a socket, so that the loop can poll for them.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,18 +9,18 @@ use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
 };
 
-/// Those that mean nothing here, and would end a process that does not catch them.
-const MEANINGLESS: [i32; 6] = [SIGALRM, SIGIO, SIGPROF, SIGUSR1, SIGUSR2, SIGVTALRM];
+/// Signals that have no meaning here, and whose default action would end the monitor.
+const IGNORED: [i32; 6] = [SIGALRM, SIGIO, SIGPROF, SIGUSR1, SIGUSR2, SIGVTALRM];
 
-/// SIGTERM, SIGINT, SIGQUIT and SIGHUP, from now on and for the life of the process.
+/// Receives SIGTERM, SIGINT, SIGQUIT and SIGHUP for the life of the process.
 #[derive(Debug)]
 pub(crate) struct Signals(UnixStream);
 
 impl Signals {
-    /// Takes them over from their default of ending the process.
+    /// Replaces the signals' default action, which ends the process.
     ///
-    /// SIGHUP, a closed terminal, stops Rosemary too, unless it was started to outlive its
-    /// terminal (nohup(1)). SIGUSR1 and others that mean nothing are as if they had not come.
+    /// SIGHUP, which reports a closed terminal, stops Rosemary too, unless it was started with nohup(1). SIGUSR1 and other
+    /// signals without a meaning have no effect.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -32,27 +32,27 @@ impl Signals {
         for signal in [SIGTERM, SIGINT, SIGQUIT].into_iter().chain(hup) {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
         }
-        for signal in MEANINGLESS {
-            // Caught, as what is ignored would be ignored by all that is started, too.
+        for signal in IGNORED {
+            // Caught rather than ignored: children inherit that a signal is ignored.
             signal_hook::flag::register(signal, Arc::default())?;
         }
         Ok(Self(read))
     }
 
-    /// How many have come since the last call.
+    /// The number of signals since the last call.
     pub(crate) fn count(&mut self) -> usize {
         self.0.read(&mut [0; 64]).unwrap_or(0)
     }
 }
 
 impl AsFd for Signals {
-    /// Readable when one has come.
+    /// Readable when a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Whether a process with this `/proc/PID/status` ignores `signal`: the mask `SigIgn`, proc(5).
+/// Returns whether a process with this `/proc/PID/status` ignores `signal`, by the mask `SigIgn` of proc(5).
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

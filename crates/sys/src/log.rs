@@ -7,7 +7,7 @@
 //! ```text
 //! zone, kernel: a line --> pipe, which does not block ----> monitor
 //! monitor: its lines, and theirs --> queue, bounded --> thread, which may block --> standard error
-//!                                +-> the service that keeps them (`monitor/src/journal.rs`)
+//!                                +-> the service that keeps them (`monitor/src/log_forwarder.rs`)
 //! ```
 //!
 //! Only the monitor has such a thread. In a zone, the thread would keep privileges that the main thread gives up. The

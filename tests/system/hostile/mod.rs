@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
 use sys::cgroup::Tree;
@@ -80,7 +80,8 @@ fn descriptor_flood_kills_the_app_only() {
         fs::write(CONFIG, config(&apps))?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let before = rosemary.status()?.context("it answers")?;
-        let words = ["killed it", "control-flood", "it spoke on after it had failed"];
+        let words =
+            ["killed the program", "control-flood", "it sent a message after it had failed"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
         let after = rosemary.wait_for("it is waited with", SOON, |status| {
             let app = status.app("control-flood")?;

@@ -37,9 +37,9 @@ const RECORDS: [&str; 9] = [
     "disconnected an app",
     "refused a system call",
     "refused a message of an app",
-    "app is above a soft limit",
-    "app is at a hard limit",
-    "app is above a hard limit",
+    "app exceeded a soft limit",
+    "app reached a hard limit",
+    "app exceeded a hard limit",
     "slowed an app down",
 ];
 
@@ -421,5 +421,5 @@ fn record(log: &str, attacker: &Attacker) -> Option<String> {
 fn is_end(line: &str, name: &str) -> bool {
     let of_zone = line.contains(&format!("program=\"zone {name}\""));
     let taken_out = line.contains("app was taken out") && line.contains(&format!("app=\"{name}\""));
-    of_zone && (line.contains("died") || line.contains("killed it")) || taken_out
+    of_zone && (line.contains("died") || line.contains("killed the program")) || taken_out
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use monitor::admin::AppStatus;
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 

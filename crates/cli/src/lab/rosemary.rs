@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use monitor::supervise::State;
+use monitor::lifecycle::State;
 use rustix::process::Signal;
 
 use control::query::SwitchStatus;

@@ -52,7 +52,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
         Some(object) => object.clone(),
         None => compile(args, name)?,
     };
-    let bytes = monitor::places::read_object(&object);
+    let bytes = monitor::installation::read_object(&object);
     let bytes = bytes.with_context(|| format!("cannot read {}", object.display()))?;
     if !bytes.starts_with(ELF) {
         bail!("{} is not a shared object; name one with --object", object.display());

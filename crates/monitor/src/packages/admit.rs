@@ -11,10 +11,10 @@ use control::security::{SecurityReply, SecurityRequest, SignedPackage};
 use zone::sandbox::sha256;
 
 use super::{Files, Refused};
-use crate::child;
 use crate::config::{AppConfig, Manifest, Trust};
 use crate::error::StartError;
-use crate::places::Places;
+use crate::installation::Installation;
+use crate::one_shot;
 use crate::users::Users;
 
 /// Who looks at packages before they are let in.
@@ -46,7 +46,7 @@ impl<'a> Gate<'a> {
     /// # Errors
     /// [`StartError`]: the program that looks into packages is missing, or the users are not known.
     pub fn new(trust: &'a [Trust]) -> Result<Self, StartError> {
-        Ok(Self { program: Places::security()?, users: Users::find()?, trust })
+        Ok(Self { program: Installation::security()?, users: Users::find()?, trust })
     }
 
     /// Lets `files` in, as the package of the app `name` if that is known; `installed`: they are in
@@ -66,7 +66,9 @@ impl<'a> Gate<'a> {
             installed,
         };
         let fds = [files.package.as_fd(), files.signature.as_fd()];
-        let signed = match child::ask(&self.program, &request, &fds).map_err(Refused::Unknown)? {
+        let signed = match one_shot::request(&self.program, &request, &fds)
+            .map_err(Refused::Unknown)?
+        {
             SecurityReply::Signed(signed) => signed,
             SecurityReply::Refused { why } => return Err(Refused::Package(why)),
             SecurityReply::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::Refused;
 use crate::config::is_name;
-use crate::places::read_file;
+use crate::installation::read_file;
 
 /// The directory of the packages, in the state directory.
 const DIR: &str = "apps";

@@ -1,66 +1,70 @@
-//! What the kernel counts for the apps, asked for as an operator asks, over a connection of our own.
+//! Requests the apps' counters from the kernel, over a connection of the monitor's own.
 //!
-//! It is asked every now and then and answers when it likes: nobody waits for it here. The monitor shows its counts,
-//! alerts apps by them, and ends a zone that handles none of its events ([`silence`](crate::progress::silence)).
+//! The monitor asks as an operator would, and does not wait for the answer. It shows the counters to operators, alerts
+//! apps by them, and kills a zone that handles none of its events ([`hang::events`](crate::hang::events)).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use kernel::query::{AppCounters, Query, Reply};
+use control::query::{AppCounters, KernelQuery, KernelQueryReply};
 use sys::channel::{Channel, ChannelError};
 
-/// See the module's description.
+/// The connection to the kernel, and the latest counters.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct KernelCounters {
     kernel: Option<Channel>,
-    /// Whether an answer is on its way.
-    is_asked: bool,
+    /// Whether a request is unanswered.
+    is_pending: bool,
     latest: Vec<AppCounters>,
 }
 
-impl Counters {
-    /// Asks, unless an answer is still on its way; over a new connection by `connect` if there is none.
-    pub(crate) fn ask(&mut self, connect: impl FnOnce() -> Result<Channel, String>) {
-        if self.is_asked {
-            return;
-        }
-        if self.kernel.is_none() {
-            self.kernel = connect().ok(); // not while the kernel is away: it will be back
-        }
-        if let Some(kernel) = &self.kernel {
-            match kernel.send(&Query::Apps, &[]) {
-                Ok(()) => self.is_asked = true,
-                Err(_) => self.kernel_ended(),
+impl KernelCounters {
+    /// Returns whether there is a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// Uses a new connection to the kernel.
+    pub(crate) fn connected(&mut self, kernel: Channel) {
+        self.kernel = Some(kernel);
+    }
+
+    /// Requests the counters, unless there is no connection or a request is unanswered.
+    pub(crate) fn request(&mut self) {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| !self.is_pending) {
+            match kernel.send(&KernelQuery::Apps, &[]) {
+                Ok(()) => self.is_pending = true,
+                Err(_) => self.disconnect(),
             }
         }
     }
 
-    /// What becomes readable when it answers.
+    /// Readable when the kernel has answered.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.kernel.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes its answer.
-    pub(crate) fn hear(&mut self) -> bool {
+    /// Receives the kernel's answer. Returns whether there are new counters.
+    pub(crate) fn receive(&mut self) -> bool {
         let Some(kernel) = &self.kernel else { return false };
-        match kernel.receive::<Reply>() {
-            Ok((Reply::Apps(apps), _)) if self.is_asked => {
-                (self.is_asked, self.latest) = (false, apps);
+        match kernel.receive::<KernelQueryReply>() {
+            Ok((KernelQueryReply::Apps(apps), _)) if self.is_pending => {
+                (self.is_pending, self.latest) = (false, apps);
                 true
             }
             Err(ChannelError::WouldBlock) => false,
             Ok(_) | Err(_) => {
-                self.kernel_ended();
+                self.disconnect();
                 false
             }
         }
     }
 
-    /// The kernel that was asked is no more: the next one counts from 0.
-    pub(crate) fn kernel_ended(&mut self) {
+    /// Forgets the connection and the counters. The next kernel counts from 0.
+    pub(crate) fn disconnect(&mut self) {
         *self = Self::default();
     }
 
-    /// What it said last of an app.
+    /// The latest counters of the app with this name.
     pub(crate) fn of(&self, app: &str) -> Option<&AppCounters> {
         self.latest.iter().find(|it| it.name == app)
     }

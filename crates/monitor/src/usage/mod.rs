@@ -1,21 +1,23 @@
-//! How much each program uses, and what keeps it below its limits (design §9).
+//! Measures how much each program uses, and acts when a program exceeds its limits.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! | --- | --- |
-//! | `keeper.rs` | who keeps which limit on this machine: groups, setrlimit(2), or we by looking |
-//! | `meter.rs` | what a program's numbers come to: rates, alerts, an end; no clock, no processes |
-//! | `counters.rs` | what the kernel counts for the apps, asked for now and then |
+//! | `enforcement.rs` | what enforces each limit on this machine: cgroups, setrlimit(2), or the monitor |
+//! | `meter.rs` | rates, alerts and kills for one program's measurements; no clock, no processes |
+//! | `counters.rs` | the kernel's counters of the apps |
+//! | `report.rs` | a program's usage, for operators |
 //!
-//! Every [`PERIOD`] the loop looks at each program once. That is how alerts come about, whatever keeps the
-//! limit: one way for all limits on all machines, at the price that what lasts shorter is not seen.
+//! The supervisor measures each program once per [`MEASUREMENT_PERIOD`]. Alerts follow from these measurements for every
+//! limit, whatever enforces it, so all machines alert alike. The price is that shorter peaks raise no alert.
 
 pub(crate) mod counters;
-mod keeper;
+mod enforcement;
 pub(crate) mod meter;
+pub(crate) mod report;
 
 use std::time::Duration;
 
-pub use keeper::{Keeper, Kept};
+pub use enforcement::{EnforcedBy, Enforcement};
 
-/// Between two looks.
-pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// The time between two measurements of a program.
+pub(crate) const MEASUREMENT_PERIOD: Duration = Duration::from_millis(500);

@@ -1,8 +1,8 @@
-//! Plays the kernel, the log or a zone for the monitor's tests, well or badly.
+//! Plays the kernel, the log service or a zone for the monitor's tests, well or badly.
 //!
-//! The programs that the monitor finds are scripts that execute this test program again, with one
-//! ignored test's name and the variable [`NAME`]. How it plays, the file `<name>.play` beside the
-//! script says, read at each start; what it hears is appended to `<name>.heard`.
+//! The programs that the monitor finds are scripts. Each executes this test program again, with the name of one ignored
+//! test and the variable [`NAME`]. The file `<name>.behaviour` beside the script says how to behave and is read at each
+//! start. The messages that the program receives are appended to `<name>.received`.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -25,13 +25,13 @@ use sys::flight::Recorder;
 use sys::packets::Packets;
 use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
 
-/// The script that stands for the program.
+/// Names the script that was executed.
 const NAME: &str = "ROSEMARY_TEST_FAKE";
 
 /// Puts a script at `path` that plays the program of that name. `tmp` is on the same file system.
 ///
-/// There is one script, written before any test starts a process, and links to it: a process that
-/// another thread forks while a file is being written keeps it open, and then it cannot be executed.
+/// All scripts are links to one file, which is written before any test starts a process. A process that another thread
+/// forks while a file is being written keeps that file open, and then it cannot be executed.
 pub(crate) fn link(tmp: &Path, path: &Path) {
     static SCRIPT: OnceLock<PathBuf> = OnceLock::new();
     let script = SCRIPT.get_or_init(|| {
@@ -39,7 +39,7 @@ pub(crate) fn link(tmp: &Path, path: &Path) {
         let test = std::env::current_exe().unwrap();
         let exec = format!("exec '{}' --ignored --exact fake::play --nocapture", test.display());
         let _ = fs::remove_file(&script);
-        // Who thinks that there is one processor, as a zone with its quota, begins a line with the test's name.
+        // With one processor, as in a zone with a quota, the test harness would print the test's name.
         let lines = format!("#!/bin/sh\n{NAME}=\"$0\" RUST_TEST_THREADS=2 {exec}\n");
         fs::write(&script, lines).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -53,8 +53,8 @@ pub(crate) fn link(tmp: &Path, path: &Path) {
 fn play() {
     let Some(name) = std::env::var_os(NAME).map(PathBuf::from) else { return };
     sys::process::split_off_init().unwrap();
-    let play = fs::read_to_string(name.with_extension("play")).unwrap_or_default();
-    let fake = Fake { play, monitor: Channel::from_stdin().unwrap(), name };
+    let behaviour = fs::read_to_string(name.with_extension("behaviour")).unwrap_or_default();
+    let fake = Fake { behaviour, monitor: Channel::from_stdin().unwrap(), name };
     match fake.name.file_name().and_then(|name| name.to_str()) {
         Some("rosemary-kernel") => fake.kernel(),
         Some("rosemary-log") => fake.log(),
@@ -71,19 +71,19 @@ fn print_lines(count: usize) {
 
 struct Fake {
     name: PathBuf,
-    play: String,
+    behaviour: String,
     monitor: Channel,
 }
 
 impl Fake {
     fn note(&self, what: &str) {
-        let path = self.name.with_extension("heard");
+        let path = self.name.with_extension("received");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        file.write_all(format!("{what}\n").as_bytes()).unwrap(); // at once: others write there, too
+        file.write_all(format!("{what}\n").as_bytes()).unwrap(); // in one call, because other processes write there, too
     }
 
-    /// Waits for a message; `None` when the monitor is gone.
-    fn hear<T: DeserializeOwned>(&self) -> Option<(T, Vec<OwnedFd>)> {
+    /// Waits for a message; `None` after the monitor has ended.
+    fn receive<T: DeserializeOwned>(&self) -> Option<(T, Vec<OwnedFd>)> {
         loop {
             poll(&mut [PollFd::new(&self.monitor, PollFlags::IN)], None).unwrap();
             match self.monitor.receive() {
@@ -94,17 +94,17 @@ impl Fake {
         }
     }
 
-    /// Whether it is told, at the moment, to play `how`, which it does once and then plays well.
-    fn plays(&self, how: &str) -> bool {
-        let play = self.name.with_extension("play");
-        let told = fs::read_to_string(&play).is_ok_and(|told| told == how);
-        if told {
-            fs::write(play, "well").unwrap();
+    /// Returns whether the current behaviour is `how`, and if so changes it to `well`.
+    fn behaves_once(&self, how: &str) -> bool {
+        let file = self.name.with_extension("behaviour");
+        let is_now = fs::read_to_string(&file).is_ok_and(|behaviour| behaviour == how);
+        if is_now {
+            fs::write(file, "well").unwrap();
         }
-        told
+        is_now
     }
 
-    /// A log that takes everything and keeps nothing.
+    /// A log service that confirms all lines and stores none.
     fn log(&self) {
         let mut client = None;
         let mut kept = 0;
@@ -134,28 +134,28 @@ impl Fake {
     }
 
     fn kernel(&self) {
-        while let Some((request, fds)) = self.hear::<KernelRequest>() {
+        while let Some((request, fds)) = self.receive::<KernelRequest>() {
             match request {
                 KernelRequest::Start { listeners, apps, .. } => {
                     let fds = fds.get(listeners.len()..);
                     self.note(&format!("start {}", fds.is_some()));
                     let hosted: Vec<App> =
                         apps.into_iter().filter(|app| app.host == Host::Kernel).collect();
-                    if self.play == "loud" {
+                    if self.behaviour == "loud" {
                         print_lines(20_000);
                     }
                     self.host(&hosted, fds.unwrap_or_default());
                     self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
-                    if self.plays("stuck once") {
+                    if self.behaves_once("stuck once") {
                         Self::begin_endless_turn(fds.unwrap_or_default());
                     }
                     if let Some(app) = hosted.first() {
-                        self.be_the_victim(app, fds.unwrap_or_default());
+                        self.suffer_from(app, fds.unwrap_or_default());
                     }
                 }
                 KernelRequest::Attach { app, .. } => {
                     self.note("attach");
-                    if self.plays("no rings once") {
+                    if self.behaves_once("no rings once") {
                         let why = "out of descriptors".into();
                         self.monitor.send(&KernelAnswer::NotAttached { app, why }, &[]).unwrap();
                         continue;
@@ -164,7 +164,7 @@ impl Fake {
                     let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
                     let attached = KernelAnswer::Attached { app, capacity: 4096, batch: 64 };
                     self.monitor.send(&attached, &fds).unwrap();
-                    if self.plays("fault once") {
+                    if self.behaves_once("fault once") {
                         let why = "Done(7) with 3 outstanding".into();
                         self.monitor.send(&KernelAnswer::Fault { app, why }, &[]).unwrap();
                     }
@@ -176,7 +176,7 @@ impl Fake {
                 }
                 KernelRequest::Stop => {
                     self.note("stop");
-                    if self.play != "deaf" {
+                    if self.behaviour != "deaf" {
                         return;
                     }
                 }
@@ -184,7 +184,7 @@ impl Fake {
         }
     }
 
-    /// A worker that turns once and never again, and is busy.
+    /// Runs a worker that begins one turn and stays busy in it.
     fn begin_endless_turn(fds: &[OwnedFd]) {
         let mut seat = Recorder::map(fds.last().unwrap()).unwrap().seat(3);
         let worker = std::thread::Builder::new().name(worker_name(3));
@@ -197,10 +197,10 @@ impl Fake {
         worker.spawn(turn).unwrap();
     }
 
-    /// Takes in the apps of the kernel, with what came behind the listeners.
+    /// Loads the apps that the kernel hosts, with the descriptors that follow the listeners.
     fn host(&self, hosted: &[App], fds: &[OwnedFd]) {
         if hosted.is_empty() {
-            return assert_eq!(fds.len(), 1, "the recorder; there is nothing to host");
+            return assert_eq!(fds.len(), 1, "only the recorder, as no app is hosted");
         }
         assert_eq!(fds.len(), hosted.len() + 2, "configurations, an object each, the recorder");
         let text = |fd: &OwnedFd| {
@@ -214,51 +214,52 @@ impl Fake {
             let (config, rest) = configs.split_at(app.config_size as usize);
             configs = rest;
             self.note(&format!("host {}: {}{config}", app.name, text(object)));
-            let told = KernelAnswer::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
-            self.monitor.send(&told, &[]).unwrap();
+            let reply = KernelAnswer::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
+            self.monitor.send(&reply, &[]).unwrap();
         }
     }
 
-    /// What `app` does to the kernel that hosts it.
-    fn be_the_victim(&self, app: &App, fds: &[OwnedFd]) {
+    /// Lets `app` harm the kernel that hosts it, if that is the behaviour.
+    fn suffer_from(&self, app: &App, fds: &[OwnedFd]) {
         let recorder = Recorder::map(fds.last().unwrap()).unwrap();
         let (mut first, mut other) = (recorder.seat(0), recorder.seat(15));
         let number = app.app.0.try_into().unwrap();
-        let _called = other.call(9_999.try_into().unwrap()); // no app's number, and so nobody's fault
-        if self.plays("panicking once") {
+        let _called = other.call(9_999.try_into().unwrap()); // not the number of an app, so no app is to blame
+        if self.behaves_once("panicking once") {
             let why = "it panicked: \u{1b}[31mred".to_owned();
             for _worker in 0..2 {
-                let told = KernelAnswer::Demoted { app: app.app, why: why.clone() };
-                self.monitor.send(&told, &[]).unwrap();
+                let reply = KernelAnswer::Demoted { app: app.app, why: why.clone() };
+                self.monitor.send(&reply, &[]).unwrap();
             }
-        } else if self.plays("dying in the app once") {
+        } else if self.behaves_once("dying in the app once") {
             let _call = first.call(number);
             kill_process(getpid(), Signal::ABORT).unwrap();
-            std::thread::park(); // another thread may be the one that is hit
-        } else if self.plays("leaving in the app once") {
+            std::thread::park(); // the signal may hit another thread
+        } else if self.behaves_once("leaving in the app once") {
             let _call = first.call(number);
             #[expect(clippy::disallowed_methods, reason = "as an app may")]
             std::process::exit(0);
-        } else if self.plays("dying elsewhere once") {
+        } else if self.behaves_once("dying elsewhere once") {
             drop(first.call(number));
             kill_process(getpid(), Signal::ABORT).unwrap();
-        } else if self.plays("lying in the app once") {
+        } else if self.behaves_once("lying in the app once") {
             let _call = first.call(number);
             self.monitor.send(&"nonsense", &[]).unwrap();
             std::thread::park();
-        } else if self.plays("hosting another once") {
-            let told = KernelAnswer::Hosted { app: kernel::control::AppId(7), version: "1".into() };
-            self.monitor.send(&told, &[]).unwrap();
+        } else if self.behaves_once("hosting another once") {
+            let reply =
+                KernelAnswer::Hosted { app: kernel::control::AppId(7), version: "1".into() };
+            self.monitor.send(&reply, &[]).unwrap();
         }
     }
 
     fn zone(&self) {
-        while let Some((request, fds)) = self.hear::<ZoneRequest>() {
+        while let Some((request, fds)) = self.receive::<ZoneRequest>() {
             match request {
                 ZoneRequest::Load { .. } => {
                     self.note(&format!("load {}", fds.len()));
                     let loaded = ZoneAnswer::Loaded { version: "0.1.0".into() };
-                    match self.play.as_str() {
+                    match self.behaviour.as_str() {
                         "failing" => {
                             let why = "no symbol rosemary_app\nrosemary: all is well".into();
                             self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
@@ -297,7 +298,7 @@ impl Fake {
                 ZoneRequest::Service { name } => self.note(&format!("service {name}")),
                 ZoneRequest::Stop => {
                     self.note("stop");
-                    if self.play != "deaf" {
+                    if self.behaviour != "deaf" {
                         return;
                     }
                 }

@@ -1,42 +1,42 @@
-//! Where the programs are that the monitor starts, and the apps that it loads.
+//! Finds the programs that the monitor starts, and the objects of the apps that it loads.
 //!
-//! Next to the monitor's own program first, so that a build directory works as it is and never
-//! mixes with what is installed.
+//! The directory of the monitor's own program comes first. So a build directory works without an installation, and never
+//! mixes with one.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use config::user_dir as of_user;
-use services::kind::Kind;
+use control::service::ServiceKind;
 
 use crate::error::StartError;
 
-/// Where packages put programs that people do not call themselves.
+/// Where system packages put programs that users do not run directly.
 const LIBEXEC: &str = "/usr/libexec/rosemary";
 
-/// Where packages put apps.
+/// Where system packages put apps.
 const APPS: &str = "/usr/lib/rosemary/apps";
 
-/// The longest app object that is read, in bytes.
+/// The largest size of an app's object, in bytes.
 pub const MAX_OBJECT: u64 = 256 * 1024 * 1024;
 
 /// The programs and objects of one installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct Installation {
     /// `rosemary-kernel`.
     pub kernel: PathBuf,
     /// `rosemary-zone`.
     pub zone: PathBuf,
-    /// The directory of our own program.
+    /// The directory of the running program.
     own: PathBuf,
 }
 
-impl Places {
-    /// Finds them.
+impl Installation {
+    /// Finds the programs.
     ///
     /// # Errors
-    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    /// [`StartError::Missing`].
     pub fn find() -> Result<Self, StartError> {
         let own = own_dir()?;
         Ok(Self {
@@ -49,8 +49,8 @@ impl Places {
     /// Finds the program of a service.
     ///
     /// # Errors
-    /// [`StartError::Missing`] names what is missing and where it was looked for.
-    pub fn service(&self, service: Kind) -> Result<PathBuf, StartError> {
+    /// [`StartError::Missing`].
+    pub fn service(&self, service: ServiceKind) -> Result<PathBuf, StartError> {
         program(service.program(), &self.own)
     }
 
@@ -67,12 +67,14 @@ impl Places {
         program("rosemary-security", &own_dir()?)
     }
 
-    /// Finds the object of the app `name`, which comes with Rosemary: beside our own program, or where
-    /// packages of the system put it. As with the programs there, nobody's signature is asked for: who
-    /// can write there can replace the monitor itself. `package` is where it is not installed.
+    /// Finds the object of the app `name`, which comes with Rosemary: beside the running program, or where system packages
+    /// put it.
+    ///
+    /// No signature is needed: whoever can write there can replace the monitor itself. `package` is the path of a package
+    /// that is not installed, for the message.
     ///
     /// # Errors
-    /// [`StartError::Missing`] names what is missing and where it was looked for.
+    /// [`StartError::Missing`].
     pub fn object(&self, name: &str, package: &Path) -> Result<PathBuf, StartError> {
         let what = format!("the app {name}");
         let looked = [
@@ -85,10 +87,10 @@ impl Places {
         first(what, &looked, hint)
     }
 
-    /// Checks that the object of the app `name` is at `path`, where the configuration says.
+    /// Checks that `path`, which the configuration names, is an object of the app `name`.
     ///
     /// # Errors
-    /// [`StartError::Missing`], [`StartError::NoFile`], or [`StartError::Path`] if it cannot be looked at.
+    /// [`StartError::Missing`], [`StartError::NoFile`], or [`StartError::Path`] if the path cannot be read.
     pub fn bare(name: &str, path: &Path) -> Result<PathBuf, StartError> {
         let hint = "build it, or correct `object` in the configuration";
         let what = format!("the object of the app {name}");
@@ -105,7 +107,7 @@ impl Places {
     }
 }
 
-/// Finds one of our programs by its name, next to our own program at `own` first.
+/// Finds a program of Rosemary by its name, in the directory `own` first.
 ///
 /// # Errors
 /// [`StartError::Missing`].
@@ -114,30 +116,30 @@ pub fn program(name: &'static str, own: &Path) -> Result<PathBuf, StartError> {
     first(name.into(), &looked, "build it with `cargo build --workspace`")
 }
 
-/// The directory of the program that runs.
+/// The directory of the running program.
 ///
 /// # Errors
-/// The system does not say.
+/// The system does not report it.
 pub fn own_dir() -> Result<PathBuf, StartError> {
     let exe = std::env::current_exe()
         .map_err(|source| StartError::System { what: "find the own program", source })?;
     Ok(exe.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-/// Reads an app's object, whole.
+/// Reads an app's object.
 ///
 /// # Errors
-/// It is not there, not a regular file, longer than [`MAX_OBJECT`], or cannot be read.
+/// It is missing, not a regular file, larger than [`MAX_OBJECT`], or cannot be read.
 pub fn read_object(path: &Path) -> io::Result<Vec<u8>> {
     read_file(path, MAX_OBJECT)
 }
 
-/// Reads a file, whole.
+/// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// It is not there, not a regular file, longer than `most` bytes, or cannot be read.
+/// It is missing, not a regular file, larger than `most` bytes, or cannot be read.
 pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // A pipe or a device in the file's place must not keep the monitor waiting.
+    // If the path is a pipe or a device, the monitor must not wait for it.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
     let metadata = file.metadata()?;
@@ -149,7 +151,8 @@ pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?; // it may grow meanwhile
+    // The file may have grown since its size was read.
+    file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(too_long());
     }
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_program_is_told_with_where_it_was_looked_for_and_what_to_build() {
+    fn missing_program_error_names_paths_and_remedy() {
         let error = program("rosemary-none", Path::new("/nowhere")).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -179,21 +182,22 @@ mod tests {
     }
 
     #[test]
-    fn object_is_looked_for_by_the_apps_name_or_only_where_the_operator_says() {
-        let places = Places::of("/nowhere");
-        let error = places.object("my-app", Path::new("/state/my-app")).unwrap_err().to_string();
+    fn missing_object_error_names_paths() {
+        let installation = Installation::of("/nowhere");
+        let error =
+            installation.object("my-app", Path::new("/state/my-app")).unwrap_err().to_string();
         assert!(
             error.contains(
                 "looked for /state/my-app and /nowhere/examples/libmy_app.so and /usr/lib/rosemary/apps/my-app.so"
             ),
             "{error}"
         );
-        let error = Places::bare("my-app", Path::new("/mine.so")).unwrap_err().to_string();
+        let error = Installation::bare("my-app", Path::new("/mine.so")).unwrap_err().to_string();
         assert!(error.contains("looked for /mine.so; build it, or correct `object`"), "{error}");
     }
 
     #[test]
-    fn object_that_is_not_a_file_is_refused_and_not_waited_for() {
+    fn object_that_is_no_file_is_refused() {
         assert!(read_object(Path::new("/dev/zero")).is_err());
         assert!(read_object(Path::new("/nowhere")).is_err());
         let dir = tempfile::tempdir().unwrap();
@@ -204,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn object_that_is_too_long_is_refused_before_it_is_read() {
+    fn too_large_object_is_refused_unread() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("long.so");
-        // All hole: as long as no memory has room for.
+        // A file that consists of a hole, larger than the memory.
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read_object(&path).unwrap_err();
         assert_eq!(error.to_string(), "it is longer than 268435456 bytes");

@@ -1,7 +1,7 @@
-//! When a program is started, given up on, ended and started again.
+//! Decides when a program is started, killed, restarted and held.
 //!
-//! A state machine per program, without processes and without a clock: the caller says what
-//! happened and when, and asks what is [`due`](Supervision::due).
+//! This is a state machine for one program, without processes and without a clock. The caller reports what happened and
+//! when, and asks what is [`due`](Lifecycle::due).
 //!
 //! ```text
 //!            start                due: Start           ready
@@ -11,34 +11,32 @@
 //!    +---- not wanted ---+<-----------------------[ Ending -> Killed ]
 //! ```
 //!
-//! The rule (design §11): a program that ran shorter than its minimum run time is started again
-//! only when that time has passed since its start; any other at once, but for one that was ended for what
-//! it [took](Supervision::pause). One that cannot run as things are is [held](Supervision::hold). There is
-//! no back-off and no holding after too many restarts yet; both belong into [`Supervision::ended`].
+//! The restart policy: a program is restarted at once if it ran at least its minimum run time, and otherwise when that
+//! time has passed since its start. A program that was killed for exceeding a limit also [pauses](Lifecycle::pause). A
+//! program that cannot run with its current files is [held](Lifecycle::hold). There is neither a growing back-off nor a
+//! limit on restarts; both would belong into [`Lifecycle::ended`].
 //!
-//! What a start may last is counted in the processor time that the process receives, where it may be
-//! throttled: an app that is slow to load and has a tenth of a processor would never get ready else. By the
-//! clock it has [`STILL`] times as long.
+//! The time of a start is limited in the processor time that the process receives, because a throttled app that loads
+//! slowly would otherwise never become ready. By the clock a start may take [`IDLE_FACTOR`] times as long.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// How much longer by the clock than in processor time a start may last.
-const STILL: u32 = 20;
+/// How much longer a start may take by the clock than in processor time.
+const IDLE_FACTOR: u32 = 20;
 
-/// From one look at the processor time of a start to the next, at least.
-const LOOK: Duration = Duration::from_millis(100);
+/// The least time between two checks of the processor time of a start.
+const CHECK_PERIOD: Duration = Duration::from_millis(100);
 
-/// The times of a program.
+/// The time limits of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Least time between two starts.
+    /// The least time between two starts.
     pub min_run: Duration,
-    /// Processor time that it may receive until it has said that it is ready; where that is not
-    /// looked at, time.
+    /// The processor time that it may receive until it is ready. Where processor time is not known, the clock counts.
     pub start: Duration,
-    /// Time from being asked to end, or saying that it will, until it is killed.
+    /// The time from a request to end, or its own report that it ends, until it is killed.
     pub stop: Duration,
 }
 
@@ -52,21 +50,21 @@ impl Default for Limits {
     }
 }
 
-/// What a program does, in one word for the operator.
+/// The state of a program, in one word for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It runs, and has not yet said that it is ready.
+    /// It runs, and is not yet ready.
     Starting,
-    /// It is ready.
+    /// It runs and is ready.
     Running,
     /// It has ended and will be started again.
     Waiting,
-    /// It cannot run as things are; it is started when they have changed.
+    /// It cannot run with its current files, and is started when they have changed.
     Held,
-    /// It was asked to end, said that it will, or was killed, and has not ended yet.
+    /// It was asked to end, reported that it ends, or was killed, and has not ended yet.
     Stopping,
-    /// It does not run and nobody wants it to.
+    /// It does not run and is not to be started.
     Stopped,
 }
 
@@ -83,19 +81,18 @@ impl std::fmt::Display for State {
     }
 }
 
-/// What the time has come for.
+/// An action that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Start the program, then say [`started`](Supervision::started) or
-    /// [`ended`](Supervision::ended).
+    /// Start the program, then report [`started`](Lifecycle::started) or [`ended`](Lifecycle::ended).
     Start,
-    /// Kill it: it did not get ready in time.
+    /// Kill it, because it was not ready in time.
     KillUnready,
-    /// Kill it: it did not end in time.
+    /// Kill it, because it did not end in time.
     KillUnended,
 }
 
-/// What happens after an end.
+/// What follows after an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It is due to start now.
@@ -104,16 +101,16 @@ pub enum Next {
     StartAfter(Duration),
     /// It is held until something changes.
     Held,
-    /// Nothing: it is not wanted.
+    /// Nothing, because it is not to run.
     Stay,
 }
 
-/// An end, for the log.
+/// The end of a process, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// How long it ran.
     pub ran: Duration,
-    /// What will be done.
+    /// What follows.
     pub next: Next,
 }
 
@@ -122,28 +119,28 @@ enum Phase {
     Stopped,
     Waiting { until: Instant },
     Held { until: Instant },
-    Starting { since: Instant, look_at: Instant },
+    Starting { since: Instant, check_at: Instant },
     Running { since: Instant },
     Ending { since: Instant, kill_at: Instant },
     Killed { since: Instant },
 }
 
-/// One program's life, see the module's figure.
+/// The lifecycle of one program, as in the figure above.
 #[derive(Debug)]
-pub struct Supervision {
+pub struct Lifecycle {
     limits: Limits,
     phase: Phase,
     wanted: bool,
     starts: u64,
     last_exit: Option<String>,
-    /// Whether it said that it cannot run as things are.
+    /// Whether it reported that it cannot run with its current files.
     is_unfit: bool,
-    /// Before when it is not to be started.
+    /// It is not started before.
     pause_until: Option<Instant>,
 }
 
-impl Supervision {
-    /// A program that nobody has wanted yet.
+impl Lifecycle {
+    /// Describes a program that is not to run yet.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -156,7 +153,7 @@ impl Supervision {
         }
     }
 
-    /// Wants the program to run: it is due to start `now` if it does not run.
+    /// The program is to run: if it does not, it is due to start `now`.
     pub fn start(&mut self, now: Instant) {
         self.wanted = true;
         if self.phase == Phase::Stopped {
@@ -164,15 +161,15 @@ impl Supervision {
         }
     }
 
-    /// Wants it to run no more. Says whether it runs, and so has to be asked to end.
+    /// The program is to end and stay ended. Returns whether it runs, so that the caller must ask it to end.
     pub fn stop(&mut self, now: Instant) -> bool {
         self.wanted = false;
         self.ending(now)
     }
 
-    /// It is about to end by its own word or by ours: it is killed if it takes too long.
+    /// The program was asked to end or reported that it ends. It is killed if that takes too long.
     ///
-    /// Says whether it runs; a program that waits and is not wanted is stopped by this.
+    /// Returns whether it runs. A program that waits and is not to run becomes stopped.
     pub fn ending(&mut self, now: Instant) -> bool {
         match self.phase {
             Phase::Starting { since, .. } | Phase::Running { since } => {
@@ -188,18 +185,18 @@ impl Supervision {
         }
     }
 
-    /// It says that it cannot run as things are, and ends: then it is held.
+    /// The program reports that it cannot run with its current files and ends. It will be held.
     pub fn unfit(&mut self, now: Instant) {
         self.is_unfit = true;
         self.ending(now);
     }
 
-    /// It is about to be ended for having taken too much: when it has ended it is not started before `until`.
+    /// The program is about to be killed for exceeding a limit. It is not started before `until`.
     pub fn pause(&mut self, until: Instant) {
         self.pause_until = Some(until);
     }
 
-    /// It was killed, and its end is on the way.
+    /// The program was killed, and its end will be reported.
     pub fn killed(&mut self) {
         if let Phase::Starting { since, .. }
         | Phase::Running { since }
@@ -209,32 +206,33 @@ impl Supervision {
         }
     }
 
-    /// Its process exists since `now`.
+    /// The process was started `now`.
     pub fn started(&mut self, now: Instant) {
         self.starts += 1;
         (self.is_unfit, self.pause_until) = (false, None);
-        self.phase = Phase::Starting { since: now, look_at: now + self.limits.start };
+        self.phase = Phase::Starting { since: now, check_at: now + self.limits.start };
     }
 
-    /// It says that it is ready. Says whether that was still to be said.
+    /// The program reports that it is ready. Returns whether it was still starting.
     pub fn ready(&mut self) -> bool {
         let Phase::Starting { since, .. } = self.phase else { return false };
         self.phase = Phase::Running { since };
         true
     }
 
-    /// It has ended, or could not be started, for the reason `exit`.
+    /// The process has ended, or could not be started, for the reason `exit`.
     pub fn ended(&mut self, now: Instant, exit: String) -> Ended {
         let since = match self.phase {
             Phase::Starting { since, .. }
             | Phase::Running { since }
             | Phase::Ending { since, .. }
             | Phase::Killed { since } => since,
-            // It could not be started.
+            // The process could not be started.
             Phase::Stopped | Phase::Waiting { .. } | Phase::Held { .. } => now,
         };
         self.last_exit = Some(exit);
         let next = if self.wanted {
+            // A program that ends at once costs one start per minimum run time, not the monitor's whole time.
             let until = (since + self.limits.min_run).max(now);
             let until = self.pause_until.take().map_or(until, |pause| pause.max(until));
             if std::mem::take(&mut self.is_unfit) {
@@ -250,8 +248,8 @@ impl Supervision {
         Ended { ran: now.saturating_duration_since(since), next }
     }
 
-    /// It does not run and would end again if it were started as things are, for the reason `why`: it is
-    /// due again, to see whether they have changed, when its minimum run time has passed.
+    /// The program would end again with its current files, for the reason `why`. Its start becomes due again after the
+    /// minimum run time, so that the caller can check whether the files have changed.
     pub fn hold(&mut self, now: Instant, why: String) {
         self.last_exit = Some(why);
         if let Phase::Waiting { .. } | Phase::Held { .. } = self.phase {
@@ -259,9 +257,10 @@ impl Supervision {
         }
     }
 
-    /// What has to be done `now`, if anything. What it says is taken as done. `received` is the processor
-    /// time that the process has received since its start, asked for while it starts; `None` where the
-    /// clock counts.
+    /// Returns the action that is due `now`. The lifecycle assumes that the caller performs it.
+    ///
+    /// `received` reads the processor time that the process has received since its start, or returns `None` where the
+    /// clock counts. It is called only while the program starts.
     pub fn due(
         &mut self,
         now: Instant,
@@ -271,14 +270,15 @@ impl Supervision {
             return None;
         }
         let due = match self.phase {
+            // The phase changes when the caller reports `started`, `ended` or `hold`.
             Phase::Waiting { .. } | Phase::Held { .. } => return Some(Due::Start),
             Phase::Starting { since, .. } => {
                 if let Some(received) = received() {
                     let left = self.limits.start.saturating_sub(received);
-                    let longest = since + self.limits.start * STILL;
+                    let longest = since + self.limits.start * IDLE_FACTOR;
                     if !left.is_zero() && now < longest {
-                        let look_at = (now + left.max(LOOK)).min(longest);
-                        self.phase = Phase::Starting { since, look_at };
+                        let check_at = (now + left.max(CHECK_PERIOD)).min(longest);
+                        self.phase = Phase::Starting { since, check_at };
                         return None;
                     }
                 }
@@ -291,17 +291,17 @@ impl Supervision {
         Some(due)
     }
 
-    /// When [`due`](Self::due) will next have something to say, if nothing happens before.
+    /// When [`due`](Self::due) must be called, if nothing happens before.
     pub fn next_due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Waiting { until } | Phase::Held { until } => Some(until),
-            Phase::Starting { look_at, .. } => Some(look_at),
+            Phase::Starting { check_at, .. } => Some(check_at),
             Phase::Ending { kill_at, .. } => Some(kill_at),
             Phase::Stopped | Phase::Running { .. } | Phase::Killed { .. } => None,
         }
     }
 
-    /// What it does.
+    /// The program's state.
     pub fn state(&self) -> State {
         match self.phase {
             Phase::Stopped => State::Stopped,
@@ -313,17 +313,17 @@ impl Supervision {
         }
     }
 
-    /// How often it was started.
+    /// How often the program was started.
     pub fn starts(&self) -> u64 {
         self.starts
     }
 
-    /// How often it was started again.
+    /// How often the program was restarted.
     pub fn restarts(&self) -> u64 {
         self.starts.saturating_sub(1)
     }
 
-    /// How it ended last, if it ever did.
+    /// How the program ended last, if it ever did.
     pub fn last_exit(&self) -> Option<&str> {
         self.last_exit.as_deref()
     }

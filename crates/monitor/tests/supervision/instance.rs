@@ -1,4 +1,4 @@
-//! An installation of its own, in which a monitor runs with programs that are played (`fake.rs`).
+//! Runs the real monitor in an installation of its own, with fake programs (`fake.rs`).
 
 use std::fs;
 use std::io::PipeReader;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rosemary_monitor::admin::{Ask, Status, Tell};
-use rosemary_monitor::supervise::State;
+use rosemary_monitor::lifecycle::State;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
@@ -15,22 +15,22 @@ use sys::channel::Channel;
 
 use super::fake;
 
-/// Nothing here takes longer, on a machine that does other things too.
+/// The timeout of all waits, for a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(15);
 
 /// An installation of its own, with a monitor that runs in it.
-pub(crate) struct House {
+pub(crate) struct Instance {
     pub(crate) dir: tempfile::TempDir,
-    /// Apart, because the name of a socket must be short.
+    /// The runtime directory, which is separate because the path of a socket must be short.
     pub(crate) run: tempfile::TempDir,
     pub(crate) monitor: Option<Child>,
-    /// An empty one, unless a test writes one.
+    /// The configuration, which is empty unless a test writes one.
     pub(crate) config: PathBuf,
-    /// What executes the monitor.
+    /// The command that executes the monitor.
     pub(crate) command: &'static str,
 }
 
-impl House {
+impl Instance {
     pub(crate) fn build() -> Self {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let dir = tempfile::tempdir_in(tmp).unwrap();
@@ -50,8 +50,9 @@ impl House {
         }
     }
 
-    pub(crate) fn play(&self, program: &str, how: &str) {
-        fs::write(self.path(program).with_extension("play"), how).unwrap();
+    /// Sets the behaviour of a fake program.
+    pub(crate) fn set_behaviour(&self, program: &str, how: &str) {
+        fs::write(self.path(program).with_extension("behaviour"), how).unwrap();
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -86,7 +87,7 @@ impl House {
         self
     }
 
-    /// With a log that nobody reads as long as what is returned lives.
+    /// Starts the monitor with a log that is not read while the returned reader lives.
     pub(crate) fn start_unread(&mut self) -> PipeReader {
         let (reader, writer) = std::io::pipe().unwrap();
         self.monitor = Some(self.command("127.0.0.1:0").stderr(writer).spawn().unwrap());
@@ -94,19 +95,19 @@ impl House {
     }
 
     pub(crate) fn running() -> (Self, Status) {
-        let mut house = Self::build();
-        house.start();
-        let status = house.until_connected(1);
-        (house, status)
+        let mut instance = Self::build();
+        instance.start();
+        let status = instance.until_connected(1);
+        (instance, status)
     }
 
-    /// Waits until the zone was given rings `times` times in all, and both run.
+    /// Waits until the zone has received rings `times` times in all, and the zone and the kernel run.
     pub(crate) fn until_connected(&self, times: usize) -> Status {
         self.until("connected", || {
             let status = self.status()?;
             let runs = status.apps[0].state == State::Running;
             (runs && status.kernel.state == State::Running).then_some(())?;
-            (self.heard("rosemary-zone", "rings 4") >= times).then_some(status)
+            (self.received("rosemary-zone", "rings 4") >= times).then_some(status)
         })
     }
 
@@ -129,8 +130,9 @@ impl House {
         self.until(text, || self.log().contains(text).then_some(()));
     }
 
-    pub(crate) fn heard(&self, program: &str, what: &str) -> usize {
-        let text = fs::read_to_string(self.path(program).with_extension("heard"));
+    /// How often a fake program has received `what`.
+    pub(crate) fn received(&self, program: &str, what: &str) -> usize {
+        let text = fs::read_to_string(self.path(program).with_extension("received"));
         text.unwrap_or_default().lines().filter(|line| *line == what).count()
     }
 
@@ -165,7 +167,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(mut monitor) = self.monitor.take() {
             monitor.kill().unwrap();
@@ -187,7 +189,7 @@ pub(crate) fn kill(pid: Option<u32>) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
-/// Whether the process exists and is not a zombie that its new parent has not noticed yet.
+/// Returns whether the process exists and is not a zombie, which its new parent has not reaped yet.
 pub(crate) fn runs(pid: Option<u32>) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.unwrap())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

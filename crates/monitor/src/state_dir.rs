@@ -1,11 +1,11 @@
-//! The state directory: what outlives a run, and the lock that keeps a second instance off it.
+//! Claims the state directory, whose files outlive a run.
 //!
 //! ```text
 //! /var/lib/rosemary/
-//!     state.lock              held with flock(2) as long as an instance runs; the pid as a note
+//!     state.lock              locked with flock(2) while an instance runs; the pid as a note
 //!     apps.json               the apps' numbers (numbers.rs)
-//!     apps/                   installed packages (packages/store.rs), which the operator's commands write, too
-//!     log.redb, storage.redb  what the services keep (service.rs)
+//!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
+//!     log.redb, storage.redb  the state of services (service.rs)
 //! ```
 
 use std::fs::{DirBuilder, File};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use crate::error::StartError;
 use crate::lock::{self, NotLocked};
 
-/// Another name than that in the runtime directory, which may be the same directory.
+/// Not the name of the lock in the runtime directory, because both may be the same directory.
 const LOCK_FILE: &str = "state.lock";
 
 const HINT: &str = "let the user that Rosemary runs as read and write there, or name another directory \
                     with --state-dir";
 
-/// The directory, held: no other instance uses it meanwhile.
+/// The claimed directory. No other instance uses it meanwhile.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     dir: PathBuf,
@@ -30,15 +30,15 @@ pub(crate) struct StateDir {
 }
 
 impl StateDir {
-    /// Makes the directory if it is not there, and becomes the only instance that uses it.
+    /// Makes the directory if it is missing, and becomes the only instance that uses it.
     ///
     /// # Errors
-    /// [`StartError::StateInUse`] if another one does, which is not disturbed; [`StartError::Path`] if it
-    /// cannot be read or written.
+    /// [`StartError::StateInUse`] if another instance uses it, which is not disturbed; [`StartError::Path`] if it cannot be
+    /// read or written.
     pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
         let refuse =
             |what, source| StartError::Path { what, path: dir.to_owned(), hint: HINT, source };
-        // Also what is above it: without root, `.local/state` may be new.
+        // Recursive, because without root `.local/state` may not exist yet.
         let made = DirBuilder::new().recursive(true).mode(0o755).create(dir);
         made.map_err(|error| refuse("make the state directory", error))?;
         dir.read_dir().map_err(|error| refuse("read the state directory", error))?;
@@ -46,18 +46,19 @@ impl StateDir {
             NotLocked::Held { pid, .. } => StartError::StateInUse { dir: dir.to_owned(), pid },
             NotLocked::System(error) => refuse("write into the state directory", error),
         })?;
-        let _ = note(&mut lock); // a full disk keeps nobody from starting
+        // A full disk must not keep Rosemary from starting.
+        let _ = write_pid(&mut lock);
         Ok(Self { dir: dir.to_owned(), _lock: lock })
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
 }
 
-/// Who we are, for who finds the lock taken.
-fn note(lock: &mut File) -> io::Result<()> {
+/// Writes the own pid into the lock file, for an instance that finds it locked.
+fn write_pid(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
     writeln!(lock, "{}", std::process::id())
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_of_another_instance_is_refused_with_its_name_and_process_until_that_has_ended() {
+    fn directory_in_use_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("made/for/us");
         let first = StateDir::claim(&dir).unwrap();
@@ -82,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn directory_may_also_be_the_runtime_directory() {
+    fn state_and_runtime_directory_may_be_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let runtime = crate::runtime::RuntimeDir::claim(dir.path()).unwrap();
+        let runtime = crate::runtime_dir::RuntimeDir::claim(dir.path()).unwrap();
         let state = StateDir::claim(dir.path()).unwrap();
         let file = state.path().join("kept");
         std::fs::write(&file, "kept").unwrap();
@@ -93,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_cannot_be_written_or_is_none_is_told_as_that() {
+    fn unusable_directory_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Nobody, root included, makes files in the second.
+        // Not even root can make files in the second.
         let cases = [
             (file.path(), "cannot make the state directory"),
             (Path::new("/proc/self"), "cannot write into the state directory"),

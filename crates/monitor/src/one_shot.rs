@@ -1,4 +1,4 @@
-//! A child that is asked one thing and has then done what it is for.
+//! Starts a child process for a single request and reply.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,14 +12,16 @@ use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::process::{Child, PidNamespace};
 
-/// For a start, a few namespaces, what it is for, and an end.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time for the start, a few namespaces, the request and the reply.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts `program`, sends it `request` with `fds`, and waits for its first answer; then it is ended.
+/// Starts `program`, sends it `request` with `fds`, waits for its first reply, and kills it.
+///
+/// Only for use before the loop begins: this waits.
 ///
 /// # Errors
-/// It cannot be started, or does not answer, or not in time.
-pub(crate) fn ask<Q: Serialize, A: DeserializeOwned>(
+/// The program cannot be started, or does not reply in time.
+pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     program: &Path,
     request: &Q,
     fds: &[BorrowedFd<'_>],
@@ -28,19 +30,19 @@ pub(crate) fn ask<Q: Serialize, A: DeserializeOwned>(
     let (ours, theirs) = Channel::pair()?;
     let mut command = Command::new(program);
     command.env_clear().current_dir("/");
-    // Killed when this is dropped, if it has not ended by itself.
+    // Dropping the child kills it, unless it has already ended.
     let (_child, _output) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
     ours.send(request, fds).map_err(io::Error::other)?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         match ours.receive() {
-            Ok((answer, _)) => return Ok(answer),
+            Ok((reply, _)) => return Ok(reply),
             Err(ChannelError::WouldBlock) => {}
             Err(error) => return Err(io::Error::other(format!("{name}: {error}"))),
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not answer")));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} did not reply")));
         }
         let timeout: Option<Timespec> = left.try_into().ok();
         match poll(&mut [PollFd::new(&ours, PollFlags::IN)], timeout.as_ref()) {

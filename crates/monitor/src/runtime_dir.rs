@@ -1,15 +1,14 @@
-//! The runtime directory: who may be the only instance in it, and the files that are there.
+//! Claims the runtime directory, and makes and removes the files in it.
 //!
 //! ```text
 //! /run/rosemary/              0755
-//!     rosemary.lock           0600, held with flock(2); the pid, then a note if we made the directory
+//!     rosemary.lock           0600, locked with flock(2); the pid, then a note if this program made the directory
 //!     admin.sock              0660 root:rosemary, or 0600 without that group
 //! ```
 //!
-//! The lock, not the file, says that an instance runs: the system lets go of it however the
-//! instance ends. Files that a killed instance left are taken over by who holds the lock. All that
-//! was made is removed on a clean stop, while the lock is still held. The file is closed to others
-//! because whoever may read it may lock it.
+//! The lock, not the file, shows that an instance runs: the system releases it however the instance ends. An instance that
+//! holds the lock takes over the files of a killed instance. A clean stop removes all that was made, while the lock is
+//! still held. Only the owner may read the lock file, because whoever can read it can lock it.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -23,18 +22,18 @@ use crate::error::StartError;
 use crate::lock::{self, NotLocked};
 use crate::options::{ADMIN_SOCKET, LOCK_FILE};
 
-/// The group whose members may ask.
+/// The group whose members may use the admin socket.
 const GROUP: &str = "rosemary";
 
-/// Operators that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// In the lock file: the directory is ours to remove, for an instance that takes over too.
+/// The note in the lock file by which an instance that takes over knows that it must remove the directory.
 const MADE: &str = "made the directory";
 
 const HINT: &str = "name a directory of your own with --runtime-dir";
 
-/// The directory, held. Dropping it removes what was made in it.
+/// The claimed directory. Dropping it removes the files, and the directory if it was made.
 #[derive(Debug)]
 pub(crate) struct RuntimeDir {
     dir: PathBuf,
@@ -44,12 +43,11 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// Makes the directory if it is not there and becomes the only instance in it.
+    /// Makes the directory if it is missing, and becomes the only instance in it.
     ///
     /// # Errors
-    /// [`StartError::AlreadyRunning`] if another instance runs there, which is not disturbed;
-    /// [`StartError::Locked`] if something else keeps the lock; [`StartError::UnsafeRuntimeDir`];
-    /// [`StartError::Path`].
+    /// [`StartError::AlreadyRunning`] if another instance runs there, which is not disturbed; [`StartError::Locked`] if
+    /// another program holds the lock; [`StartError::UnsafeRuntimeDir`]; [`StartError::Path`].
     pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
         let path = |what, source| StartError::Path { what, path: dir.into(), hint: HINT, source };
         let made = match DirBuilder::new().mode(0o755).create(dir) {
@@ -58,34 +56,35 @@ impl RuntimeDir {
             Err(error) => return Err(path("make", error)),
         };
         let opened = if made {
-            // Whatever the umask: operators of the group have to get through.
+            // Regardless of the umask, operators of the group must reach the socket.
             std::fs::set_permissions(dir, Permissions::from_mode(0o755))
         } else {
             Ok(())
         };
         let opened = opened.map_err(|error| path("set the mode of", error));
-        opened.and_then(|()| Self::hold(dir, made)).inspect_err(|_| {
+        opened.and_then(|()| Self::lock(dir, made)).inspect_err(|_| {
             if made {
-                let _ = std::fs::remove_dir(dir); // fails if somebody was quicker: it is theirs now
+                // This fails if another instance has already put files there.
+                let _ = std::fs::remove_dir(dir);
             }
         })
     }
 
-    /// Becomes the only instance in a directory, which this start has `made` or not.
-    fn hold(dir: &Path, made: bool) -> Result<Self, StartError> {
+    /// Becomes the only instance in an existing directory. `made` says whether this start made it.
+    fn lock(dir: &Path, made: bool) -> Result<Self, StartError> {
         check_safe(dir)?;
         let lock_path = dir.join(LOCK_FILE);
         let failed =
             |what, source| StartError::Path { what, path: lock_path.clone(), hint: HINT, source };
         let mut lock = lock::take(&lock_path).map_err(|error| match error {
-            NotLocked::Held { pid: Some(pid), ours: true } => {
+            NotLocked::Held { pid: Some(pid), is_instance: true } => {
                 StartError::AlreadyRunning { dir: dir.to_owned(), pid }
             }
             NotLocked::Held { pid, .. } => StartError::Locked { lock: lock_path.clone(), pid },
             NotLocked::System(error) => failed("lock", error),
         })?;
         let mut before = String::new();
-        // Whatever it holds, it is only a note.
+        // The text is only a note, so a failure to read it does not matter.
         let _ = (&mut lock).take(1_000).read_to_string(&mut before);
         let made = made || before.contains(MADE);
         let note = format!("{}\n{}\n", std::process::id(), if made { MADE } else { "" });
@@ -93,26 +92,27 @@ impl RuntimeDir {
             .set_len(0)
             .and_then(|()| lock.rewind())
             .and_then(|()| lock.write_all(note.as_bytes()));
-        // From here on it removes what is there, also if this start ends now.
+        // From here on, dropping the value removes the files, even if this start fails.
         let held = Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock };
         written.map_err(|error| failed("write", error))?;
         Ok(held)
     }
 
-    /// Whether an instance was killed here before and left its files.
+    /// Returns whether a killed instance had left its files.
     pub(crate) fn took_over(&self) -> bool {
         self.took_over
     }
 
-    /// Binds the admin socket, for the group if there is one. Returns the group's number with it.
+    /// Binds the admin socket, and opens it to the group if there is one. Returns the group's id with it.
     ///
-    /// Changes the process's umask for a moment, so no other thread may make files meanwhile.
+    /// This changes the umask for a moment, so no other thread may make files meanwhile.
     ///
     /// # Errors
     /// [`StartError::Path`].
     pub(crate) fn bind_admin(&self) -> Result<(Listener, Option<u32>), StartError> {
         let path = self.dir.join(ADMIN_SOCKET);
-        let _ = std::fs::remove_file(&path); // of a killed instance: we hold the lock
+        // Only a killed instance can have left a socket, because this one holds the lock.
+        let _ = std::fs::remove_file(&path);
         let before = rustix::process::umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
         let bound = Listener::bind(&path, BACKLOG);
         rustix::process::umask(before);
@@ -123,7 +123,7 @@ impl RuntimeDir {
             source,
         })?;
         let group = std::fs::read_to_string("/etc/group").ok().and_then(|text| group(&text));
-        // Without root one may not give a file to a group one is not in; then it stays ours alone.
+        // Without root, only a member of the group can do this. Otherwise the socket stays with its owner.
         let opened = group.filter(|&number| {
             std::os::unix::fs::chown(&path, None, Some(number)).is_ok()
                 && std::fs::set_permissions(&path, Permissions::from_mode(0o660)).is_ok()
@@ -134,29 +134,30 @@ impl RuntimeDir {
 
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
-        // The lock's file last: until then nobody else can take the others for theirs.
+        // The lock file comes last, so that no other instance can claim the directory before.
         for name in [ADMIN_SOCKET, LOCK_FILE] {
             let _ = std::fs::remove_file(self.dir.join(name));
         }
         if self.made {
-            let _ = std::fs::remove_dir(&self.dir); // fails if somebody put a file there: theirs
+            // This fails if the directory has files of another program, which must stay.
+            let _ = std::fs::remove_dir(&self.dir);
         }
     }
 }
 
-/// What to look at when the admin socket could not be bound.
+/// A remedy when the admin socket could not be bound.
 fn bind_hint(path: &Path, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::InvalidFilename => {
-            "its path may have 107 bytes at most; name another directory with --runtime-dir"
+            "its path may have at most 107 bytes; name another directory with --runtime-dir"
         }
         io::ErrorKind::AddrInUse if path.is_dir() => "that is a directory; remove it",
-        io::ErrorKind::AddrInUse => "something has that name and could not be removed; remove it",
+        io::ErrorKind::AddrInUse => "a file of that name could not be removed; remove it",
         _ => HINT,
     }
 }
 
-/// Whoever may write to the directory may put a socket of their own into it.
+/// Checks that no other user can put a socket of their own into the directory.
 fn check_safe(dir: &Path) -> Result<(), StartError> {
     let refuse = |why| Err(StartError::UnsafeRuntimeDir { dir: dir.to_owned(), why });
     let metadata = std::fs::metadata(dir).map_err(|source| StartError::Path {
@@ -171,17 +172,16 @@ fn check_safe(dir: &Path) -> Result<(), StartError> {
     if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
         return refuse("belongs to another user");
     }
-    // Sticky or not: that keeps others from removing files, not from making them first.
+    // The sticky bit does not help: it keeps others from removing files, not from making them first.
     if metadata.mode() & 0o022 != 0 {
-        return refuse("can be written by others than its owner");
+        return refuse("is writable by users other than its owner");
     }
     Ok(())
 }
 
-/// The number of [`GROUP`] in the text of `/etc/group`.
+/// The id of [`GROUP`] in the text of `/etc/group`.
 ///
-/// Read as a file, not asked from the name service: that would load other people's libraries
-/// into the monitor and wait for the network.
+/// The name service would load foreign libraries into the monitor and may wait for the network.
 fn group(text: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn second_instance_is_told_which_one_runs_and_leaves_it_alone() {
+    fn second_instance_is_refused_with_pid() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("rosemary");
         let first = RuntimeDir::claim(&dir).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_stop_removes_what_was_made_and_nothing_else() {
+    fn clean_stop_removes_only_what_was_made() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("rosemary");
         let claimed = RuntimeDir::claim(&dir).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_killed_instance_are_taken_over_and_removed_in_the_end() {
+    fn files_of_killed_instance_are_taken_over() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("rosemary");
         let killed = RuntimeDir::claim(&dir).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn hint_fits_what_kept_the_admin_socket_from_being_bound() {
+    fn bind_error_has_a_fitting_hint() {
         let parent = tempfile::tempdir().unwrap();
         let says = |dir: PathBuf| {
             let claimed = RuntimeDir::claim(&dir).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn admin_socket_is_closed_to_everybody_else() {
+    fn admin_socket_is_closed_to_others() {
         let parent = tempfile::tempdir().unwrap();
         let claimed = RuntimeDir::claim(&parent.path().join("rosemary")).unwrap();
         let (_listener, group) = claimed.bind_admin().unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_others_may_write_to_is_refused() {
+    fn directory_writable_by_others_is_refused() {
         for mode in [0o777, 0o1777, 0o775, 0o1770] {
             let parent = tempfile::tempdir().unwrap();
             std::fs::set_permissions(parent.path(), Permissions::from_mode(mode)).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_is_closed_to_others_even_if_it_was_there_and_open() {
+    fn existing_lock_file_is_closed_to_others() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join(LOCK_FILE);
         std::fs::write(&path, "").unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_something_else_holds_is_told_with_that_and_not_with_the_process_in_the_note() {
+    fn foreign_lock_error_names_the_holder() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join(LOCK_FILE);
         std::fs::write(&path, "999999999\n").unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_is_a_link_to_another_file_is_refused() {
+    fn lock_file_that_is_a_link_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let target = parent.path().join("target");
         std::os::unix::fs::symlink(&target, parent.path().join(LOCK_FILE)).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn group_is_found_by_its_exact_name() {
+    fn group_is_found_by_exact_name() {
         assert_eq!(group("root:x:0:\nrosemary2:x:7:\nrosemary:x:42:ann,bob\n"), Some(42));
         assert_eq!(group("root:x:0:\n"), None);
         assert_eq!(group("rosemary:x:not a number:\n"), None);

@@ -1,0 +1,526 @@
+//! One app: its files, its rights, and what hosts it.
+//!
+//! An app runs in a zone, or in the kernel until it is demoted ([`Hosting`]). A zone may be hostile. The monitor takes a
+//! zone's messages as claims about the zone itself, and accepts them in order only: one `Loaded`, and nothing after a
+//! `Failed`. A zone that floods its socket is therefore killed at its second message.
+
+mod files;
+mod hold;
+mod hosting;
+mod zone;
+
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use control::app::{AppId, Hosting as Host};
+use control::kernel::{AppSpec, KernelRequest};
+use control::policy::{Band, Policy};
+use control::query::AppCounters;
+use control::service::{ClientRights, ServiceClient};
+use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
+use sdk::Limit;
+use sdk::services::Service;
+use tracing::{error, info, warn};
+
+use self::files::AppFiles;
+use self::hosting::{Hosting, InKernel};
+use self::zone::ZoneSettings;
+use crate::admin::{AppStatus, KernelStatus, ProgramUsage};
+use crate::choice;
+use crate::config::{NO_BAND, host_name, stage_name};
+use crate::config_file::ConfigFile;
+use crate::lifecycle::State;
+use crate::process_table::Environment;
+use crate::program::{Program, harmless, shortened};
+use crate::sandbox::Require;
+use crate::usage::meter::{LimitEvent, Meter, Severity};
+use crate::usage::report;
+
+/// An app that the operator wants to run.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) id: AppId,
+    pub(crate) name: String,
+    policy: Policy,
+    files: AppFiles,
+    services: Vec<Service>,
+    rights: ClientRights,
+    hosting: Hosting,
+    zone_settings: ZoneSettings,
+    /// The user that the kernel runs as.
+    kernel_uid: Option<u32>,
+    meter: Meter,
+}
+
+/// The effect of a zone's message on other processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneEvent {
+    /// There was no message.
+    Nothing,
+    /// The message concerned the zone only.
+    Handled,
+    /// The app is loaded and can be connected to the kernel and to services.
+    Loaded,
+}
+
+impl App {
+    /// Describes the app `chosen` with number `id`; nothing is started.
+    pub(crate) fn new(
+        id: AppId,
+        chosen: choice::App,
+        rights: ClientRights,
+        around: &Environment,
+    ) -> Self {
+        let choice::App { name, object, origin, config, policy, host, limits, .. } = chosen;
+        let sandbox = around.require.map(|require| ZoneSandbox {
+            run_as: around.users.for_app(id.0),
+            full: require == Require::Full,
+            read: chosen.read,
+            never: chosen.never.to_vec(),
+            limits: around.enforcement.process_limits(&limits),
+        });
+        let meter = around.enforcement.meter(limits.clone());
+        let zone_settings = ZoneSettings {
+            app: name.clone(),
+            executable: around.installation.zone.clone(),
+            sandbox,
+            limits,
+            enforcement: around.enforcement.clone(),
+            longest_call: chosen.hang,
+        };
+        let hosting = match host {
+            Host::Kernel => Hosting::Kernel(InKernel::default()),
+            Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
+        };
+        Self {
+            id,
+            name,
+            policy,
+            files: AppFiles::new(object, ConfigFile::new(config), origin),
+            services: chosen.services,
+            rights,
+            hosting,
+            zone_settings,
+            kernel_uid: around.users.for_kernel(),
+            meter,
+        }
+    }
+
+    /// The zone's program, if the app has a zone.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        self.hosting.zone().map(|zone| &zone.program)
+    }
+
+    /// The zone's program, if the app has a zone.
+    pub(crate) fn program_mut(&mut self) -> Option<&mut Program> {
+        self.hosting.zone_mut().map(|zone| &mut zone.program)
+    }
+
+    /// Returns whether the kernel hosts the app.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        matches!(self.hosting, Hosting::Kernel(_))
+    }
+
+    /// Returns whether the app has a zone that is loaded, so that it can be connected.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.program().is_some_and(Program::is_running)
+    }
+
+    /// Returns whether a zone of the app has no process and gets none.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.program().is_none_or(Program::is_stopped)
+    }
+
+    /// How long a call of the app may take.
+    pub(crate) fn longest_call(&self) -> Duration {
+        self.zone_settings.longest_call
+    }
+
+    /// When [`advance`](Self::advance) or a retry of the connection is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let zone = self.hosting.zone()?;
+        let checks = zone.calls_due().into_iter().chain(zone.memory_due());
+        checks.chain(zone.program.next_due()).chain(zone.retry_at()).min()
+    }
+
+    /// Does what is due for the zone: starts it, and checks its calls and its memory.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        zone.check_calls(now);
+        if zone.program.advance(now) {
+            self.start_zone(now);
+        }
+        if let Some(zone) = self.hosting.zone_mut()
+            && zone.memory_due().is_some_and(|at| at <= now)
+            && let Some(excess) = zone.check_memory(&self.meter, now)
+        {
+            self.apply(excess, now);
+        }
+    }
+
+    /// Starts the zone with the files as they are now.
+    fn start_zone(&mut self, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let config = match self.files.read(&self.name).and_then(|()| self.files.sealed_config()) {
+            Ok(config) => config,
+            Err(why) => {
+                if zone.hold.files_unreadable(&why) {
+                    error!(app = self.name, why, "app was held until its files can be read");
+                }
+                return zone.program.hold(now, &why);
+            }
+        };
+        // The app ended with exactly these files before: starting it would only repeat that.
+        if let Some(why) = zone.hold.files_read(&self.files.fingerprint()) {
+            return zone.program.hold(now, why);
+        }
+        self.meter.restart();
+        let ends = |range: RangeInclusive<u32>| range.into_inner();
+        let load = ZoneRequest::Load {
+            name: self.name.clone(),
+            wall: self.zone_settings.sandbox.clone(),
+            sha256: self.files.sha256.clone().unwrap_or_default(),
+            numbers: SwitchNumbers {
+                band: (self.policy.band.lowest, self.policy.band.highest),
+                groups: ends(self.id.groups()),
+                meters: ends(self.id.meters()),
+            },
+            services: self.services.iter().map(|it| it.name().to_owned()).collect(),
+        };
+        let files: Vec<BorrowedFd<'_>> =
+            self.files.object().into_iter().chain([config.as_fd()]).collect();
+        zone.start(&load, &files, now);
+    }
+
+    /// Wants the zone to run, if the app has one.
+    pub(crate) fn request_start(&mut self, now: Instant) {
+        if let Some(program) = self.program_mut() {
+            program.request_start(now);
+        }
+    }
+
+    /// Asks the zone to end, if it runs.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.stop(now);
+        }
+    }
+
+    /// Receives the zone's next message.
+    pub(crate) fn receive(&mut self, now: Instant) -> ZoneEvent {
+        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Nothing };
+        let Some((reply, fds)) = zone.program.receive::<ZoneReply>(now) else {
+            return ZoneEvent::Nothing;
+        };
+        if zone.has_failed {
+            zone.program.kill("it sent a message after it had failed");
+            return ZoneEvent::Handled;
+        }
+        match reply {
+            // The process confines itself before it loads the app, so this message is not the app's.
+            ZoneReply::Confined { report } => zone.program.confined(&report, fds),
+            ZoneReply::Loaded { version } => {
+                if zone.program.mark_ready() {
+                    self.loaded(&version);
+                    return ZoneEvent::Loaded;
+                }
+                // A zone that is being stopped may have loaded just before.
+                if zone.program.lifecycle().state() != State::Stopping {
+                    zone.program.kill("it reported twice that it is loaded");
+                }
+            }
+            ZoneReply::Unfit { why } => self.hold(&why, None, now),
+            ZoneReply::NotLoaded { why } => {
+                if zone.hold.load_failed(self.files.fingerprint()) {
+                    let hint =
+                        "if the app needs a missing library, install it and start Rosemary again";
+                    self.hold(&why, Some(hint), now);
+                } else {
+                    self.failed(&why, now);
+                }
+            }
+            ZoneReply::Failed { why } => self.failed(&why, now),
+        }
+        ZoneEvent::Handled
+    }
+
+    /// The zone has loaded the app.
+    fn loaded(&mut self, version: &str) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let (pid, uid, shown) =
+            (zone.program.pid(), self.zone_settings.uid(), shortened(version, 40));
+        info!(app = self.name, version = shown, pid, uid, "app was loaded");
+        zone.hold.loaded();
+        self.files.version = Some(harmless(version, 40));
+        self.meter.reset_alerts();
+    }
+
+    /// The zone reports that the app cannot go on: it is started again.
+    fn failed(&mut self, why: &str, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let (object, why) = (self.files.object_path().display(), shortened(why, 400));
+        error!(app = self.name, %object, why, "app failed");
+        zone.has_failed = true;
+        zone.program.mark_ending(now);
+    }
+
+    /// The zone reports that the app cannot run with its files: it is held until one of them changes.
+    fn hold(&mut self, why: &str, hint: Option<&str>, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let object = self.files.object_path().display();
+        let config = self.files.config_path().map(|path| path.display().to_string());
+        let shown = shortened(why, 400);
+        error!(app = self.name, %object, config, why = shown, hint, "app was held until one of its files changes");
+        zone.hold.reject(self.files.fingerprint(), harmless(why, 400));
+        zone.has_failed = true;
+        zone.program.mark_unfit(now);
+    }
+
+    /// The zone's process has ended. Returns whether the kernel holds rings of it.
+    pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
+        self.hosting.zone_mut().is_some_and(|zone| zone.ended(now))
+    }
+
+    /// Reads the files for a kernel that is about to start, if it is to host the app.
+    ///
+    /// A kernel receives its apps at its start only. If the files cannot be read now, the app gets a zone, which waits
+    /// for them.
+    pub(crate) fn prepare_for_kernel(&mut self, now: Instant) {
+        if self.is_in_kernel()
+            && let Err(why) = self.files.read(&self.name)
+        {
+            self.demote(&why, now);
+        }
+    }
+
+    /// A kernel was started, with the app if it hosts it.
+    pub(crate) fn kernel_started(&mut self) {
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting {
+            in_kernel.kernel_started();
+        }
+    }
+
+    /// How the app is announced to a kernel at its start.
+    pub(crate) fn announcement(&self) -> AppSpec {
+        let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
+        AppSpec { app, name, policy, host: self.hosting.host(), config_size }
+    }
+
+    /// The object for a kernel that is to host the app.
+    pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
+        self.files.object().filter(|_| self.is_in_kernel())
+    }
+
+    /// The configuration for a kernel that is to host the app; empty for an app in a zone.
+    pub(crate) fn config_for_kernel(&self) -> &[u8] {
+        if self.is_in_kernel() { self.files.config() } else { &[] }
+    }
+
+    /// The kernel reports that it has loaded the app. Returns whether a kernel was started with the app.
+    pub(crate) fn loaded_in_kernel(&mut self, version: &str, kernel: Option<u32>) -> bool {
+        let uid = self.uid();
+        // The report of a worker may arrive after another worker's instance got the app demoted.
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+            && in_kernel.loaded()
+        {
+            let shown = shortened(version, 40);
+            info!(
+                app = self.name,
+                version = shown,
+                pid = kernel,
+                uid,
+                "app was loaded into the kernel"
+            );
+            self.files.version = Some(harmless(version, 40));
+        }
+        self.hosting.kernel_starts() > 0
+    }
+
+    /// Takes the app out of the kernel, now and for later kernels, and wants a zone for it. Returns whether the app was
+    /// ever to run in the kernel.
+    pub(crate) fn demote(&mut self, why: &str, now: Instant) -> bool {
+        let why = harmless(why, 200);
+        if self.hosting.demote(&why, || self.zone_settings.make()) {
+            warn!(
+                app = self.name,
+                why, "app was taken out of the kernel; it gets a zone of its own"
+            );
+            self.files.forget_loaded();
+            self.request_start(now);
+        }
+        self.hosting.demoted().is_some()
+    }
+
+    /// The kernel has ended. A zone keeps running.
+    pub(crate) fn kernel_ended(&mut self) {
+        match &mut self.hosting {
+            Hosting::Kernel(in_kernel) => in_kernel.kernel_ended(),
+            Hosting::Zone { zone, .. } => zone.kernel_ended(),
+        }
+    }
+
+    /// The request for rings for a loaded zone.
+    pub(crate) fn attach_request(&mut self) -> Option<KernelRequest> {
+        let zone = self.hosting.zone_mut().filter(|zone| zone.program.is_running())?;
+        zone.rings_requested();
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
+        Some(KernelRequest::Attach { app, name, policy })
+    }
+
+    /// The kernel sent rings. Returns whether the monitor had asked for them.
+    pub(crate) fn rings_made(&mut self, sizes: (u32, u16), fds: &[OwnedFd]) -> bool {
+        self.hosting.zone_mut().is_some_and(|zone| zone.rings_made(sizes, fds))
+    }
+
+    /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had asked for them.
+    pub(crate) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
+        self.hosting.zone_mut().is_some_and(|zone| zone.rings_failed(why, now))
+    }
+
+    /// Returns once, when it is time, that the kernel must be asked for rings again.
+    pub(crate) fn must_retry_attach(&mut self, now: Instant) -> bool {
+        self.hosting.zone_mut().is_some_and(|zone| zone.must_retry(now))
+    }
+
+    /// The kernel reports that the zone broke the rules of its rings.
+    pub(crate) fn ring_fault(&mut self, why: &str) {
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.fault(why);
+        }
+    }
+
+    /// Returns whether the configuration names `service` for the app.
+    pub(crate) fn uses(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// The app as a client of a service.
+    pub(crate) fn client(&self) -> ServiceClient {
+        ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.rights.clone() }
+    }
+
+    /// Gives the zone its end of a connection to `service`.
+    pub(crate) fn connect_service(&mut self, service: Service, socket: &OwnedFd) {
+        if let Some(program) = self.program_mut() {
+            let request = ZoneRequest::Service { name: service.name().into() };
+            program.send(&request, &[socket.as_fd()]);
+        }
+    }
+
+    /// Measures the zone and acts on limits that it exceeds.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        let sample = self.program().and_then(Program::sample);
+        for event in self.meter.measure(now, sample) {
+            self.apply(event, now);
+        }
+    }
+
+    /// Takes the kernel's counters of the app.
+    pub(crate) fn counted(&mut self, counters: &AppCounters, now: Instant) {
+        self.meter.counted(now, counters);
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.check_events(counters);
+        }
+    }
+
+    /// Alerts the operator and the app, or kills the zone.
+    fn apply(&mut self, event: LimitEvent, now: Instant) {
+        let app = &self.name;
+        match event {
+            LimitEvent::Alert { limit, value, severity } => {
+                let bound = self.meter.limits().of(limit);
+                let (name, uses) = (limit.name(), limit.shown(value));
+                let (soft, hard) = (limit.shown(bound.soft), limit.shown(bound.hard));
+                match severity {
+                    Severity::Soft => {
+                        warn!(app, limit = name, uses, soft, hard, "app exceeded a soft limit");
+                    }
+                    Severity::Hard => {
+                        warn!(app, limit = name, uses, hard, "app reached a hard limit")
+                    }
+                }
+                self.alert(limit, [value, bound.soft, bound.hard]);
+            }
+            LimitEvent::Kill { limit, value, pause } => {
+                let hard = limit.shown(self.meter.limits().of(limit).hard);
+                let (name, uses) = (limit.name(), limit.shown(value));
+                error!(app, limit = name, uses, hard, "app exceeded a hard limit and is killed");
+                let why = format!("it used {uses}, above its {name} limit of {hard}");
+                if let Some(program) = self.program_mut() {
+                    program.kill_for_limit(&why, now + pause);
+                }
+            }
+        }
+    }
+
+    /// Alerts an app in a zone.
+    fn alert(&self, limit: Limit, numbers: [u64; 3]) {
+        if let Some(program) = self.program().filter(|program| program.is_running()) {
+            // An app is alerted at most twice in ten seconds for each limit, so a full socket may hold only such
+            // messages. It is no reason to kill the zone.
+            let _ = program.try_send(&ZoneRequest::Alert { limit: limit as u8, numbers }, &[]);
+        }
+    }
+
+    fn uid(&self) -> u32 {
+        if self.is_in_kernel() {
+            self.kernel_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+        } else {
+            self.zone_settings.uid()
+        }
+    }
+
+    /// The app's process, state and number of restarts, where the kernel's process and state are these.
+    fn process(&self, kernel: (Option<u32>, State)) -> (Option<u32>, State, u64) {
+        let kernel_starts = self.hosting.kernel_starts();
+        match &self.hosting {
+            Hosting::Kernel(in_kernel) => {
+                let (pid, state) = kernel;
+                (pid, in_kernel.state(state), kernel_starts.saturating_sub(1))
+            }
+            Hosting::Zone { zone, .. } => {
+                let lifecycle = zone.program.lifecycle();
+                let restarts = (kernel_starts + lifecycle.starts()).saturating_sub(1);
+                (zone.program.pid(), lifecycle.state(), restarts)
+            }
+        }
+    }
+
+    /// The app's status for operators, with the kernel's status.
+    pub(crate) fn status(&self, kernel: &KernelStatus) -> AppStatus {
+        let (pid, state, restarts) = self.process((kernel.pid, kernel.state));
+        let demoted = self.hosting.demoted();
+        let last_exit = match self.program() {
+            Some(program) => program.lifecycle().last_exit().or(demoted),
+            None => kernel.last_exit.as_deref(),
+        };
+        let Band { lowest, highest } = self.policy.band;
+        AppStatus {
+            name: self.name.clone(),
+            number: self.id.0,
+            stage: stage_name(self.policy.stage).into(),
+            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            host: host_name(self.hosting.host()).into(),
+            demoted: demoted.map(Into::into),
+            version: self.files.version.clone(),
+            sha256: self.files.sha256.clone(),
+            origin: self.files.origin.name().into(),
+            signed_by: self.files.origin.developer().map(Into::into),
+            pid,
+            uid: self.uid(),
+            state,
+            restarts,
+            last_exit: last_exit.map(Into::into),
+        }
+    }
+
+    /// The app's usage for operators, where the kernel's process and state are these.
+    pub(crate) fn usage(&self, kernel: (Option<u32>, State)) -> ProgramUsage {
+        let kind = if self.is_in_kernel() { "kernel app" } else { "app" };
+        let (pid, state, restarts) = self.process(kernel);
+        let usage = report::program_usage(&self.name, kind, state, &self.meter);
+        ProgramUsage { pid, restarts, ..usage }
+    }
+}

@@ -1,0 +1,158 @@
+//! What hosts an app: the kernel, or a zone of its own.
+//!
+//! An app that panicked in the kernel, or in which the kernel ended, is demoted: it gets a zone, and later kernels start
+//! without it until the operator restarts Rosemary.
+
+use control::app::Hosting as Host;
+
+use super::zone::Zone;
+use crate::lifecycle::State;
+
+/// The host of one app.
+#[derive(Debug)]
+pub(super) enum Hosting {
+    /// The kernel, until the app is demoted.
+    Kernel(InKernel),
+    /// A zone.
+    Zone {
+        /// The zone.
+        zone: Box<Zone>,
+        /// Why the kernel no longer hosts the app; `None` if it never did.
+        demotion: Option<Demotion>,
+    },
+}
+
+/// An app that the kernel hosts.
+#[derive(Debug, Default)]
+pub(super) struct InKernel {
+    /// How often a kernel was started with the app.
+    starts: u64,
+    /// Whether the running kernel has reported the app as loaded.
+    is_loaded: bool,
+}
+
+/// How an app came out of the kernel.
+#[derive(Debug)]
+pub(super) struct Demotion {
+    /// Why, as a phrase.
+    pub(super) why: String,
+    /// How often a kernel was started with the app before.
+    pub(super) kernel_starts: u64,
+}
+
+impl Hosting {
+    /// The host, in the words of the configuration.
+    pub(super) fn host(&self) -> Host {
+        match self {
+            Self::Kernel(_) => Host::Kernel,
+            Self::Zone { .. } => Host::User,
+        }
+    }
+
+    /// How often a kernel was started with the app.
+    pub(super) fn kernel_starts(&self) -> u64 {
+        match self {
+            Self::Kernel(in_kernel) => in_kernel.starts,
+            Self::Zone { demotion, .. } => demotion.as_ref().map_or(0, |it| it.kernel_starts),
+        }
+    }
+
+    /// Why the app was demoted, if it was.
+    pub(super) fn demoted(&self) -> Option<&str> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Zone { demotion, .. } => demotion.as_ref().map(|it| it.why.as_str()),
+        }
+    }
+
+    /// The zone, if the app has one.
+    pub(super) fn zone(&self) -> Option<&Zone> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Zone { zone, .. } => Some(zone),
+        }
+    }
+
+    /// The zone, if the app has one.
+    pub(super) fn zone_mut(&mut self) -> Option<&mut Zone> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Zone { zone, .. } => Some(zone),
+        }
+    }
+
+    /// Gives the app a zone made by `zone`. Returns whether the kernel hosted it until now; otherwise nothing changes.
+    pub(super) fn demote(&mut self, why: &str, zone: impl FnOnce() -> Zone) -> bool {
+        let Self::Kernel(InKernel { starts, .. }) = *self else { return false };
+        let demotion = Some(Demotion { why: why.to_owned(), kernel_starts: starts });
+        *self = Self::Zone { zone: Box::new(zone()), demotion };
+        true
+    }
+}
+
+impl InKernel {
+    /// A kernel was started with the app.
+    pub(super) fn kernel_started(&mut self) {
+        self.starts += 1;
+        self.is_loaded = false;
+    }
+
+    /// The kernel reports the app as loaded. Returns whether this is its first report.
+    pub(super) fn loaded(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_loaded, true)
+    }
+
+    /// The kernel has ended.
+    pub(super) fn kernel_ended(&mut self) {
+        self.is_loaded = false;
+    }
+
+    /// The app's state in a kernel whose own state is `kernel`.
+    pub(super) fn state(&self, kernel: State) -> State {
+        match kernel {
+            State::Running if !self.is_loaded => State::Starting,
+            kernel => kernel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn app_in_kernel_runs_once_reported_loaded() {
+        let mut app = InKernel::default();
+        assert_eq!(app.state(State::Waiting), State::Waiting);
+        app.kernel_started();
+        assert_eq!(app.state(State::Starting), State::Starting);
+        assert_eq!(app.state(State::Running), State::Starting);
+        assert!(app.loaded() && !app.loaded());
+        assert_eq!(app.state(State::Running), State::Running);
+        assert_eq!(app.state(State::Stopping), State::Stopping);
+        app.kernel_ended();
+        app.kernel_started();
+        assert_eq!(
+            app.state(State::Running),
+            State::Starting,
+            "the new kernel has not reported it"
+        );
+        assert_eq!(app.starts, 2);
+    }
+
+    #[test]
+    fn demoted_app_keeps_its_first_reason() {
+        let mut hosting = Hosting::Kernel(InKernel { starts: 3, is_loaded: true });
+        assert!(hosting.demote("it panicked", Zone::for_test));
+        assert!(!hosting.demote("the instance of another worker panicked too", Zone::for_test));
+        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
+        assert_eq!(hosting.kernel_starts(), 3);
+    }
+
+    #[test]
+    fn app_in_zone_cannot_be_demoted() {
+        let mut hosting = Hosting::Zone { zone: Box::new(Zone::for_test()), demotion: None };
+        assert!(!hosting.demote("it panicked", Zone::for_test));
+        assert_eq!(hosting.demoted(), None);
+    }
+}

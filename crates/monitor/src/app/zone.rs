@@ -1,0 +1,245 @@
+//! The process that runs one app: its start, its rings, and the checks that it does not hang.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::query::AppCounters;
+use control::zone::{ZoneRequest, ZoneSandbox};
+use sys::process::{PidNamespace, main_thread};
+use tracing::{info, warn};
+
+use super::hold::Hold;
+use crate::attachment::{Answered, Attachment};
+use crate::config::Limits;
+use crate::hang::events::{Activity, EventProgress};
+use crate::hang::{HangDetector, Progress};
+use crate::program::{Program, ProgramKind, shortened};
+use crate::usage::Enforcement;
+use crate::usage::meter::{LimitEvent, Meter};
+
+/// How to make and confine the zone of one app.
+#[derive(Debug)]
+pub(super) struct ZoneSettings {
+    pub(super) app: String,
+    pub(super) executable: PathBuf,
+    /// `None` to run the zone without a sandbox.
+    pub(super) sandbox: Option<ZoneSandbox>,
+    pub(super) limits: Limits,
+    pub(super) enforcement: Arc<Enforcement>,
+    /// How long a call of the app may take.
+    pub(super) longest_call: Duration,
+}
+
+/// One app's zone.
+#[derive(Debug)]
+pub(crate) struct Zone {
+    app: String,
+    pub(super) program: Program,
+    rings: Attachment,
+    /// Watches the app's calls while the process runs.
+    calls: Option<HangDetector>,
+    events: EventProgress,
+    longest_call: Duration,
+    memory: MemoryChecks,
+    pub(super) hold: Hold,
+    /// Whether the process has reported that it failed. It must send nothing after that.
+    pub(super) has_failed: bool,
+}
+
+/// When to check the memory of a process that no group counts.
+#[derive(Debug, Default)]
+struct MemoryChecks {
+    /// `None` while there is no process, and where a group counts its memory.
+    due: Option<Instant>,
+    /// Whether the log already says that the memory of this process cannot be read.
+    is_unreadable: bool,
+}
+
+impl ZoneSettings {
+    /// Makes the zone, without starting its process.
+    pub(super) fn make(&self) -> Zone {
+        let apart = if self.sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
+        let limits = (self.enforcement.clone(), self.limits.clone());
+        let kind = ProgramKind::Zone(self.app.clone());
+        Zone {
+            app: self.app.clone(),
+            program: Program::new(kind, self.executable.clone(), apart, limits),
+            rings: Attachment::default(),
+            calls: None,
+            events: EventProgress::default(),
+            longest_call: self.longest_call,
+            memory: MemoryChecks::default(),
+            hold: Hold::default(),
+            has_failed: false,
+        }
+    }
+
+    /// The user that the zone runs as.
+    pub(super) fn uid(&self) -> u32 {
+        let run_as = self.sandbox.as_ref().and_then(|sandbox| sandbox.run_as);
+        run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+    }
+}
+
+impl Zone {
+    /// Starts the process and sends it `load` with the app's files.
+    pub(super) fn start(&mut self, load: &ZoneRequest, files: &[BorrowedFd<'_>], now: Instant) {
+        self.has_failed = false;
+        self.events.restart();
+        self.program.start(now);
+        self.memory = MemoryChecks {
+            due: self.program.is_memory_uncounted().then_some(now),
+            is_unreadable: false,
+        };
+        self.program.send(load, files);
+        match HangDetector::new(now) {
+            Ok((detector, recorder)) => {
+                self.program.send(&ZoneRequest::Watch, &[recorder.as_fd()]);
+                self.calls = Some(detector);
+            }
+            Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
+        }
+    }
+
+    /// The process has ended. Returns whether the kernel holds rings of it.
+    pub(super) fn ended(&mut self, now: Instant) -> bool {
+        if let Some(why) = self.hold.reason() {
+            self.program.hold(now, why);
+        }
+        self.calls = None;
+        self.memory = MemoryChecks::default();
+        self.rings.zone_ended()
+    }
+
+    /// When [`check_calls`](Self::check_calls) is due.
+    pub(super) fn calls_due(&self) -> Option<Instant> {
+        self.calls.as_ref().map(HangDetector::next_due)
+    }
+
+    /// Kills the process if a call of the app takes too long.
+    pub(super) fn check_calls(&mut self, now: Instant) {
+        let Some(calls) = &mut self.calls else { return };
+        // The main thread makes the calls. Processor time of other threads does not count for a call.
+        let progress = || match self.program.pid().map(main_thread) {
+            Some(Ok(thread)) => Progress::ProcessorTime(thread.used),
+            None | Some(Err(_)) => Progress::Unknown,
+        };
+        if let Some(hung) = calls.check(now, progress, |_| self.longest_call) {
+            self.program.kill_for_own_failure(&format!("its app hung: {hung}"));
+        }
+    }
+
+    /// Kills the process if events wait in its rings and it handles none.
+    pub(super) fn check_events(&mut self, counters: &AppCounters) {
+        let Some(pid) = self.program.pid() else { return };
+        let stalled = self.events.check(counters, || Activity::of(pid), self.longest_call);
+        if let Some(stalled) = stalled {
+            self.program.kill_for_own_failure(&format!("its app hung: {stalled}"));
+        }
+    }
+
+    /// When [`check_memory`](Self::check_memory) is due.
+    pub(super) fn memory_due(&self) -> Option<Instant> {
+        self.memory.due
+    }
+
+    /// Checks memory that no group counts, more often near the limit. Returns a kill if it is above the limit.
+    pub(super) fn check_memory(&mut self, meter: &Meter, now: Instant) -> Option<LimitEvent> {
+        // A process that was killed is not checked again.
+        self.memory.due = None;
+        let memory = match self.program.own_memory()? {
+            Ok(memory) => {
+                self.memory.is_unreadable = false;
+                memory
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.memory.is_unreadable, true) {
+                    let hint = "mount /proc without hidepid, or run Rosemary as root";
+                    warn!(app = self.app, %error, hint, "could not read the memory of an app");
+                }
+                0
+            }
+        };
+        self.memory.due = Some(now + meter.next_memory_check(memory));
+        meter.memory_excess(memory)
+    }
+
+    /// The kernel was asked for rings.
+    pub(super) fn rings_requested(&mut self) {
+        self.rings.asked();
+    }
+
+    /// The kernel made rings of `capacity` bytes and calls the app with at most `batch` records. Returns whether the
+    /// monitor had asked for them.
+    pub(super) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
+        match self.rings.answered() {
+            Answered::Unasked => return false,
+            // They belong to a process that has ended. Dropping the descriptors frees them.
+            Answered::Stale => {}
+            Answered::PassOn => {
+                let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+                self.program.send(&ZoneRequest::Rings { capacity, batch }, &fds);
+                info!(app = self.app, "app was connected to the kernel");
+            }
+        }
+        true
+    }
+
+    /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had asked for them.
+    pub(super) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
+        match self.rings.failed(now) {
+            Answered::Unasked => return false,
+            Answered::Stale => {}
+            Answered::PassOn => {
+                warn!(app = self.app, why, "could not connect the app to the kernel; trying again");
+            }
+        }
+        true
+    }
+
+    /// When the kernel must be asked for rings again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.rings.retry_at()
+    }
+
+    /// Returns once, at that time, that the kernel must be asked for rings again.
+    pub(super) fn must_retry(&mut self, now: Instant) -> bool {
+        self.rings.retry(now)
+    }
+
+    /// The kernel reports that the zone broke the rules of its rings.
+    pub(super) fn fault(&mut self, why: &str) {
+        // The report may be about a process that has ended: only rings that this one has count.
+        if self.rings.is_connected() {
+            self.program
+                .kill(&format!("its app broke a rule of its rings: {}", shortened(why, 400)));
+        }
+    }
+
+    /// The kernel has ended, and with it the rings.
+    pub(super) fn kernel_ended(&mut self) {
+        self.rings.kernel_ended();
+    }
+
+    /// Asks the process to end, if it runs.
+    pub(super) fn stop(&mut self, now: Instant) {
+        if self.program.request_stop(now) {
+            self.program.send(&ZoneRequest::Stop, &[]);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test() -> Self {
+        ZoneSettings {
+            app: "a".into(),
+            executable: "/nowhere".into(),
+            sandbox: None,
+            limits: Limits::none(),
+            enforcement: Arc::new(Enforcement::without_groups("a test")),
+            longest_call: Duration::from_secs(1),
+        }
+        .make()
+    }
+}

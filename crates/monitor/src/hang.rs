@@ -1,0 +1,286 @@
+//! Detects calls of apps that take too long, in a zone or in the kernel.
+//!
+//! In a zone a call is limited in the processor time that its thread receives, so that a throttled app does not count as
+//! hung. A call that receives no processor time, because it waits for something, is limited to [`IDLE_FACTOR`] times as
+//! long by the clock. In the kernel, which nothing throttles and which has many threads, the clock counts.
+//!
+//! [`workers`] detects a kernel that hangs in its own code.
+//!
+//! The watched process itself writes the memory that is read here ([`sys::flight`]), so an app can forge it. [`events`]
+//! therefore judges a zone by what the kernel and the system observe.
+
+pub(crate) mod events;
+mod workers;
+
+use std::io;
+use std::num::NonZeroU16;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use sys::flight::{InCall, Reading};
+use sys::process::Thread;
+
+use self::workers::{StuckWorker, WorkerProgress};
+
+/// How long an app's call may take, unless the operator sets `hang-seconds`.
+pub(crate) const DEFAULT_LONGEST_CALL: Duration = Duration::from_secs(3);
+
+/// How much longer a call may take that receives no processor time.
+const IDLE_FACTOR: u32 = 20;
+
+/// The time between two checks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// A call that took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HungCall {
+    /// The number of the app.
+    pub(crate) app: NonZeroU16,
+    /// How long the call has taken.
+    pub(crate) lasted: Duration,
+    /// The processor time that its thread received meanwhile; `None` if the clock counted.
+    pub(crate) received: Option<Duration>,
+    /// How long a call of this app may take.
+    pub(crate) longest: Duration,
+}
+
+impl std::fmt::Display for HungCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "one call lasted {:.1} s", self.lasted.as_secs_f64())?;
+        if let Some(received) = self.received {
+            write!(f, ", with {:.1} s of processor time", received.as_secs_f64())?;
+        }
+        write!(f, "; hang-seconds allows {}", self.longest.as_secs_f64())
+    }
+}
+
+/// By what the duration of a call is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// By the clock.
+    Clock,
+    /// By this processor time, which the calling thread has received since its start.
+    ProcessorTime(Duration),
+    /// By processor time, which the system did not report this time.
+    Unknown,
+}
+
+/// Watches the calls of one process.
+#[derive(Debug)]
+pub(crate) struct HangDetector {
+    recorder: Reading,
+    /// The calls that were in progress at the last check.
+    calls: Vec<WatchedCall>,
+    workers: WorkerProgress,
+    next_check: Instant,
+}
+
+/// A call that was in progress at the last check.
+#[derive(Debug, Clone, Copy)]
+struct WatchedCall {
+    call: InCall,
+    since: Instant,
+    /// The thread's processor time when it was first known during this call, and when it was last known.
+    received: Option<(Duration, Duration)>,
+    /// When the processor time was first known, or last grew.
+    progressed: Instant,
+}
+
+impl HangDetector {
+    /// Watches a process that is about to receive the returned memory, in which it records its calls.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    pub(crate) fn new(now: Instant) -> io::Result<(Self, OwnedFd)> {
+        let (recorder, fd) = Reading::new()?;
+        let (calls, workers) = (Vec::new(), WorkerProgress::default());
+        Ok((Self { recorder, calls, workers, next_check: now + PERIOD }, fd))
+    }
+
+    /// The numbers of the apps that are being called, or were when the process ended.
+    pub(crate) fn called_apps(&self) -> Vec<u16> {
+        self.recorder.apps()
+    }
+
+    /// When [`check`](Self::check) is due.
+    pub(crate) fn next_due(&self) -> Instant {
+        self.next_check
+    }
+
+    /// Checks whether the workers of a kernel make progress. Call it before each [`check`](Self::check) that is due.
+    pub(crate) fn check_workers(
+        &mut self,
+        thread: impl Fn(usize) -> Option<Thread>,
+    ) -> Option<StuckWorker> {
+        self.workers.check(&self.recorder, thread)
+    }
+
+    /// Checks the calls, if that is due. `progress` is evaluated only if an app is being called. `longest` returns how
+    /// long a call of an app may take.
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        progress: impl FnOnce() -> Progress,
+        longest: impl Fn(NonZeroU16) -> Duration,
+    ) -> Option<HungCall> {
+        if now < self.next_check {
+            return None;
+        }
+        self.next_check = now + PERIOD;
+        let before = std::mem::take(&mut self.calls);
+        let calls: Vec<InCall> = self.recorder.calls().collect();
+        if calls.is_empty() {
+            return None;
+        }
+        let progress = progress();
+        for call in calls {
+            let known = before.iter().find(|watched| watched.call == call).copied();
+            let new = WatchedCall { call, since: now, received: None, progressed: now };
+            let mut watched = known.unwrap_or(new);
+            let lasted = now.saturating_duration_since(watched.since);
+            let longest = longest(call.app);
+            let mut hung = HungCall { app: call.app, lasted, received: None, longest };
+            if progress == Progress::Clock {
+                if lasted >= longest {
+                    return Some(hung);
+                }
+            } else {
+                let received = watched.update(progress, now);
+                hung.received = Some(received);
+                let idle = now.saturating_duration_since(watched.progressed);
+                if received >= longest || idle >= longest * IDLE_FACTOR {
+                    return Some(hung);
+                }
+            }
+            self.calls.push(watched);
+        }
+        None
+    }
+}
+
+impl WatchedCall {
+    /// Takes the thread's processor time. Returns how much it has received in this call, as far as known.
+    fn update(&mut self, progress: Progress, now: Instant) -> Duration {
+        if let Progress::ProcessorTime(total) = progress {
+            match &mut self.received {
+                Some((_, last)) if *last == total => {}
+                known => {
+                    let first = known.map_or(total, |(first, _)| first);
+                    (*known, self.progressed) = (Some((first, total)), now);
+                }
+            }
+        }
+        self.received.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::flight::{Recorder, Seat};
+
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_secs(2);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A detector with the recorder of the process that it watches.
+    struct Fixture {
+        detector: HangDetector,
+        seat: Seat,
+        begin: Instant,
+    }
+
+    fn fixture() -> Fixture {
+        let begin = Instant::now();
+        let (detector, fd) = HangDetector::new(begin).unwrap();
+        Fixture { detector, seat: Recorder::map(&fd).unwrap().seat(3), begin }
+    }
+
+    fn app() -> NonZeroU16 {
+        NonZeroU16::new(7).unwrap()
+    }
+
+    #[test]
+    fn call_that_uses_its_processor_time_hangs() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        let _call = seat.call(app());
+        let mut check = |s: u32, received: u64| {
+            let progress = || Progress::ProcessorTime(Duration::from_millis(received));
+            detector.check(begin + SECOND * s, progress, |_| LONGEST)
+        };
+        assert_eq!(check(1, 500), None);
+        assert_eq!(check(2, 1_500), None);
+        assert_eq!(check(30, 2_400), None, "a throttled thread receives little in a long time");
+        let hung = check(31, 2_500).unwrap();
+        assert_eq!((hung.app, hung.lasted, hung.received), (app(), SECOND * 30, Some(LONGEST)));
+        assert_eq!(
+            hung.to_string(),
+            "one call lasted 30.0 s, with 2.0 s of processor time; hang-seconds allows 2"
+        );
+    }
+
+    #[test]
+    fn many_short_calls_do_not_hang() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        for s in 1..100 {
+            let _call = seat.call(app());
+            let progress = || Progress::ProcessorTime(SECOND * s * 2);
+            assert_eq!(detector.check(begin + SECOND * s, progress, |_| LONGEST), None);
+        }
+    }
+
+    #[test]
+    fn idle_call_hangs_much_later() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        let _call = seat.call(app());
+        let mut check = |s: u32| {
+            let progress = || Progress::ProcessorTime(Duration::ZERO);
+            detector.check(begin + SECOND * s, progress, |_| LONGEST)
+        };
+        assert_eq!(check(1), None);
+        assert_eq!(check(40), None);
+        assert!(check(41).is_some());
+    }
+
+    #[test]
+    fn clock_limits_calls_in_kernel() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        let _call = seat.call(app());
+        let mut check =
+            |s: u32| detector.check(begin + SECOND * s, || Progress::Clock, |_| LONGEST);
+        assert_eq!((check(1), check(2)), (None, None));
+        assert_eq!(check(3).map(|hung| hung.lasted), Some(LONGEST));
+    }
+
+    #[test]
+    fn without_calls_processor_time_is_not_read() {
+        let Fixture { mut detector, begin, .. } = fixture();
+        let progress = || unreachable!("no app is being called");
+        assert_eq!(detector.check(begin + SECOND, progress, |_| LONGEST), None);
+        assert_eq!(detector.next_due(), begin + SECOND + PERIOD);
+    }
+
+    #[test]
+    fn processor_time_before_first_reading_does_not_count() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        let _call = seat.call(app());
+        let mut check =
+            |s: u32, progress| detector.check(begin + SECOND * s, || progress, |_| LONGEST);
+        let time = |s: u32| Progress::ProcessorTime(SECOND * s);
+        assert_eq!(check(1, Progress::Unknown), None);
+        assert_eq!(check(2, time(3_600)), None, "of the thread's whole life");
+        assert_eq!(check(3, Progress::Unknown), None);
+        assert_eq!(check(4, time(3_601)), None);
+        assert_eq!(check(5, time(3_602)).and_then(|hung| hung.received), Some(LONGEST));
+    }
+
+    #[test]
+    fn call_without_readings_hangs_by_the_clock() {
+        let Fixture { mut detector, mut seat, begin } = fixture();
+        let _call = seat.call(app());
+        let mut check =
+            |s: u32| detector.check(begin + SECOND * s, || Progress::Unknown, |_| LONGEST);
+        assert_eq!((check(1), check(40)), (None, None));
+        assert!(check(41).is_some());
+    }
+}

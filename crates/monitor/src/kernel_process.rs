@@ -1,0 +1,212 @@
+//! The kernel as the monitor sees it: its process, its start, and the checks that it does not hang.
+
+use std::io;
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use control::app::AppId;
+use control::kernel::{KernelReply, KernelRequest, worker_name};
+use sys::channel::{Channel, ChannelError};
+use sys::process::{PidNamespace, named_thread};
+
+use crate::admin::{KernelStatus, ProgramUsage};
+use crate::app::App;
+use crate::config::Limits;
+use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
+use crate::kernel_settings::KernelSettings;
+use crate::process_table::Environment;
+use crate::program::{Program, ProgramExit, ProgramKind};
+use crate::usage::counters::KernelCounters;
+use crate::usage::meter::Meter;
+use crate::usage::report;
+
+/// The kernel's program and what the monitor knows about the process.
+#[derive(Debug)]
+pub(crate) struct KernelProcess {
+    pub(crate) program: Program,
+    settings: KernelSettings,
+    /// The user that the kernel becomes, if the monitor is root.
+    run_as: Option<u32>,
+    /// Watches the calls of apps and the loops of workers while the process runs.
+    hang_detector: Option<HangDetector>,
+    /// Where the process hung, if the monitor killed it for that.
+    hung_in: Option<HungIn>,
+    meter: Meter,
+    pub(crate) counters: KernelCounters,
+}
+
+/// Where a kernel hung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HungIn {
+    App(AppId),
+    KernelCode,
+}
+
+impl KernelProcess {
+    /// Describes the kernel without starting it.
+    pub(crate) fn new(settings: KernelSettings, around: &Environment) -> Self {
+        // The kernel has no limits: killing it would take the network down.
+        let limits = (around.enforcement.clone(), Limits::none());
+        let executable = around.installation.kernel.clone();
+        Self {
+            program: Program::new(ProgramKind::Kernel, executable, PidNamespace::find(), limits),
+            settings,
+            run_as: around.users.for_kernel(),
+            hang_detector: None,
+            hung_in: None,
+            meter: Meter::new(Limits::none(), Vec::new()),
+            counters: KernelCounters::default(),
+        }
+    }
+
+    /// Starts the process and sends it the settings and its apps.
+    pub(crate) fn start(&mut self, apps: &mut [App], now: Instant) {
+        apps.iter_mut().for_each(|app| app.prepare_for_kernel(now));
+        let (detector, recorder) = match HangDetector::new(now) {
+            Ok(made) => made,
+            Err(error) => {
+                let why = format!("could not make its flight recorder: {error}");
+                return self.program.start_failed(now, &why);
+            }
+        };
+        self.program.start(now);
+        self.meter.restart();
+        if self.program.pid().is_none() {
+            return;
+        }
+        apps.iter_mut().for_each(App::kernel_started);
+        let announcements = apps.iter().map(App::announcement).collect();
+        let (start, mut fds) = self.settings.start_request(self.run_as, announcements);
+        let configs = match configs(apps).transpose() {
+            Ok(configs) => configs,
+            Err(error) => {
+                let why = format!("could not copy the configurations of its apps: {error}");
+                return self.program.kill(&why);
+            }
+        };
+        fds.extend(configs.iter().map(AsFd::as_fd));
+        fds.extend(apps.iter().filter_map(App::object_for_kernel));
+        fds.push(recorder.as_fd());
+        self.program.send(&start, &fds);
+        (self.hang_detector, self.hung_in) = (Some(detector), None);
+    }
+
+    /// When [`check_hang`](Self::check_hang) is due.
+    pub(crate) fn hang_check_due(&self) -> Option<Instant> {
+        // A kernel that was killed for a hang is not checked again.
+        self.hang_detector.as_ref().filter(|_| self.hung_in.is_none()).map(HangDetector::next_due)
+    }
+
+    /// Kills a process that hangs, in one of its apps or in its own code.
+    pub(crate) fn check_hang(&mut self, apps: &[App], now: Instant) {
+        if self.hang_check_due().is_none_or(|at| now < at) {
+            return;
+        }
+        let Some(detector) = &mut self.hang_detector else { return };
+        let pid = self.program.pid();
+        let thread = |worker| named_thread(pid?, &worker_name(worker)).ok();
+        if let Some(stuck) = detector.check_workers(thread) {
+            self.program.kill_for_own_failure(&stuck.to_string());
+            self.hung_in = Some(HungIn::KernelCode);
+            return;
+        }
+        let app = |number: NonZeroU16| apps.iter().find(|app| app.id.0 == number.get());
+        let longest = |number| app(number).map_or(DEFAULT_LONGEST_CALL, App::longest_call);
+        // The clock counts, because nothing throttles the kernel.
+        if let Some(hung) = detector.check(now, || Progress::Clock, longest) {
+            let name = app(hung.app).map_or("", |app| &*app.name);
+            self.program.kill_for_own_failure(&format!("its app {name} hung: {hung}"));
+            self.hung_in = Some(HungIn::App(AppId(hung.app.get())));
+        }
+    }
+
+    /// The process has ended. Returns the apps that are to blame: those that were being called.
+    pub(crate) fn ended(&mut self, exit: &ProgramExit) -> Vec<AppId> {
+        self.counters.disconnect();
+        let detector = self.hang_detector.take();
+        match self.hung_in.take() {
+            Some(HungIn::App(app)) => vec![app],
+            // The call of an app may be noted while a worker hangs elsewhere: that app did not cause the hang.
+            Some(HungIn::KernelCode) => Vec::new(),
+            None => {
+                let detector = detector.filter(|_| exit.by_itself);
+                let called = detector.map_or_else(Vec::new, |it| it.called_apps());
+                called.into_iter().map(AppId).collect()
+            }
+        }
+    }
+
+    /// Receives its next message.
+    pub(crate) fn receive(&mut self, now: Instant) -> Option<(KernelReply, Vec<OwnedFd>)> {
+        self.program.receive(now)
+    }
+
+    /// Asks the process to end, if it runs.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.program.request_stop(now) {
+            self.program.send(&KernelRequest::Stop, &[]);
+        }
+    }
+
+    /// Gives the kernel one end of a new connection for queries and returns the other.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase.
+    pub(crate) fn connect(&self) -> Result<Channel, String> {
+        if !self.program.is_running() {
+            return Err(format!("the kernel is {}", self.program.lifecycle().state()));
+        }
+        let (our_end, kernel_end) = Channel::pair().map_err(|error| error.to_string())?;
+        kernel_end.refuse_descriptors();
+        match self.program.send_for_operator(&KernelRequest::Operator, &[kernel_end.as_fd()]) {
+            Ok(()) => Ok(our_end),
+            Err(ChannelError::WouldBlock) => {
+                Err("too many operators connect to the kernel; try again in a second".into())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Measures the process, and asks it for the apps' counters.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        // No event can follow, as the kernel has no limits.
+        self.meter.measure(now, self.program.sample());
+        // While the kernel is away there is no connection, and the next measurement tries again.
+        if !self.counters.is_connected()
+            && let Ok(channel) = self.connect()
+        {
+            self.counters.connected(channel);
+        }
+        self.counters.request();
+    }
+
+    /// The kernel's status for operators.
+    pub(crate) fn status(&self) -> KernelStatus {
+        let lifecycle = self.program.lifecycle();
+        KernelStatus {
+            pid: self.program.pid(),
+            state: lifecycle.state(),
+            restarts: lifecycle.restarts(),
+            last_exit: lifecycle.last_exit().map(Into::into),
+            listen: self.settings.addresses().map(|it| it.to_string()).collect(),
+        }
+    }
+
+    /// The kernel's usage for operators.
+    pub(crate) fn usage(&self) -> ProgramUsage {
+        let lifecycle = self.program.lifecycle();
+        ProgramUsage {
+            pid: self.program.pid(),
+            restarts: lifecycle.restarts(),
+            ..report::program_usage("kernel", "kernel", lifecycle.state(), &self.meter)
+        }
+    }
+}
+
+/// The configurations of the apps in the kernel, concatenated in sealed memory; `None` without such apps.
+fn configs(apps: &[App]) -> Option<io::Result<OwnedFd>> {
+    let in_kernel = apps.iter().filter(|app| app.is_in_kernel());
+    let configs: Vec<&[u8]> = in_kernel.map(App::config_for_kernel).collect();
+    (!configs.is_empty()).then(|| sys::shm::sealed_copy("configurations", &configs.concat()))
+}

@@ -1,0 +1,47 @@
+//! What every kernel receives at its start: listening sockets, TLS keys, and how its workers run.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use control::kernel::{AppSpec, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
+
+use crate::keys::SealedKeys;
+use crate::listen::Listener;
+
+/// The settings with which each kernel is started.
+#[derive(Debug)]
+pub(crate) struct KernelSettings {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) plain: PlainTcp,
+    pub(crate) keys: Option<SealedKeys>,
+    /// The number of worker threads; `None` for one per CPU.
+    pub(crate) workers: Option<u16>,
+    pub(crate) tuning: Tuning,
+}
+
+impl KernelSettings {
+    /// The most bytes of rings that a kernel makes for one app: two rings for each worker.
+    pub(crate) fn ring_bytes(&self) -> u64 {
+        // Without a set number, a later kernel may find more CPUs than there are now.
+        let workers = u64::from(self.workers.unwrap_or(MAX_WORKERS));
+        2 * workers * sys::ring::memory_size(self.tuning.ring) as u64
+    }
+
+    /// The addresses at which switches connect.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = std::net::SocketAddr> {
+        self.listeners.iter().map(Listener::address)
+    }
+
+    /// The start request for a kernel with these apps, and the descriptors that belong to it.
+    pub(crate) fn start_request(
+        &self,
+        run_as: Option<u32>,
+        apps: Vec<AppSpec>,
+    ) -> (KernelRequest, Vec<BorrowedFd<'_>>) {
+        let listeners = self.addresses().collect();
+        let tls = self.keys.is_some();
+        let sockets = self.listeners.iter().map(AsFd::as_fd);
+        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        let Self { plain, workers, tuning, .. } = *self;
+        (KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning }, fds)
+    }
+}

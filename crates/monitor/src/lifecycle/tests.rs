@@ -1,0 +1,233 @@
+//! Plays the lives of programs with simulated times.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+struct Program {
+    lifecycle: Lifecycle,
+    begin: Instant,
+}
+
+impl Program {
+    fn started() -> Self {
+        let begin = Instant::now();
+        let mut lifecycle = Lifecycle::new(Limits::default());
+        lifecycle.start(begin);
+        assert_eq!(lifecycle.due(begin, || None), Some(Due::Start));
+        lifecycle.started(begin);
+        Self { lifecycle, begin }
+    }
+
+    fn running() -> Self {
+        let mut program = Self::started();
+        assert!(program.lifecycle.ready());
+        program
+    }
+
+    fn at(&self, ms: u32) -> Instant {
+        self.begin + ms * MS
+    }
+
+    fn due(&mut self, ms: u32) -> Option<Due> {
+        self.lifecycle.due(self.at(ms), || None)
+    }
+
+    fn ended(&mut self, ms: u32) -> Ended {
+        self.lifecycle.ended(self.at(ms), "exited with code 1".into())
+    }
+
+    fn state(&self) -> State {
+        self.lifecycle.state()
+    }
+}
+
+#[test]
+fn unwanted_program_is_never_due() {
+    let mut lifecycle = Lifecycle::new(Limits::default());
+    assert_eq!(lifecycle.state(), State::Stopped);
+    assert_eq!(lifecycle.due(Instant::now(), || None), None);
+    assert_eq!(lifecycle.next_due(), None);
+}
+
+#[test]
+fn program_that_ran_long_restarts_at_once() {
+    let mut program = Program::running();
+    let ended = program.ended(1_000);
+    assert_eq!(ended, Ended { ran: 1_000 * MS, next: Next::StartAtOnce });
+    assert_eq!(program.due(1_000), Some(Due::Start));
+    program.lifecycle.started(program.at(1_000));
+    assert_eq!(program.lifecycle.restarts(), 1);
+    assert_eq!(program.lifecycle.last_exit(), Some("exited with code 1"));
+}
+
+#[test]
+fn program_that_ran_briefly_waits_before_restart() {
+    let mut program = Program::running();
+    let ended = program.ended(300);
+    assert_eq!(ended, Ended { ran: 300 * MS, next: Next::StartAfter(700 * MS) });
+    assert_eq!(program.state(), State::Waiting);
+    assert_eq!(program.due(999), None);
+    assert_eq!(program.lifecycle.next_due(), Some(program.at(1_000)));
+    assert_eq!(program.due(1_000), Some(Due::Start));
+}
+
+#[test]
+fn crashing_program_starts_once_a_second() {
+    let mut program = Program::started();
+    let mut starts = 1;
+    for ms in 1..=10_000 {
+        if program.due(ms) == Some(Due::Start) {
+            program.lifecycle.started(program.at(ms));
+            program.ended(ms);
+            starts += 1;
+        } else if ms == 1 {
+            program.ended(ms);
+        }
+    }
+    assert_eq!(starts, 11);
+}
+
+#[test]
+fn failed_start_is_retried_after_minimum_run_time() {
+    let begin = Instant::now();
+    let mut lifecycle = Lifecycle::new(Limits::default());
+    lifecycle.start(begin);
+    assert_eq!(lifecycle.due(begin, || None), Some(Due::Start));
+    let ended = lifecycle.ended(begin, "no such file".into());
+    assert_eq!(ended.next, Next::StartAfter(1_000 * MS));
+    assert_eq!(lifecycle.restarts(), 0);
+}
+
+#[test]
+fn program_not_ready_in_time_is_restarted() {
+    let mut program = Program::started();
+    assert_eq!(program.due(9_999), None);
+    assert_eq!(program.due(10_000), Some(Due::KillUnready));
+    assert_eq!(program.due(10_001), None);
+    assert_eq!(program.state(), State::Stopping);
+    assert_eq!(program.ended(10_002).next, Next::StartAtOnce);
+}
+
+#[test]
+fn throttled_program_has_longer_to_start() {
+    let mut program = Program::started();
+    let mut due = |s: u32, received_ms: u32| {
+        let now = program.begin + s * 1_000 * MS;
+        let due = program.lifecycle.due(now, || Some(received_ms * MS));
+        (due, program.lifecycle.next_due().map(|at| at - program.begin))
+    };
+    let s = |s: u32| Some(s * 1_000 * MS);
+    assert_eq!(due(10, 1_000), (None, s(19)), "a tenth of a processor");
+    assert_eq!(due(19, 1_900), (None, Some(27_100 * MS)));
+    assert_eq!(due(98, 9_990), (None, Some(98_100 * MS)), "a check at most every 100 ms");
+    assert_eq!(due(99, 10_000).0, Some(Due::KillUnready));
+    assert_eq!(program.state(), State::Stopping);
+}
+
+#[test]
+fn idle_start_ends_by_the_clock() {
+    let mut program = Program::started();
+    let mut due =
+        |s: u32| program.lifecycle.due(program.begin + s * 1_000 * MS, || Some(Duration::ZERO));
+    assert_eq!((due(10), due(199)), (None, None));
+    assert_eq!(due(200), Some(Due::KillUnready));
+}
+
+#[test]
+fn program_above_limit_restarts_after_pause() {
+    let mut program = Program::running();
+    program.lifecycle.pause(program.at(90_000));
+    program.lifecycle.killed();
+    assert_eq!(program.ended(10_000).next, Next::StartAfter(80_000 * MS));
+    assert_eq!((program.due(89_999), program.due(90_000)), (None, Some(Due::Start)));
+    program.lifecycle.started(program.at(90_000));
+    assert_eq!(program.ended(95_000).next, Next::StartAtOnce, "the pause is over");
+}
+
+#[test]
+fn unfit_program_is_held_after_its_end() {
+    let mut program = Program::started();
+    program.lifecycle.unfit(program.at(5));
+    assert_eq!((program.ended(10).next, program.state()), (Next::Held, State::Held));
+    assert_eq!(
+        (program.due(999), program.due(1_000)),
+        (None, Some(Due::Start)),
+        "the files may have changed"
+    );
+    program.lifecycle.started(program.at(1_000));
+    assert_eq!(program.ended(1_010).next, Next::StartAfter(990 * MS), "it was not unfit this time");
+}
+
+#[test]
+fn readiness_counts_once_and_before_kill() {
+    let mut program = Program::running();
+    assert!(!program.lifecycle.ready());
+    program.lifecycle.killed();
+    assert!(!program.lifecycle.ready());
+    assert_eq!(program.state(), State::Stopping);
+}
+
+#[test]
+fn stopped_program_that_ends_stays_stopped() {
+    let mut program = Program::running();
+    assert!(program.lifecycle.stop(program.at(5_000)));
+    assert_eq!(program.due(5_999), None);
+    assert_eq!(program.ended(5_999).next, Next::Stay);
+    assert_eq!(program.state(), State::Stopped);
+    assert_eq!(program.due(60_000), None);
+}
+
+#[test]
+fn stopped_program_that_runs_on_is_killed() {
+    let mut program = Program::running();
+    program.lifecycle.stop(program.at(0));
+    assert!(program.lifecycle.stop(program.at(900)), "a second request changes nothing");
+    assert_eq!(program.due(1_000), Some(Due::KillUnended));
+    assert_eq!(program.due(1_001), None);
+    assert_eq!(program.ended(1_002).next, Next::Stay);
+}
+
+#[test]
+fn crash_while_stopping_causes_no_restart() {
+    let mut program = Program::running();
+    program.lifecycle.stop(program.at(5_000));
+    assert_eq!(program.ended(5_001).next, Next::Stay);
+    assert_eq!(program.due(9_000), None);
+}
+
+#[test]
+fn held_program_is_retried_until_started_or_stopped() {
+    let mut program = Program::started();
+    program.ended(10);
+    for ms in [10, 1_010, 2_010] {
+        program.lifecycle.hold(program.at(ms), "line 1".into());
+        assert_eq!((program.state(), program.due(ms + 999)), (State::Held, None));
+        assert_eq!(program.due(ms + 1_000), Some(Due::Start));
+    }
+    assert_eq!((program.lifecycle.restarts(), program.lifecycle.last_exit()), (0, Some("line 1")));
+    program.lifecycle.started(program.at(3_010));
+    assert_eq!(program.state(), State::Starting);
+    program.ended(3_020);
+    program.lifecycle.hold(program.at(3_020), "line 2".into());
+    assert!(!program.lifecycle.stop(program.at(3_030)));
+    program.lifecycle.hold(program.at(3_040), "late".into());
+    assert_eq!(program.state(), State::Stopped);
+}
+
+#[test]
+fn stopped_while_waiting_causes_no_start() {
+    let mut program = Program::running();
+    program.ended(1);
+    assert!(!program.lifecycle.stop(program.at(2)));
+    assert_eq!(program.state(), State::Stopped);
+    assert_eq!(program.due(2_000), None);
+}
+
+#[test]
+fn program_that_announces_end_is_killed_if_late() {
+    let mut program = Program::running();
+    assert!(program.lifecycle.ending(program.at(5_000)));
+    assert_eq!(program.due(6_000), Some(Due::KillUnended));
+    assert_eq!(program.ended(6_001).next, Next::StartAtOnce);
+}

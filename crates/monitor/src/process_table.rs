@@ -1,0 +1,401 @@
+//! The processes that the monitor starts, and what an event of one means for the others.
+//!
+//! ```text
+//! kernel Ready ----> start the zones; Attach for each that is loaded
+//! zone Loaded -----> Attach to the kernel, Attached from it, Rings to the zone
+//! zone ends -------> Detach to the kernel; start the zone again (lifecycle.rs)
+//! kernel Demoted --> the app that the kernel hosted gets a zone (app/hosting.rs)
+//! kernel ends -----> start it again, without the apps in which it ended; zones keep running and
+//!                    get new rings after its next Ready
+//! ```
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use control::app::AppId;
+use control::kernel::{KernelReply, KernelRequest};
+use tracing::{error, info, warn};
+
+use crate::admin::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
+use crate::app::{App, ZoneEvent};
+use crate::choice;
+use crate::error::StartError;
+use crate::installation::Installation;
+use crate::kernel_process::KernelProcess;
+use crate::kernel_settings::KernelSettings;
+use crate::program::{Port, Program, ProgramExit, shortened};
+use crate::rights;
+use crate::sandbox::Require;
+use crate::service_table::{ServiceSettings, ServiceSlot, ServiceTable};
+use crate::usage::Enforcement;
+use crate::users::Users;
+
+/// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
+pub(crate) const MESSAGES_PER_TURN: usize = 64;
+
+/// With what programs run on this machine.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) installation: Installation,
+    pub(crate) users: Users,
+    /// How complete the sandbox must be; `None` to run without a sandbox.
+    pub(crate) require: Option<Require>,
+    pub(crate) enforcement: Arc<Enforcement>,
+}
+
+/// Which app of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AppSlot(usize);
+
+/// A descriptor of the table that the supervisor polls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source {
+    Kernel(Port),
+    App(AppSlot, Port),
+    Service(ServiceSlot, Port),
+    /// The kernel's replies with its counters.
+    KernelCounters,
+    /// The log service's replies.
+    LogReplies,
+}
+
+/// The kernel, the apps and the services.
+#[derive(Debug)]
+pub(crate) struct ProcessTable {
+    kernel: KernelProcess,
+    apps: Vec<App>,
+    services: ServiceTable,
+    /// Whether the programs were asked to stop.
+    is_stopping: bool,
+}
+
+impl ProcessTable {
+    /// Describes all programs without starting them.
+    ///
+    /// # Errors
+    /// The program of a service is missing.
+    pub(crate) fn new(
+        apps: Vec<(AppId, choice::App)>,
+        kernel: KernelSettings,
+        services: &ServiceSettings,
+        around: &Environment,
+    ) -> Result<Self, StartError> {
+        let (rights, idle) = rights::of(&apps);
+        for (app, right) in idle {
+            warn!(app, right, "granted nothing for a right that names an app which does not run");
+        }
+        let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
+        let app = |((id, app), rights)| App::new(id, app, rights, around);
+        Ok(Self {
+            kernel: KernelProcess::new(kernel, around),
+            apps: apps.into_iter().zip(rights).map(app).collect(),
+            services,
+            is_stopping: false,
+        })
+    }
+
+    /// Warns of apps that run with the kernel's rights.
+    pub(crate) fn warn_of_apps_in_kernel(&self) {
+        for App { name, .. } in self.apps.iter().filter(|app| app.is_in_kernel()) {
+            warn!(app = name, "the kernel hosts this app: the app can do all that the kernel can");
+        }
+    }
+
+    /// Schedules the start of the kernel and the services. Zones follow when the kernel is ready.
+    pub(crate) fn request_start(&mut self, now: Instant) {
+        self.kernel.program.request_start(now);
+        self.services.iter_mut().for_each(|service| service.program.request_start(now));
+    }
+
+    /// The descriptors to poll, with what they belong to. Those of one program are in the order of [`Program::ports`].
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>)> {
+        let zones = self.apps.iter().enumerate().flat_map(|(slot, app)| {
+            let ports = app.program().into_iter().flat_map(Program::ports);
+            ports.map(move |(port, fd)| (Source::App(AppSlot(slot), port), fd))
+        });
+        let services = self.services.iter().flat_map(|(slot, service)| {
+            service.program.ports().map(move |(port, fd)| (Source::Service(slot, port), fd))
+        });
+        let kernel = self.kernel.program.ports().map(|(port, fd)| (Source::Kernel(port), fd));
+        let counters = self.kernel.counters.fd().map(|fd| (Source::KernelCounters, fd));
+        let log = self.services.log_replies().map(|fd| (Source::LogReplies, fd));
+        zones.chain(services).chain(kernel).chain(counters).chain(log)
+    }
+
+    /// When [`advance`](Self::advance) is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
+        let apps = self.apps.iter().filter_map(App::next_due);
+        kernel.chain(apps).chain(self.services.next_due()).min()
+    }
+
+    /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.kernel.program.advance(now) {
+            self.kernel.start(&mut self.apps, now);
+        }
+        for slot in self.app_slots() {
+            let Some(app) = self.app_mut(slot) else { continue };
+            app.advance(now);
+            if app.must_retry_attach(now) {
+                self.attach(slot);
+            }
+        }
+        self.kernel.check_hang(&self.apps, now);
+        self.services.advance(now);
+    }
+
+    /// Handles a descriptor that became readable.
+    pub(crate) fn handle(&mut self, source: Source, now: Instant) {
+        match source {
+            Source::Kernel(port) => self.handle_kernel(port, now),
+            Source::App(slot, port) => self.handle_app(slot, port, now),
+            Source::Service(slot, port) => {
+                if self.services.handle(slot, port, now) {
+                    self.services.connect_service(slot, &mut self.apps);
+                }
+            }
+            Source::KernelCounters => {
+                if self.kernel.counters.receive() {
+                    for app in &mut self.apps {
+                        if let Some(counters) = self.kernel.counters.of(&app.name) {
+                            app.counted(counters, now);
+                        }
+                    }
+                }
+            }
+            Source::LogReplies => self.services.receive_log_reply(now),
+        }
+    }
+
+    fn handle_kernel(&mut self, port: Port, now: Instant) {
+        match port {
+            Port::Output => self.kernel.program.read_output(now),
+            Port::RefusedCalls => self.kernel.program.answer_refused_calls(now),
+            Port::Control => self.receive_from_kernel(now),
+            Port::Exit => {
+                // Messages that the process sent before it ended belong to it, not to its successor.
+                self.receive_from_kernel(now);
+                if let Some(exit) = self.kernel.program.reap(now) {
+                    self.kernel_ended(&exit, now);
+                }
+            }
+        }
+    }
+
+    fn handle_app(&mut self, slot: AppSlot, port: Port, now: Instant) {
+        match port {
+            Port::Output | Port::RefusedCalls => {
+                let Some(program) = self.app_mut(slot).and_then(App::program_mut) else { return };
+                if port == Port::Output {
+                    program.read_output(now);
+                } else {
+                    program.answer_refused_calls(now);
+                }
+            }
+            Port::Control => self.receive_from_zone(slot, now),
+            Port::Exit => {
+                self.receive_from_zone(slot, now);
+                let Some(app) = self.app_mut(slot) else { return };
+                let exit = app.program_mut().and_then(|program| program.reap(now));
+                if exit.is_some() && app.zone_ended(now) {
+                    let detach = KernelRequest::Detach { app: app.id };
+                    self.kernel.program.send(&detach, &[]);
+                }
+            }
+        }
+    }
+
+    fn receive_from_zone(&mut self, slot: AppSlot, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(app) = self.app_mut(slot) else { return };
+            match app.receive(now) {
+                ZoneEvent::Nothing => return,
+                ZoneEvent::Handled => {}
+                ZoneEvent::Loaded => {
+                    self.attach(slot);
+                    if let Some(app) = self.apps.get_mut(slot.0) {
+                        self.services.connect_app(app);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks the kernel for rings for a loaded zone, if the kernel is ready.
+    fn attach(&mut self, slot: AppSlot) {
+        // Otherwise the kernel's Ready or the zone's Loaded leads here again.
+        if self.kernel.program.is_running()
+            && let Some(request) = self.app_mut(slot).and_then(App::attach_request)
+        {
+            self.kernel.program.send(&request, &[]);
+        }
+    }
+
+    fn receive_from_kernel(&mut self, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some((reply, fds)) = self.kernel.receive(now) else { return };
+            if let Err(why) = self.handle_kernel_reply(reply, fds, now) {
+                self.kernel.program.kill(why);
+            }
+        }
+    }
+
+    /// Handles a message of the kernel. The error says how the message breaks the protocol.
+    fn handle_kernel_reply(
+        &mut self,
+        reply: KernelReply,
+        fds: Vec<OwnedFd>,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        match reply {
+            KernelReply::Confined { report } => self.kernel.program.confined(&report, fds),
+            KernelReply::Ready => self.kernel_ready(now),
+            KernelReply::Attached { app, capacity, batch } => {
+                let requested = self.app_by_id(app).is_some_and(|app| match fds.as_slice() {
+                    [] => app.rings_failed("the monitor can open no more descriptors", now),
+                    fds => app.rings_made((capacity, batch), fds),
+                });
+                return requested.then_some(()).ok_or("it sent rings without a request");
+            }
+            KernelReply::NotAttached { app, why } => {
+                let requested = self.app_by_id(app).is_some_and(|app| app.rings_failed(&why, now));
+                return requested.then_some(()).ok_or("it refused rings without a request");
+            }
+            KernelReply::Hosted { app, version } => {
+                let pid = self.kernel.program.pid();
+                let app = self.app_by_id(app);
+                let announced = app.is_some_and(|app| app.loaded_in_kernel(&version, pid));
+                return announced.then_some(()).ok_or("it loaded an app that is not in the kernel");
+            }
+            KernelReply::Demoted { app, why } => {
+                // During a stop no zone is started, so the app stays where it is.
+                let announced = self.is_stopping
+                    || self.app_by_id(app).is_some_and(|app| app.demote(&why, now));
+                return announced
+                    .then_some(())
+                    .ok_or("it demoted an app that is not in the kernel");
+            }
+            KernelReply::Fault { app, why } => {
+                if let Some(app) = self.app_by_id(app) {
+                    app.ring_fault(&why);
+                }
+            }
+            KernelReply::SetAside { app, record } => {
+                let name = self.app_by_id(app).map(|app| app.name.clone());
+                let size = record.len() / 2;
+                let record = shortened(&record, 256);
+                error!(app = name, size, record, "set a record aside that ended the app twice");
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel reports that it is ready: zones start, and those that run are connected to it.
+    fn kernel_ready(&mut self, now: Instant) {
+        if self.kernel.program.mark_ready() {
+            info!(pid = self.kernel.program.pid(), "kernel was ready");
+            for slot in self.app_slots() {
+                if let Some(app) = self.app_mut(slot) {
+                    app.request_start(now);
+                }
+                self.attach(slot);
+            }
+        }
+    }
+
+    /// The kernel has ended: apps in which it ended get zones.
+    fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
+        let to_blame = self.kernel.ended(exit);
+        for app in &mut self.apps {
+            app.kernel_ended();
+            if to_blame.contains(&app.id) && app.is_in_kernel() && !self.is_stopping {
+                app.demote(&format!("the kernel ended in it: {}", exit.how), now);
+            }
+        }
+    }
+
+    /// Measures all programs, and acts on limits that apps exceed.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        self.apps.iter_mut().for_each(|app| app.measure(now));
+        self.kernel.measure(now);
+        self.services.measure(now);
+    }
+
+    /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.is_stopping = true;
+        self.apps.iter_mut().for_each(|app| app.stop(now));
+        self.services.stop_all_but_log(now);
+        self.kernel.stop(now);
+    }
+
+    /// Stops the log service when it has stored the last lines of the others, or shortly before `deadline`.
+    pub(crate) fn stop_log(&mut self, deadline: Instant, now: Instant) {
+        let others_stopped = self.kernel.program.is_stopped()
+            && self.apps.iter().all(App::is_stopped)
+            && self.services.all_but_log_stopped();
+        self.services.stop_log(others_stopped, deadline, now);
+    }
+
+    /// Kills all programs.
+    pub(crate) fn kill(&mut self, why: &str) {
+        self.programs_mut().for_each(|program| program.kill(why));
+    }
+
+    /// Gives up programs that did not end even though they were killed.
+    pub(crate) fn abandon(&mut self) {
+        self.programs_mut().for_each(Program::abandon);
+    }
+
+    /// Returns whether all programs have stopped.
+    pub(crate) fn all_stopped(&self) -> bool {
+        self.kernel.program.is_stopped()
+            && self.apps.iter().all(App::is_stopped)
+            && self.services.all_stopped()
+    }
+
+    fn programs_mut(&mut self) -> impl Iterator<Item = &mut Program> {
+        let zones = self.apps.iter_mut().filter_map(App::program_mut);
+        let services = self.services.iter_mut().map(|service| &mut service.program);
+        zones.chain(services).chain([&mut self.kernel.program])
+    }
+
+    /// The kernel, for a connection to it.
+    pub(crate) fn kernel(&self) -> &KernelProcess {
+        &self.kernel
+    }
+
+    /// The services, for a connection to one of them.
+    pub(crate) fn services_mut(&mut self) -> &mut ServiceTable {
+        &mut self.services
+    }
+
+    /// The status of all programs for operators.
+    pub(crate) fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
+        let kernel = self.kernel.status();
+        let apps = self.apps.iter().map(|app| app.status(&kernel)).collect();
+        (kernel, self.services.status(), apps)
+    }
+
+    /// The usage of all programs for operators: the kernel, the services, the apps.
+    pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
+        let program = &self.kernel.program;
+        let kernel = (program.pid(), program.lifecycle().state());
+        let apps = self.apps.iter().map(move |app| app.usage(kernel));
+        [self.kernel.usage()].into_iter().chain(self.services.usage()).chain(apps)
+    }
+
+    fn app_slots(&self) -> impl Iterator<Item = AppSlot> + use<> {
+        (0..self.apps.len()).map(AppSlot)
+    }
+
+    fn app_mut(&mut self, slot: AppSlot) -> Option<&mut App> {
+        self.apps.get_mut(slot.0)
+    }
+
+    fn app_by_id(&mut self, id: AppId) -> Option<&mut App> {
+        self.apps.iter_mut().find(|app| app.id == id)
+    }
+}

@@ -1,0 +1,322 @@
+//! The services that run, and the monitor's own connection to the log service.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use control::service::{ClientRights, LogRight, ServiceClient, ServiceKind, ServiceQuotas};
+use sys::channel::ChannelError;
+use sys::packets::Packets;
+use tracing::{error, warn};
+
+use crate::admin::{ProgramUsage, ServiceStatus};
+use crate::app::App;
+use crate::choice;
+use crate::error::StartError;
+use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
+use crate::process_table::{Environment, MESSAGES_PER_TURN};
+use crate::program::Port;
+use crate::service::{Heard, Service};
+use crate::usage::report;
+
+/// How long before the end of a stop the log service is stopped at the latest.
+const LOG_STOP_TIME: Duration = Duration::from_millis(600);
+
+/// Settings of all services.
+#[derive(Debug)]
+pub(crate) struct ServiceSettings {
+    /// The directory of their state files.
+    pub(crate) state_dir: PathBuf,
+    /// How much state they keep.
+    pub(crate) quotas: ServiceQuotas,
+}
+
+/// Which service of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServiceSlot(usize);
+
+/// The services that run: the log service, and those that an app names.
+#[derive(Debug)]
+pub(crate) struct ServiceTable {
+    services: Vec<Service>,
+    log_forwarder: LogForwarder,
+}
+
+impl ServiceTable {
+    /// Describes the services that `apps` need, without starting them.
+    ///
+    /// # Errors
+    /// The program of a service is missing.
+    pub(crate) fn for_apps<'a>(
+        apps: impl Iterator<Item = &'a choice::App>,
+        settings: &ServiceSettings,
+        around: &Environment,
+    ) -> Result<Self, StartError> {
+        let named: Vec<_> = apps.flat_map(|app| app.services.iter().copied()).collect();
+        let needed = ServiceKind::ALL.into_iter().filter(|kind| match kind {
+            ServiceKind::Log => true,
+            ServiceKind::ForApps(service) => named.contains(service),
+        });
+        let services: Result<Vec<Service>, StartError> =
+            needed.map(|kind| Service::new(kind, settings, around)).collect();
+        Ok(Self { services: services?, log_forwarder: LogForwarder::new(Instant::now()) })
+    }
+
+    /// All services with their slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ServiceSlot, &Service)> {
+        self.services.iter().enumerate().map(|(slot, service)| (ServiceSlot(slot), service))
+    }
+
+    /// All services.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Service> {
+        self.services.iter_mut()
+    }
+
+    /// Readable when the log service has answered the monitor.
+    pub(crate) fn log_replies(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.log_forwarder.fd()
+    }
+
+    /// When [`advance`](Self::advance) is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let programs = self.services.iter().filter_map(|service| service.program.next_due());
+        programs.chain(self.log_forwarder.next_due()).min()
+    }
+
+    /// Does what is due: starts services and forwards log lines.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        for service in &mut self.services {
+            if service.program.advance(now) {
+                service.start(now);
+            }
+        }
+        self.kill_overdue_log(now);
+        self.log_forwarder.warn_of_lost_lines(now);
+        self.log_forwarder.forward(now);
+    }
+
+    /// Handles a descriptor that became readable. Returns whether the service became ready for apps.
+    pub(crate) fn handle(&mut self, slot: ServiceSlot, port: Port, now: Instant) -> bool {
+        let Some(service) = self.services.get_mut(slot.0) else { return false };
+        match port {
+            Port::Output => service.program.read_output(now),
+            Port::RefusedCalls => service.program.answer_refused_calls(now),
+            Port::Control => return self.receive(slot, now),
+            Port::Exit => {
+                // Messages that the process sent before it ended belong to it, not to its successor.
+                self.receive(slot, now);
+                if let Some(service) = self.services.get_mut(slot.0)
+                    && service.program.reap(now).is_some()
+                {
+                    service.ended(now);
+                    if service.kind == ServiceKind::Log {
+                        self.log_forwarder.disconnect();
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Receives a service's messages. Returns whether it became ready for apps.
+    fn receive(&mut self, slot: ServiceSlot, now: Instant) -> bool {
+        let mut became_ready = false;
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(service) = self.services.get_mut(slot.0) else { break };
+            match service.receive(now) {
+                Heard::Nothing => break,
+                Heard::Something => {}
+                Heard::Ready if service.kind == ServiceKind::Log => self.connect_log_forwarder(now),
+                Heard::Ready => became_ready = true,
+            }
+        }
+        became_ready
+    }
+
+    /// Connects `app` with each service that it names, if both are ready.
+    pub(crate) fn connect_app(&mut self, app: &mut App) {
+        self.services.iter_mut().for_each(|service| connect(app, service));
+    }
+
+    /// Connects each of `apps` with one service.
+    pub(crate) fn connect_service(&mut self, slot: ServiceSlot, apps: &mut [App]) {
+        if let Some(service) = self.services.get_mut(slot.0) {
+            apps.iter_mut().for_each(|app| connect(app, service));
+        }
+    }
+
+    /// Connects an operator, whose user is `uid`, to the log service for reading. Returns the operator's end.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase.
+    pub(crate) fn connect_operator_to_log(&mut self, uid: u32) -> Result<OwnedFd, String> {
+        let log = self.log().ok_or("there is no log service")?;
+        log.must_be_ready()?;
+        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
+        theirs.refuse_descriptors();
+        let client = log_client(format!("operator {uid}"), LogRight::Read);
+        match log.admit_operator(client, &theirs.into_fd()) {
+            Ok(()) => Ok(ours.into_fd()),
+            Err(ChannelError::WouldBlock) => {
+                Err("too many operators connect to the log; try again in a second".into())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Handles the log service's answer to the monitor.
+    pub(crate) fn receive_log_reply(&mut self, now: Instant) {
+        if self.log_forwarder.receive(now) == Err(InvalidReply) {
+            self.kill_log("it sent the monitor an invalid reply");
+            self.log_forwarder.disconnect();
+        }
+    }
+
+    /// Asks all services but the log service to end.
+    pub(crate) fn stop_all_but_log(&mut self, now: Instant) {
+        // The log service runs until the others' last lines are stored: see `stop_log`.
+        let others = self.services.iter_mut().filter(|service| service.kind != ServiceKind::Log);
+        others.for_each(|service| service.stop(now));
+    }
+
+    /// Returns whether all services but the log service have stopped.
+    pub(crate) fn all_but_log_stopped(&self) -> bool {
+        let mut others = self.services.iter().filter(|service| service.kind != ServiceKind::Log);
+        others.all(|service| service.program.is_stopped())
+    }
+
+    /// Returns whether all services have stopped.
+    pub(crate) fn all_stopped(&self) -> bool {
+        self.services.iter().all(|service| service.program.is_stopped())
+    }
+
+    /// Stops the log service after all other programs have stopped (`others_stopped`) and their lines are stored, or
+    /// shortly before the `deadline` of the stop.
+    pub(crate) fn stop_log(&mut self, others_stopped: bool, deadline: Instant, now: Instant) {
+        if others_stopped {
+            self.log_forwarder.flush(now);
+        }
+        let is_late = deadline <= now + LOG_STOP_TIME;
+        let must_stop = is_late || others_stopped && self.log_forwarder.is_done();
+        let Some(log) = self.log() else { return };
+        if log.program.is_stopped() {
+            return;
+        }
+        if log.program.lifecycle().state() != crate::lifecycle::State::Stopping {
+            if must_stop {
+                log.stop(now);
+            }
+        } else if deadline <= now + LOG_STOP_TIME / 2 {
+            // The lifecycle would kill it only after the deadline.
+            log.program.kill("it did not end in time");
+        }
+    }
+
+    /// When [`stop_log`](Self::stop_log) acts because of the time.
+    pub(crate) fn log_stop_due(deadline: Instant, now: Instant) -> impl Iterator<Item = Instant> {
+        let before = [LOG_STOP_TIME, LOG_STOP_TIME / 2];
+        before
+            .into_iter()
+            .filter_map(move |time| deadline.checked_sub(time))
+            .filter(move |at| now < *at)
+    }
+
+    /// Measures all services.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        for service in &mut self.services {
+            // No event can follow: the limits of services are not the operator's.
+            service.meter.measure(now, service.program.sample());
+        }
+    }
+
+    /// The services' status for operators.
+    pub(crate) fn status(&self) -> Vec<ServiceStatus> {
+        self.services.iter().map(Service::status).collect()
+    }
+
+    /// The services' usage for operators.
+    pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
+        self.services.iter().map(|service| {
+            let lifecycle = service.program.lifecycle();
+            let name = service.kind.name();
+            let usage = report::program_usage(name, "service", lifecycle.state(), &service.meter);
+            ProgramUsage { pid: service.program.pid(), restarts: lifecycle.restarts(), ..usage }
+        })
+    }
+
+    fn log(&mut self) -> Option<&mut Service> {
+        self.services.iter_mut().find(|service| service.kind == ServiceKind::Log)
+    }
+
+    /// Kills a log service that has not answered in time.
+    fn kill_overdue_log(&mut self, now: Instant) {
+        if self.log_forwarder.is_overdue(now) {
+            // If the monitor itself was delayed, the answer has arrived meanwhile.
+            self.receive_log_reply(now);
+        }
+        if self.log_forwarder.is_overdue(now) {
+            self.log_forwarder.disconnect();
+            if let Some(log) = self.log() {
+                let why = format!("it did not answer in {} s", REPLY_TIMEOUT.as_secs());
+                log.program.kill_for_own_failure(&why);
+            }
+        }
+    }
+
+    fn kill_log(&mut self, why: &str) {
+        if let Some(log) = self.log() {
+            log.program.kill(why);
+        }
+    }
+
+    /// Connects the log forwarder to a log service that became ready.
+    fn connect_log_forwarder(&mut self, now: Instant) {
+        match self.connect_to_log() {
+            Ok(socket) => self.log_forwarder.connect(socket, now),
+            Err(why) => self.kill_log(&format!("it could not be connected: {why}")),
+        }
+    }
+
+    /// The monitor's end of a new connection to the log service, for writing.
+    fn connect_to_log(&mut self) -> Result<Packets, String> {
+        let log = self.log().ok_or("there is no log service")?;
+        log.must_be_ready()?;
+        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
+        log.admit(log_client("monitor".into(), LogRight::Write), &theirs.into_fd());
+        Ok(ours)
+    }
+}
+
+/// Connects an app and a service, if the app names the service and both are ready.
+fn connect(app: &mut App, service: &mut Service) {
+    let ServiceKind::ForApps(kind) = service.kind else { return };
+    if !app.uses(kind) || !app.is_loaded() || !service.is_ready() {
+        return;
+    }
+    let (app_name, service_name) = (app.name.as_str(), service.kind.name());
+    match Packets::pair() {
+        Ok((app_end, service_end)) => {
+            service_end.refuse_descriptors();
+            if kind == sdk::services::Service::Broker
+                && let Err(error) = service_end.send_little_ahead()
+            {
+                warn!(app = app_name, %error, "could not bound the data that waits for the app");
+            }
+            service.admit(app.client(), &service_end.into_fd());
+            app.connect_service(kind, &app_end.into_fd());
+        }
+        Err(error) => {
+            let hint = "restart the app once fewer descriptors are open";
+            error!(app = app_name, service = service_name, %error, hint, "could not connect an app to a service");
+        }
+    }
+}
+
+/// A client of the log service with this right.
+fn log_client(name: String, right: LogRight) -> ServiceClient {
+    ServiceClient {
+        app: 0,
+        name,
+        rights: ClientRights { log: Some(right), ..ClientRights::default() },
+    }
+}

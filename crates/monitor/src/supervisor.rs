@@ -1,0 +1,230 @@
+//! The monitor's event loop: waits for signals, operators and processes, and handles each event.
+//!
+//! One thread polls the signals, the admin socket and its connections, and up to four descriptors of each program
+//! ([`ProcessTable::sources`]). No call in the loop waits for a peer. Each turn handles a bounded number of messages of
+//! each peer, so that no peer can starve the others.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::process::Usage;
+use tracing::{debug, info};
+
+use crate::admin::{Ask, MonitorStatus, ProgramUsage, Status, Tell};
+use crate::admin_server::{AdminServer, OperatorId};
+use crate::config::Limits;
+use crate::lifecycle::State;
+use crate::process_table::{self, ProcessTable};
+use crate::service_table::ServiceTable;
+use crate::signals::Signals;
+use crate::usage::meter::{Meter, Sample};
+use crate::usage::{MEASUREMENT_PERIOD, report};
+
+/// From the first request to stop to the monitor's own end, whatever the programs do.
+const STOP_TIME: Duration = Duration::from_millis(1_800);
+
+/// The event loop and what it serves.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    started: Instant,
+    processes: ProcessTable,
+    admin: AdminServer,
+    signals: Signals,
+    /// Measures the monitor itself.
+    own_meter: Meter,
+    measure_at: Instant,
+    /// When the monitor ends whatever the programs do; `None` before the first request to stop.
+    stop_deadline: Option<Instant>,
+}
+
+/// A descriptor that became readable.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Signal,
+    AdminListener,
+    Operator(OperatorId),
+    Process(process_table::Source),
+}
+
+impl Supervisor {
+    /// Takes over the processes, which are not started yet, and the admin socket.
+    pub(crate) fn new(processes: ProcessTable, admin: AdminServer, signals: Signals) -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            processes,
+            admin,
+            signals,
+            own_meter: Meter::new(Limits::none(), Vec::new()),
+            measure_at: now,
+            stop_deadline: None,
+        }
+    }
+
+    /// Starts the programs, and runs until a signal asks to stop and they have ended.
+    ///
+    /// Returns whether all of them have ended.
+    ///
+    /// # Errors
+    /// The system refuses to poll.
+    pub(crate) fn run(&mut self) -> io::Result<bool> {
+        self.processes.request_start(Instant::now());
+        loop {
+            let now = Instant::now();
+            self.advance(now);
+            if let Some(deadline) = self.stop_deadline {
+                if self.processes.all_stopped() {
+                    info!("Rosemary stopped");
+                    return Ok(true);
+                }
+                if deadline <= now {
+                    self.processes.abandon();
+                    return Ok(false);
+                }
+            }
+            for source in self.wait(now)? {
+                self.handle(source, Instant::now());
+            }
+        }
+    }
+
+    /// Does what is due.
+    fn advance(&mut self, now: Instant) {
+        self.processes.advance(now);
+        if let Some(deadline) = self.stop_deadline {
+            self.processes.stop_log(deadline, now);
+        }
+        self.admin.drop_silent(now);
+        if self.measure_at <= now {
+            self.measure_at = now + MEASUREMENT_PERIOD;
+            self.processes.measure(now);
+            self.measure_monitor(now);
+        }
+    }
+
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let stop = self.stop_deadline;
+        let log_stop = stop.into_iter().flat_map(|at| ServiceTable::log_stop_due(at, now));
+        let processes = self.processes.next_due().into_iter();
+        processes
+            .chain(self.admin.next_due())
+            .chain([self.measure_at])
+            .chain(log_stop)
+            .chain(stop)
+            .min()
+    }
+
+    /// Sleeps until a descriptor is readable or something is due.
+    fn wait(&self, now: Instant) -> io::Result<Vec<Source>> {
+        let operators = self.admin.operators().map(|(id, fd)| (Source::Operator(id), fd));
+        // The listener follows the connections: their requests are read before a new connection may replace them.
+        let listener = self.admin.listener().map(|fd| (Source::AdminListener, fd));
+        let processes = self.processes.sources().map(|(it, fd)| (Source::Process(it), fd));
+        let signals = [(Source::Signal, self.signals.as_fd())].into_iter();
+        let polled = signals.chain(operators).chain(listener).chain(processes);
+        let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
+            polled.map(|(it, fd)| (it, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
+        let timeout = self.next_due(now).map(|at| at.saturating_duration_since(now)).map(|time| {
+            // poll(2) may return up to a millisecond early. Without this the loop would spin until then.
+            let time = time + Duration::from_millis(1);
+            Timespec {
+                tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(time.subsec_nanos()),
+            }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(source, _)| source).collect())
+    }
+
+    fn handle(&mut self, source: Source, now: Instant) {
+        match source {
+            Source::Signal => self.handle_signals(now),
+            Source::AdminListener => self.admin.accept(now),
+            Source::Operator(id) => {
+                if let Some(request) = self.admin.receive(id, now) {
+                    self.answer(id, request, now);
+                }
+            }
+            Source::Process(source) => self.processes.handle(source, now),
+        }
+    }
+
+    /// Stops all programs at the first signal, and kills them at the second.
+    fn handle_signals(&mut self, now: Instant) {
+        let mut count = self.signals.count();
+        if self.stop_deadline.is_none() && count > 0 {
+            info!("asked to stop");
+            self.stop_deadline = Some(now + STOP_TIME);
+            self.processes.stop(now);
+            count -= 1;
+        }
+        if count > 0 {
+            self.processes.kill("asked to stop twice");
+        }
+    }
+
+    /// Answers an operator's request.
+    fn answer(&mut self, id: OperatorId, request: Ask, now: Instant) {
+        match request {
+            Ask::Status => self.admin.send(id, &Tell::Status(self.status(now)), &[]),
+            Ask::Usage => self.admin.send(id, &Tell::Usage(self.usage()), &[]),
+            Ask::Kernel => match self.processes.kernel().connect() {
+                Ok(operator_end) => self.admin.send(id, &Tell::Kernel, &[operator_end.as_fd()]),
+                Err(why) => {
+                    debug!(why, "could not connect an operator to the kernel");
+                    self.admin.send(id, &Tell::Unavailable { why }, &[]);
+                }
+            },
+            Ask::Log => {
+                let Some(uid) = self.admin.uid(id) else { return };
+                match self.processes.services_mut().connect_operator_to_log(uid) {
+                    Ok(operator_end) => self.admin.send(id, &Tell::Log, &[operator_end.as_fd()]),
+                    Err(why) => self.admin.send(id, &Tell::Unavailable { why }, &[]),
+                }
+            }
+        }
+    }
+
+    fn status(&self, now: Instant) -> Status {
+        let (kernel, services, apps) = self.processes.status();
+        let uptime = now.saturating_duration_since(self.started).as_millis();
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            monitor: MonitorStatus {
+                pid: std::process::id(),
+                uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
+            },
+            kernel,
+            services,
+            apps,
+        }
+    }
+
+    fn usage(&self) -> Vec<ProgramUsage> {
+        let monitor = ProgramUsage {
+            pid: Some(std::process::id()),
+            ..report::program_usage("monitor", "monitor", State::Running, &self.own_meter)
+        };
+        [monitor].into_iter().chain(self.processes.usage()).collect()
+    }
+
+    fn measure_monitor(&mut self, now: Instant) {
+        let own = Usage::of(std::process::id()).ok().map(|own| Sample {
+            cpu: own.cpu,
+            memory: own.memory.all,
+            own_memory: own.memory.all,
+            threads: own.threads,
+            descriptors: own.descriptors,
+            ..Sample::default()
+        });
+        // No event can follow: the monitor has no limits.
+        self.own_meter.measure(now, own);
+    }
+}
