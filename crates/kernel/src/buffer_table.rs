@@ -1,8 +1,8 @@
-//! The packets that a switch keeps in buffers, and which apps may use them (design §8).
+//! Remembers the packets that a switch keeps in buffers, and which apps may use them.
 //!
-//! An app may use a buffer if it was given the packet-in that named it, on this connection. The first flow-mod or
-//! packet-out with the buffer that goes out uses it up, for every app: it frees the buffer in the switch, which may
-//! keep another packet there next (OpenFlow 1.3.5 §7.4.1). A delete does not: its buffer has no meaning for the switch
+//! An app may use a buffer if it received the packet-in that named it, on this connection. The first flow-mod or
+//! packet-out that is sent with the buffer uses it up, for every app: it frees the buffer in the switch, which may then
+//! keep another packet there (OpenFlow 1.3.5 §7.4.1). A delete does not: its buffer has no meaning for the switch
 //! (OpenFlow 1.3.5 §7.3.4.1).
 //!
 //! ```text
@@ -10,40 +10,40 @@
 //! window:  the WINDOW places from mix(id) mod places on
 //! ```
 //!
-//! Switches choose the ids, and say nothing reliable about them: their `n_buffers` may be less than what they use. So
-//! the table of a connection grows with the ids that are in use. Most switches count, and such ids have registry of their
-//! own, side by side. An id whose home is occupied goes into its window. Where that is full too and the table may not
-//! grow, the id at home is forgotten. So an id costs at most `1 + WINDOW` comparisons, whatever a switch chooses, and
-//! a switch with unfortunate ids harms itself alone.
+//! Switches choose the ids, and say nothing reliable about them: a switch may use more ids than its `n_buffers`. So the
+//! table of a connection grows with the ids that are in use. Most switches count, and consecutive ids have homes of their
+//! own, side by side. An id whose home is occupied goes into its window. Where the window is full too and the table may
+//! not grow, the id at home is forgotten. So an id costs at most `1 + WINDOW` comparisons, whatever a switch chooses, and
+//! a switch with unfortunate ids harms only itself.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::plan::Set;
 
-/// Places in which an id may be that is not in its home: three cache lines.
+/// Places in which an id may lie outside its home: three cache lines.
 const WINDOW: usize = 16;
 
 /// Places of the smallest table.
 const LEAST: usize = 256;
 
-/// Places that every connection may have.
+/// Places that every connection may have, whatever others use.
 const ALWAYS: usize = 4096;
 
 /// Most ids of a connection. Its table has up to twice as many places, if the ids leave gaps.
 const MOST_IDS: usize = 1 << 17;
 const MOST_PLACES: usize = 2 * MOST_IDS;
 
-/// Ticks between two looks for memory that is not needed any more: a minute.
+/// Ticks between two searches for unneeded memory: a minute.
 const LOOK: u16 = 600;
 
-/// Places beyond [`ALWAYS`] that all connections of this process may have together: 96 MiB, for the ids of 64
+/// Places beyond [`ALWAYS`] that all connections of this process may use together: 96 MiB, for the ids of 64
 /// switches.
 static ALL: Budget = Budget(AtomicUsize::new(64 * MOST_IDS));
 
-/// Counts the tables that connections have had, wrapping.
+/// Number of the next table, wrapping.
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// Places that may still be had.
+/// Places that may still be taken.
 #[derive(Debug)]
 struct Budget(AtomicUsize);
 
@@ -58,8 +58,8 @@ impl Budget {
     }
 }
 
-/// An id and the apps that were given its packet: 0 or one more than the id, and both halves of the set, the lower
-/// first. All zeros if free, so that the system provides the memory when it is first written.
+/// An id and the apps that received its packet: 0 or one more than the id, and both halves of the set, the lower first.
+/// All zeros if free, so that the system provides the memory when it is first written.
 type Place = [u32; 3];
 
 #[expect(clippy::cast_possible_truncation, reason = "each half is kept")]
@@ -72,7 +72,7 @@ fn apps(place: Place) -> Set {
     Set(u64::from(high) << 32 | u64::from(low))
 }
 
-/// How a place names an id. Never 0, as no buffer has the number `OFP_NO_BUFFER`.
+/// The key by which a place names an id. Never 0, as no buffer has the number `OFP_NO_BUFFER`.
 fn key_of(buffer: u32) -> u32 {
     buffer.wrapping_add(1)
 }
@@ -82,11 +82,11 @@ fn key_of(buffer: u32) -> u32 {
 pub(crate) struct BufferTable {
     /// None, or a power of two.
     places: Vec<Place>,
-    /// How many are occupied.
+    /// Number of occupied places.
     ids: usize,
-    /// How many of these ids are not in their home.
+    /// Number of ids outside their home.
     displaced: usize,
-    /// Packet-ins since the last look at the memory, wrapping.
+    /// Packet-ins since the last search for unneeded memory, wrapping.
     noted: u32,
     ticks: u16,
     budget: &'static Budget,
@@ -105,22 +105,22 @@ impl Drop for BufferTable {
 }
 
 impl BufferTable {
-    /// A table that looks for unneeded memory in another tick than the tables with the next numbers: many switches may
+    /// A table that searches for unneeded memory in another tick than the tables with the next numbers: many switches may
     /// connect together, and a large table takes milliseconds.
     fn numbered(number: u16) -> Self {
-        let mut given = Self::within(&ALL);
-        given.ticks = number % LOOK;
-        given
+        let mut table = Self::within(&ALL);
+        table.ticks = number % LOOK;
+        table
     }
 
     fn within(budget: &'static Budget) -> Self {
         Self { places: Vec::new(), ids: 0, displaced: 0, noted: 0, ticks: 0, budget }
     }
 
-    /// A packet has come that the switch keeps under this id; these apps get it, so far.
+    /// Notes that the switch keeps a packet under this id, which these apps receive so far.
     #[inline]
     pub(crate) fn kept(&mut self, buffer: u32, apps: Set) {
-        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        let (home, key) = (self.home(buffer), key_of(buffer));
         self.noted = self.noted.wrapping_add(1);
         if let Some(place) = self.places.get_mut(home)
             && (place[0] == key || (place[0] == 0 && self.displaced == 0))
@@ -132,7 +132,7 @@ impl BufferTable {
         self.keep_elsewhere(buffer, apps);
     }
 
-    /// An app gets that packet, unless the buffer was used meanwhile.
+    /// Notes that another app receives the packet, unless the buffer was used meanwhile.
     pub(crate) fn note(&mut self, buffer: u32, app: usize) {
         if let Some(at) = self.find(buffer) {
             let place = &mut self.places[at];
@@ -140,26 +140,23 @@ impl BufferTable {
         }
     }
 
-    /// Whether an app may use a buffer.
+    /// Looks for a buffer; `None` if the app may not use it.
     #[inline]
-    pub(crate) fn has(&self, buffer: u32, app: usize) -> bool {
-        self.find(buffer).is_some_and(|at| apps(self.places[at]).has(app))
+    pub(crate) fn usable(&self, buffer: u32, app: usize) -> Option<Usable> {
+        let at = self.find(buffer).filter(|at| apps(self.places[*at]).has(app))?;
+        Some(Usable { at, is_displaced: at != self.home(buffer) })
     }
 
-    /// Uses a buffer up. `false`, and nothing happens, if the app may not use it.
+    /// Uses up a buffer that was found just before.
     #[inline]
-    pub(crate) fn take(&mut self, buffer: u32, app: usize) -> bool {
-        let Some(at) = self.find(buffer).filter(|at| apps(self.places[*at]).has(app)) else {
-            return false;
-        };
+    pub(crate) fn use_up(&mut self, Usable { at, is_displaced }: Usable) {
         self.places[at] = Place::default();
         self.ids -= 1;
-        self.displaced -= usize::from(at != self.claim_datapath(buffer));
-        true
+        self.displaced -= usize::from(is_displaced);
     }
 
-    /// Called once per tick. Every minute it returns memory that is no longer needed. If no id came for a whole minute, it
-    /// forgets all ids.
+    /// Called once per tick. Once a minute it frees memory that is no longer needed, and all ids if none came in that
+    /// minute.
     pub(crate) fn tick(&mut self) {
         self.ticks += 1;
         if self.ticks < LOOK {
@@ -177,16 +174,16 @@ impl BufferTable {
         }
     }
 
-    /// The place where an id is looked for first.
+    /// The first place of an id.
     #[inline]
-    fn claim_datapath(&self, buffer: u32) -> usize {
+    fn home(&self, buffer: u32) -> usize {
         buffer as usize & self.places.len().wrapping_sub(1)
     }
 
     /// The place of an id, if it is known.
     #[inline]
     fn find(&self, buffer: u32) -> Option<usize> {
-        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        let (home, key) = (self.home(buffer), key_of(buffer));
         match self.places.get(home) {
             Some(place) if place[0] == key => Some(home),
             Some(_) if self.displaced > 0 => self.in_window(buffer, key),
@@ -201,30 +198,30 @@ impl BufferTable {
         (0..WINDOW).map(|step| (first + step) & mask).find(|at| self.places[*at][0] == key)
     }
 
-    /// The same as [`kept`](Self::kept), wherever there is a place.
+    /// The same as [`kept`](Self::kept), where the home is not simply free.
     #[cold]
     fn keep_elsewhere(&mut self, buffer: u32, apps: Set) {
         while self.is_crowded_at(buffer) && self.grow() {}
         if !self.put(buffer, apps) {
-            let home = self.claim_datapath(buffer);
+            let home = self.home(buffer);
             let there = self.places[home][0].wrapping_sub(1);
-            self.displaced -= usize::from(self.claim_datapath(there) != home);
+            self.displaced -= usize::from(self.home(there) != home);
             self.places[home] = occupied(key_of(buffer), apps);
         }
     }
 
     /// Whether an id has no place yet and the table is too small for one more that has to go elsewhere.
     fn is_crowded_at(&self, buffer: u32) -> bool {
-        let home = self.claim_datapath(buffer);
+        let home = self.home(buffer);
         self.places.is_empty()
             || self.find(buffer).is_none()
                 && self.places[home][0] != 0
                 && (self.ids >= self.places.len() / 2 || self.in_window(buffer, 0).is_none())
     }
 
-    /// Puts an id where it is, or where there is a free place for it. `false` if there is none.
+    /// Writes an id where it is, or into a free place; `false` if it has none.
     fn put(&mut self, buffer: u32, apps: Set) -> bool {
-        let (home, key) = (self.claim_datapath(buffer), key_of(buffer));
+        let (home, key) = (self.home(buffer), key_of(buffer));
         let place = self.find(buffer).or_else(|| {
             if self.places[home][0] == 0 { Some(home) } else { self.in_window(buffer, 0) }
         });
@@ -237,14 +234,14 @@ impl BufferTable {
         true
     }
 
-    /// Doubles the table, if it may be larger.
+    /// Doubles the table; `false` if it may not grow.
     fn grow(&mut self) -> bool {
         let places = (2 * self.places.len()).max(LEAST);
         self.ids < MOST_IDS && places <= MOST_PLACES && self.resize(places)
     }
 
-    /// Moves all ids into a table of another size, or a larger one if they find no places in it. `false`, and nothing
-    /// happens, if it may not be as large. Without places all are forgotten.
+    /// Moves all ids into a table of another size, or into a larger one if that has no places for them. With no places, all
+    /// ids are forgotten. Returns `false` and changes nothing if the budget does not allow the size.
     fn resize(&mut self, places: usize) -> bool {
         let (before, after) = (beyond_always(self.places.len()), beyond_always(places));
         if !self.budget.take(after.saturating_sub(before)) {
@@ -271,30 +268,11 @@ fn beyond_always(places: usize) -> usize {
     places.saturating_sub(ALWAYS)
 }
 
-/// The buffers that one app may use.
+/// Where a buffer is that an app may use, until the table changes.
 #[derive(Debug)]
-pub(crate) struct Buffers<'g> {
-    given: &'g mut BufferTable,
-    app: usize,
-}
-
-impl<'g> Buffers<'g> {
-    /// Those of the app in this slot.
-    pub(crate) fn of(given: &'g mut BufferTable, app: usize) -> Self {
-        Self { given, app }
-    }
-
-    /// As [`BufferTable::has`].
-    #[inline]
-    pub(crate) fn has(&self, buffer: u32) -> bool {
-        self.given.has(buffer, self.app)
-    }
-
-    /// As [`BufferTable::take`].
-    #[inline]
-    pub(crate) fn take(&mut self, buffer: u32) -> bool {
-        self.given.take(buffer, self.app)
-    }
+pub(crate) struct Usable {
+    at: usize,
+    is_displaced: bool,
 }
 
 #[cfg(test)]
@@ -302,6 +280,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    impl BufferTable {
+        pub(crate) fn has(&self, buffer: u32, app: usize) -> bool {
+            self.usable(buffer, app).is_some()
+        }
+
+        /// Uses a buffer up; `false` if the app may not use it.
+        fn take(&mut self, buffer: u32, app: usize) -> bool {
+            self.usable(buffer, app).map(|usable| self.use_up(usable)).is_some()
+        }
+    }
 
     /// As many places as it says, for one test.
     fn budget(places: usize) -> &'static Budget {
@@ -313,47 +302,47 @@ mod tests {
     }
 
     /// The ids that app 0 may use, counted place by place.
-    fn known(given: &BufferTable, ids: impl IntoIterator<Item = u32>) -> usize {
-        let known = ids.into_iter().filter(|id| given.has(*id, 0)).count();
-        assert_eq!(given.ids, given.places.iter().filter(|place| place[0] != 0).count());
+    fn known(table: &BufferTable, ids: impl IntoIterator<Item = u32>) -> usize {
+        let known = ids.into_iter().filter(|id| table.has(*id, 0)).count();
+        assert_eq!(table.ids, table.places.iter().filter(|place| place[0] != 0).count());
         known
     }
 
     #[test]
-    fn tables_of_one_moment_look_for_memory_in_different_ticks() {
+    fn tables_free_memory_in_different_ticks() {
         let mut tables: Vec<BufferTable> =
             (u16::MAX - 100..u16::MAX).map(BufferTable::numbered).collect();
         for tick in 0..LOOK {
-            let before: Vec<u16> = tables.iter().map(|given| given.ticks).collect();
+            let before: Vec<u16> = tables.iter().map(|table| table.ticks).collect();
             tables.iter_mut().for_each(BufferTable::tick);
-            let looked = tables.iter().zip(before).filter(|(given, before)| given.ticks < *before);
+            let looked = tables.iter().zip(before).filter(|(table, before)| table.ticks < *before);
             assert!(looked.count() <= 1, "{tick}");
         }
     }
 
     #[test]
-    fn buffer_is_usable_once_by_the_apps_that_were_given_its_packet() {
-        let mut given = BufferTable::default();
-        assert!(!given.has(5, 1));
-        given.note(5, 1); // no such packet has come
-        assert!(!given.has(5, 1));
-        given.kept(5, Set::EMPTY);
-        given.note(5, 1);
-        given.note(5, 63);
-        assert!(given.has(5, 1) && given.has(5, 63));
-        assert!(!given.has(5, 2) && !given.has(5 + 256, 1));
-        given.kept(5, Set::of(2));
-        assert!(given.has(5, 2) && !given.has(5, 1), "another packet");
-        assert!(!given.take(5, 1) && given.has(5, 2));
-        given.note(5, 1);
-        assert!(given.take(5, 2), "the first use frees it");
-        assert!(!given.has(5, 1) && !given.take(5, 2));
-        given.note(5, 1);
-        assert!(!given.has(5, 1), "the next app is too late");
+    fn buffer_is_usable_once_by_its_receivers() {
+        let mut table = BufferTable::default();
+        assert!(!table.has(5, 1));
+        table.note(5, 1); // no such packet has come
+        assert!(!table.has(5, 1));
+        table.kept(5, Set::EMPTY);
+        table.note(5, 1);
+        table.note(5, 63);
+        assert!(table.has(5, 1) && table.has(5, 63));
+        assert!(!table.has(5, 2) && !table.has(5 + 256, 1));
+        table.kept(5, Set::of(2));
+        assert!(table.has(5, 2) && !table.has(5, 1), "another packet");
+        assert!(!table.take(5, 1) && table.has(5, 2));
+        table.note(5, 1);
+        assert!(table.take(5, 2), "the first use frees it");
+        assert!(!table.has(5, 1) && !table.take(5, 2));
+        table.note(5, 1);
+        assert!(!table.has(5, 1), "the next app is too late");
     }
 
     #[test]
-    fn hundred_thousand_ids_are_known_however_they_are_chosen() {
+    fn hundred_thousand_ids_of_any_pattern_are_known() {
         let ids = || 0..100_000_u32;
         let strided = |by: u32| ids().map(|id| id.wrapping_mul(by)).collect::<Vec<_>>();
         let mut choices = vec![ids().collect::<Vec<_>>(), ids().rev().collect()];
@@ -364,74 +353,74 @@ mod tests {
         choices.push(ids().map(|id| id << 8 | id & 0xff).collect());
         for (choice, ids) in choices.iter().enumerate() {
             let ids: BTreeSet<u32> = ids.iter().copied().filter(|id| *id != u32::MAX).collect();
-            let mut given = BufferTable::within(budget(MOST_PLACES));
+            let mut table = BufferTable::within(budget(MOST_PLACES));
             for id in &ids {
-                given.kept(*id, Set::of(0));
+                table.kept(*id, Set::of(0));
             }
-            let known = known(&given, ids.iter().copied());
+            let known = known(&table, ids.iter().copied());
             assert!(known * 10_000 >= ids.len() * 9_999, "{choice}: {known} of {}", ids.len());
-            println!("{choice}: {known} of {} in {} places", ids.len(), given.places.len());
+            println!("{choice}: {known} of {} in {} places", ids.len(), table.places.len());
             if choice < 2 {
-                assert_eq!((known, given.places.len(), given.displaced), (100_000, 1 << 17, 0));
+                assert_eq!((known, table.places.len(), table.displaced), (100_000, 1 << 17, 0));
             }
             for id in &ids {
-                assert_eq!(given.has(*id, 0), given.take(*id, 0));
-                assert!(!given.has(*id, 0));
+                assert_eq!(table.has(*id, 0), table.take(*id, 0));
+                assert!(!table.has(*id, 0));
             }
-            assert_eq!((given.ids, given.displaced), (0, 0), "{choice}");
+            assert_eq!((table.ids, table.displaced), (0, 0), "{choice}");
         }
     }
 
     #[test]
-    fn table_agrees_with_a_model_while_ids_come_and_go() {
-        let mut given = BufferTable::within(budget(MOST_PLACES));
+    fn random_ids_agree_with_a_model() {
+        let mut table = BufferTable::within(budget(MOST_PLACES));
         let (mut model, mut state) = (BTreeSet::new(), 1_u64);
         for _ in 0..200_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let id = u32::try_from(state >> 33).unwrap();
             let id = [id % 3000, (id % 3000) << 18, id % 3000 * 4095][(state >> 20) as usize % 3];
             if state >> 60 < 9 {
-                given.kept(id, Set::of(0));
+                table.kept(id, Set::of(0));
                 model.insert(id);
             } else {
-                assert_eq!(given.take(id, 0), model.remove(&id), "{id}");
+                assert_eq!(table.take(id, 0), model.remove(&id), "{id}");
             }
         }
-        assert_eq!(known(&given, model.iter().copied()), model.len());
-        assert_eq!(given.ids, model.len());
+        assert_eq!(known(&table, model.iter().copied()), model.len());
+        assert_eq!(table.ids, model.len());
     }
 
     #[test]
-    fn switch_that_never_repeats_an_id_stays_within_its_bound() {
+    fn ids_that_never_repeat_stay_within_the_bound() {
         let budget = budget(MOST_PLACES);
-        let mut given = BufferTable::within(budget);
+        let mut table = BufferTable::within(budget);
         for id in 0..400_000 {
-            given.kept(id, Set::of(0));
+            table.kept(id, Set::of(0));
         }
-        assert!(given.places.len() <= MOST_PLACES && given.ids <= MOST_PLACES);
-        assert_eq!(known(&given, 399_000..400_000), 1000, "the latest are known");
+        assert!(table.places.len() <= MOST_PLACES && table.ids <= MOST_PLACES);
+        assert_eq!(known(&table, 399_000..400_000), 1000, "the latest are known");
         for id in 0..300_000_u32 {
-            given.kept(id.rotate_right(14), Set::of(0));
+            table.kept(id.rotate_right(14), Set::of(0));
         }
-        assert!(given.places.len() <= MOST_PLACES);
-        assert_eq!(left(budget), MOST_PLACES - beyond_always(given.places.len()));
-        drop(given);
+        assert!(table.places.len() <= MOST_PLACES);
+        assert_eq!(left(budget), MOST_PLACES - beyond_always(table.places.len()));
+        drop(table);
         assert_eq!(left(budget), MOST_PLACES);
     }
 
     #[test]
-    fn total_bound_holds_64_switches_with_100_000_ids_and_leaves_the_others_some() {
+    fn total_bound_leaves_late_switches_a_share() {
         let all = 64 * beyond_always(MOST_IDS);
         let budget = budget(all);
         let fill = |_| {
-            let mut given = BufferTable::within(budget);
-            (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
-            given
+            let mut table = BufferTable::within(budget);
+            (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+            table
         };
         let switches: Vec<BufferTable> = (0..64).map(fill).collect();
-        for given in &switches {
-            assert_eq!(known(given, [0, 50_000, 99_999]), 3);
-            assert_eq!(given.ids, 100_000);
+        for table in &switches {
+            assert_eq!(known(table, [0, 50_000, 99_999]), 3);
+            assert_eq!(table.ids, 100_000);
         }
         let more: Vec<BufferTable> = (0..4).map(fill).collect();
         let late = more.last().unwrap();
@@ -442,21 +431,21 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_returned_when_the_ids_are_used_and_when_none_has_come_for_long() {
+    fn unused_memory_is_freed() {
         let budget = budget(MOST_PLACES);
-        let mut given = BufferTable::within(budget);
-        let look = |given: &mut BufferTable| (0..LOOK).for_each(|_| given.tick());
-        (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
-        look(&mut given);
-        assert_eq!((given.places.len(), given.ids), (1 << 17, 100_000));
-        (0..99_000).for_each(|id| assert!(given.take(id, 0)));
-        given.kept(7, Set::of(0));
-        look(&mut given);
-        assert_eq!(given.places.len(), ALWAYS);
-        assert_eq!(known(&given, (99_000..100_000).chain([7])), 1001);
-        (0..100_000).for_each(|id| given.kept(id, Set::of(0)));
-        look(&mut given);
-        look(&mut given);
-        assert_eq!((given.places.len(), given.ids, left(budget)), (0, 0, MOST_PLACES));
+        let mut table = BufferTable::within(budget);
+        let look = |table: &mut BufferTable| (0..LOOK).for_each(|_| table.tick());
+        (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+        look(&mut table);
+        assert_eq!((table.places.len(), table.ids), (1 << 17, 100_000));
+        (0..99_000).for_each(|id| assert!(table.take(id, 0)));
+        table.kept(7, Set::of(0));
+        look(&mut table);
+        assert_eq!(table.places.len(), ALWAYS);
+        assert_eq!(known(&table, (99_000..100_000).chain([7])), 1001);
+        (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+        look(&mut table);
+        look(&mut table);
+        assert_eq!((table.places.len(), table.ids, left(budget)), (0, 0, MOST_PLACES));
     }
 }

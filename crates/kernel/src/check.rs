@@ -1,40 +1,42 @@
-//! What an application may send: shape, capability, scope, ownership (design §8, §10).
+//! Decides what an application may send to a switch: message kinds, shape, capabilities, ownership.
 //!
-//! An allow-list: message kinds, actions and instructions that are not on it are refused, whatever
-//! the codec can carry. The message is the kernel's private copy; the application cannot change it
-//! any more. What passes is changed in two places: the number of the app is stamped into the top
-//! of a flow's cookie, and a modify or delete is narrowed to cookies with that number.
+//! Works as an allow-list: message kinds, actions and instructions that are not on it are refused, even where the codec
+//! can carry them. The message is the kernel's private copy; the application can no longer change it. An allowed message
+//! is changed in two places ([`Checked::mark`]): the app's number is written into the top of a flow's cookie, and a modify
+//! or delete is narrowed to cookies with that number.
 //!
 //! ```text
 //!  63             48 47                                                            0
 //! +-----------------+---------------------------------------------------------------+
-//! | app's number    | what the app calls its cookie                                 |
+//! | app's number    | cookie that the app chose                                     |
 //! +-----------------+---------------------------------------------------------------+
 //! ```
 //!
-//! What it may ask, and what else it may change, stands in `check/asks.rs`.
+//! Only the message and the app's policy decide here. What depends on the switch and on earlier messages, such as buffers
+//! and quotas, is decided in `worker/sending.rs`.
 //!
-//! Which flows a switch touches for a flow-mod is the matter of `check/reach.rs`: those that it names must be in the
-//! app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete that is not strict could touch anybody's flow.
+//! `check/requests.rs` covers requests and the other changes. `check/reach.rs` says which flows of a switch a flow-mod
+//! touches: those that it names must be in the app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete
+//! that is not strict could touch any app's flow.
 
 use openflow::ethernet::{LLDP, carries, may_carry};
 use openflow::{
-    Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
-    Kind, PacketOut, Version, v1_3,
+    Action, Actions, Blanks, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod,
+    Header, Kind, PacketOut, Version, v1_3,
 };
 use sdk::Refusal;
 
 use crate::control::AppId;
 use crate::policy::{Band, Capability, Policy};
-use reach::Reach;
 
 mod lldp;
 mod outputs;
 mod reach;
 mod requests;
 
-pub(crate) use outputs::{ActionContext, Outputs, check_in_port};
-pub(crate) use requests::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
+use self::outputs::{ActionContext, Outputs, check_in_port};
+use self::reach::Reach;
+pub(crate) use self::requests::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
 
 /// Where the app's number begins in a cookie, in bits.
 pub(crate) const APP_SHIFT: u32 = 48;
@@ -47,7 +49,44 @@ pub(crate) const COOKIE_1_3: usize = 8;
 pub(crate) const MASK_1_3: usize = 16;
 pub(crate) const COOKIE_1_0: usize = 48;
 
-/// A message that may go out.
+/// The result of checking an allowed message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Checked {
+    pub(crate) allowed: Allowed,
+    /// The buffer that the message names: the app must have been given its packet.
+    pub(crate) buffer_id: Option<u32>,
+    mark: Mark,
+}
+
+impl Checked {
+    fn only(allowed: Allowed) -> Self {
+        Self { allowed, buffer_id: None, mark: Mark::None }
+    }
+
+    /// Makes the message, which was checked, the app's own: its flows carry the app's number, and it touches no others.
+    #[inline]
+    pub(crate) fn mark(&self, app: AppId, message: &mut [u8]) {
+        // The bits above the app's own are zero in every message that was checked.
+        match self.mark {
+            Mark::None => {}
+            Mark::Cookie { at } => put(message, at, app.0),
+            Mark::CookieAndMask { at } => {
+                put(message, at, app.0);
+                put(message, at + size_of::<u64>(), u16::MAX);
+            }
+        }
+    }
+}
+
+/// Where a message has the cookie that the app's number is put into; a mask is behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    None,
+    Cookie { at: usize },
+    CookieAndMask { at: usize },
+}
+
+/// What an allowed message does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// A flow-mod.
@@ -63,7 +102,7 @@ pub(crate) enum Allowed {
     Config,
     /// A packet-out.
     PacketOut,
-    /// Something that will be answered.
+    /// A request, which the switch answers.
     Request(Expects),
     /// An experimenter's message, which may be answered.
     Experimenter,
@@ -77,7 +116,7 @@ pub(crate) struct Rights {
     band: Band,
     packet_out: bool,
     /// Which ports it may output to.
-    pub(crate) outputs: Outputs,
+    outputs: Outputs,
     /// May see others' flows, groups and meters.
     pub(crate) flow_read: bool,
     flow_write: bool,
@@ -92,15 +131,6 @@ pub(crate) struct Rights {
     capabilities: Vec<Capability>,
     /// No other app writes flows: there is nothing of others to touch.
     pub(crate) alone: bool,
-}
-
-/// What is still to be known of a flow-mod that may go out.
-struct Stamped {
-    adds: bool,
-    cookie: u64,
-    cookie_mask: u64,
-    /// As in [`Allowed::FlowMod`].
-    sweeps: bool,
 }
 
 impl Rights {
@@ -141,8 +171,7 @@ impl Rights {
             let capabilities = [&self.capabilities[..], &[*capability]].concat();
             let granted = Policy { band: self.band, capabilities, ..Policy::default() };
             let rights = Self { alone: self.alone, ..Self::of(self.app, &granted) };
-            let checked = rights.check(version, &mut message.to_vec(), |_| true);
-            checked != Err(Refusal::Capability)
+            rights.check(version, message) != Err(Refusal::Capability)
         };
         Capability::NAMED.into_iter().map(|(_, it)| it).find(suffices)
     }
@@ -152,59 +181,80 @@ impl Rights {
         self.flow_write
     }
 
-    /// Checks a message for a switch that speaks `version`, and makes it the app's own.
-    ///
-    /// `was_given` says whether a packet-in with this buffer was delivered to the app.
+    /// Checks a message, for switches that speak its version.
     ///
     /// # Errors
-    /// Why it must not go out.
-    pub(crate) fn check(
+    /// Why it must not be sent.
+    #[inline]
+    pub(crate) fn check_message(&self, message: &[u8]) -> Result<Checked, Refusal> {
+        let version = message.first().and_then(|version| Version::from_wire(*version).ok());
+        self.check(version.ok_or(Refusal::Shape)?, message)
+    }
+
+    /// Checks a flow-mod of a series, which differs from the checked one in its match's values, buffer and output only.
+    ///
+    /// # Errors
+    /// Why it must not be sent.
+    #[inline]
+    pub(crate) fn check_filled(
         &self,
-        version: Version,
-        message: &mut [u8],
-        was_given: impl Fn(u32) -> bool,
-    ) -> Result<Allowed, Refusal> {
-        if message.first().copied() == Some(version.wire())
-            && let Some(usual) = FlowModView::usual(message)
-            && usual.eth_type != Some(LLDP)
-        {
-            let stamped = self.flow_mod_of(version, message, &usual, was_given)?;
-            // All that it does is to output to ports that every app may output to.
-            return Ok(self.stamp(version, message, &stamped));
+        checked: Result<Checked, Refusal>,
+        flow: &Blanks,
+    ) -> Result<Checked, Refusal> {
+        let checked = checked?;
+        allow(self.outputs.allow(ActionContext::Flow, flow.output), Refusal::Capability)?;
+        Ok(Checked { buffer_id: flow.buffer_id, ..checked })
+    }
+
+    /// Checks a message for a switch that speaks `version`.
+    ///
+    /// # Errors
+    /// Why it must not be sent.
+    pub(crate) fn check(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
+        if message.first().copied() == Some(version.wire()) {
+            // Nearly all messages are of these two forms. All that they do is to output to ports that every app may use.
+            if let Some(usual) = FlowModView::usual(message)
+                && usual.eth_type != Some(LLDP)
+            {
+                return self.flow_mod_head(version, message, &usual);
+            }
+            if let Some(usual) = PacketOut::usual(message) {
+                return self.packet_out_head(&usual);
+            }
         }
-        if message.first().copied() == Some(version.wire())
-            && let Some(usual) = PacketOut::usual(message)
-        {
-            return self.packet_out_of(&usual, was_given);
-        }
+        self.check_any(version, message)
+    }
+
+    #[inline(never)]
+    fn check_any(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
             return Err(Refusal::Shape);
         }
         match Kind::from_wire(version, header.kind).map_err(|_| Refusal::Shape)? {
-            Kind::FlowMod => self.flow_mod(version, message, was_given),
-            Kind::PacketOut => self.packet_out(message, was_given),
-            Kind::GroupMod => self.group_mod(message),
-            Kind::MeterMod => self.meter_mod(message),
+            Kind::FlowMod => self.flow_mod(version, message),
+            Kind::PacketOut => self.packet_out(message),
             Kind::MultipartRequest => self.multipart(version, message),
-            Kind::BarrierRequest => self.barrier(message),
-            Kind::GetConfigRequest => self.get_config(message),
-            Kind::QueueGetConfigRequest => self.queue_config(version, message),
-            Kind::PortMod => self.port_mod(message),
-            Kind::TableMod => self.table_mod(message),
-            Kind::Experimenter => self.experimenter(message),
-            _ => Err(Refusal::Kind),
+            other => {
+                let allowed = match other {
+                    Kind::GroupMod => self.group_mod(message)?,
+                    Kind::MeterMod => self.meter_mod(message)?,
+                    Kind::BarrierRequest => self.barrier(message)?,
+                    Kind::GetConfigRequest => self.get_config(message)?,
+                    Kind::QueueGetConfigRequest => self.queue_config(version, message)?,
+                    Kind::PortMod => self.port_mod(message)?,
+                    Kind::TableMod => self.table_mod(message)?,
+                    Kind::Experimenter => self.experimenter(message)?,
+                    _ => return Err(Refusal::Kind),
+                };
+                Ok(Checked::only(allowed))
+            }
         }
     }
 
-    fn flow_mod(
-        &self,
-        version: Version,
-        message: &mut [u8],
-        was_given: impl Fn(u32) -> bool,
-    ) -> Result<Allowed, Refusal> {
+    fn flow_mod(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
-        let stamped = self.flow_mod_of(version, message, &flow_mod, was_given)?;
+        let checked = self.flow_mod_head(version, message, &flow_mod)?;
         allow(self.topology_probe || !lldp::names_lldp(&flow_mod), Refusal::Capability)?;
         let instructions = &flow_mod.instructions;
         self.actions(ActionContext::Flow, instructions.apply)?;
@@ -219,33 +269,17 @@ impl Rights {
             };
             allow(granted, Refusal::Action)?;
         }
-        Ok(self.stamp(version, message, &stamped))
+        Ok(checked)
     }
 
-    /// Puts the app's mark upon a flow-mod.
+    /// Checks a flow-mod, its instructions aside.
     #[inline]
-    fn stamp(&self, version: Version, message: &mut [u8], stamped: &Stamped) -> Allowed {
-        let (cookie, mask) = (stamped.cookie | self.mark(), stamped.cookie_mask | !OWN_BITS);
-        if version == Version::V1_0 {
-            put(message, COOKIE_1_0, cookie);
-        } else if stamped.adds {
-            put(message, COOKIE_1_3, cookie);
-        } else if !self.flow_write_any {
-            put(message, COOKIE_1_3, cookie);
-            put(message, MASK_1_3, mask);
-        }
-        Allowed::FlowMod { sweeps: stamped.sweeps }
-    }
-
-    /// Whether a flow-mod may go out, its instructions aside, and what the app's mark is to be put upon.
-    #[inline]
-    fn flow_mod_of(
+    fn flow_mod_head(
         &self,
         version: Version,
         message: &[u8],
         flow_mod: &FlowModView<'_>,
-        was_given: impl Fn(u32) -> bool,
-    ) -> Result<Stamped, Refusal> {
+    ) -> Result<Checked, Refusal> {
         allow(self.flow_write, Refusal::Capability)?;
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let reach = Reach::of(version, flow_mod.command, flow_mod.priority, message);
@@ -257,47 +291,37 @@ impl Rights {
         allow(!flow_mod.flags.contains(FlowModFlags::EMERGENCY), Refusal::Action)?;
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
-        allow(flow_mod.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
         let others = !narrowed && reach.covers_all || self.flow_write_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
-        Ok(Stamped {
-            adds: flow_mod.command == Command::Add,
-            cookie: flow_mod.cookie,
-            cookie_mask: flow_mod.cookie_mask,
-            sweeps,
-        })
+        let mark = match version {
+            Version::V1_0 => Mark::Cookie { at: COOKIE_1_0 },
+            _ if flow_mod.command == Command::Add => Mark::Cookie { at: COOKIE_1_3 },
+            _ if self.flow_write_any => Mark::None,
+            _ => Mark::CookieAndMask { at: COOKIE_1_3 },
+        };
+        let (allowed, buffer_id) = (Allowed::FlowMod { sweeps }, flow_mod.buffer_id);
+        Ok(Checked { allowed, buffer_id, mark })
     }
 
-    fn packet_out(
-        &self,
-        message: &[u8],
-        was_given: impl Fn(u32) -> bool,
-    ) -> Result<Allowed, Refusal> {
+    fn packet_out(&self, message: &[u8]) -> Result<Checked, Refusal> {
         let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
-        let allowed = self.packet_out_of(&packet_out, was_given)?;
+        let checked = self.packet_out_head(&packet_out)?;
         self.actions(ActionContext::PacketOut { in_port: packet_out.in_port }, packet_out.actions)?;
-        Ok(allowed)
+        Ok(checked)
     }
 
-    /// Whether a packet-out may go out, its actions aside.
+    /// Checks a packet-out, its actions aside.
     #[inline]
-    fn packet_out_of(
-        &self,
-        packet_out: &PacketOut<'_>,
-        was_given: impl Fn(u32) -> bool,
-    ) -> Result<Allowed, Refusal> {
+    fn packet_out_head(&self, packet_out: &PacketOut<'_>) -> Result<Checked, Refusal> {
         check_in_port(packet_out.in_port)?;
         self.packet(packet_out.data)?;
-        allow(packet_out.buffer_id.is_none_or(was_given), Refusal::Buffer)?;
-        Ok(Allowed::PacketOut)
+        let buffer_id = packet_out.buffer_id;
+        Ok(Checked { buffer_id, ..Checked::only(Allowed::PacketOut) })
     }
 
-    /// Whether a packet may go out, as far as its content is concerned.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Checks the content of a packet.
     #[inline]
-    pub(crate) fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
+    fn packet(&self, packet: &[u8]) -> Result<(), Refusal> {
         allow(self.packet_out, Refusal::Capability)?;
         allow(self.topology_probe || !carries(packet, LLDP), Refusal::Capability)
     }
@@ -382,9 +406,9 @@ fn allow(allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
     if allowed { Ok(()) } else { Err(otherwise) }
 }
 
-/// Puts a 64-bit field where the message, whose shape was checked, has it.
-pub(crate) fn put(message: &mut [u8], at: usize, value: u64) {
-    message[at..at + 8].copy_from_slice(&value.to_be_bytes());
+/// Puts a 16-bit field where the message, whose shape was checked, has it.
+fn put(message: &mut [u8], at: usize, value: u16) {
+    message[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
 #[cfg(test)]

@@ -25,8 +25,6 @@ use crate::switch::Switch;
 use crate::tls::{self, Taken, TransportPolicy};
 
 pub(crate) use self::output::DOES_NOT_READ;
-#[cfg(test)]
-pub(crate) use self::output::FULL;
 use self::output::OutputState;
 use self::phase::Accepted;
 pub(crate) use self::phase::{Claim, Phase, Up};

@@ -120,8 +120,8 @@ impl Stages {
             {
                 if let Down::Send { .. } = down {
                     let version = self.switch.version;
-                    let allowed = app_port.rights.check(version, &mut self.copy, |_| true);
-                    allowed.expect("an app may send this");
+                    let checked = app_port.rights.check(version, &self.copy);
+                    checked.expect("an app may send this").mark(app_port.app, &mut self.copy);
                     sent += 1;
                     self.copy.clear();
                 }

@@ -124,19 +124,12 @@ impl TransactionTable {
     /// Notes a message that an app sends, by the transaction id that it goes out with.
     #[inline]
     pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
-        self.recent.sent(xid, 1, sender);
+        self.recent.sent(xid, sender);
     }
 
-    /// Notes `count` messages, of which this is the first; the transaction ids of the others count up, for the
-    /// app and for the switch.
-    #[inline]
-    pub(crate) fn sent_all(&mut self, xid: u32, count: u32, sender: Sender) {
-        self.recent.sent(xid, count, sender);
-    }
-
-    /// The same of messages of which none went out, so that those behind them are led back together with those before.
-    pub(crate) fn skipped(&mut self, xid: u32, count: u32, sender: Sender) {
-        self.recent.skipped(xid, count, sender);
+    /// Notes the transaction ids of a refused message, so that the messages before and behind it stay one run.
+    pub(crate) fn skipped(&mut self, xid: u32, sender: Sender) {
+        self.recent.skipped(xid, sender);
     }
 
     /// Notes a request of an app, for which there [`has_room`](Self::has_room).

@@ -39,7 +39,8 @@ pub use openflow;
 pub use openflow::{
     Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };
-pub use template::{FlowAndPacket, Template};
+pub use series::FlowAndPacket;
+pub use template::Template;
 
 /// Exports an [`App`] as the application of this shared object.
 ///

@@ -9,13 +9,14 @@ use openflow::{
     Action, Blanks, EncodeError, Experimenter, FlowMod, GroupMod, Header, Kind, MeterMod,
     MultipartRequest, PacketOut, PortMod, PortNo, QueueConfig, TableMod,
 };
+use series::FlowAndPacket;
 use thiserror::Error;
 
 use crate::abi::Level;
 use crate::abi::guest::Host;
 use crate::event::{PacketIn, Switch};
 use crate::own::Own;
-use crate::template::{FlowAndPacket, Template};
+use crate::template::Template;
 
 /// Bytes first reserved for a message of unknown size; most flow-mods need less.
 const USUAL_MESSAGE: usize = 1024;

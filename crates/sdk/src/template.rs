@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use openflow::{Blanks, EncodeError, FlowMod, FlowModTemplate, Version};
+use openflow::{EncodeError, FlowMod, FlowModTemplate, Version};
 
 use crate::network::SendError;
 use crate::own::Own;
@@ -48,14 +48,4 @@ impl Template {
         };
         template.as_ref().map_err(Clone::clone)
     }
-}
-
-/// A flow for a pair of hosts, and the whole packet that caused it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowAndPacket<'p> {
-    /// The values for the template's blanks.
-    pub flow: Blanks,
-    /// The packet from its Ethernet header on, which goes out after the flow-mod through the flow's output. Empty if no
-    /// packet is to go out, as when the switch keeps it in the flow's buffer.
-    pub packet: &'p [u8],
 }

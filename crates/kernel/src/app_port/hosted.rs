@@ -1,11 +1,10 @@
-//! An app that runs in this process: the records that wait for it, and calling it (design §6).
+//! Runs an app in the kernel's process: queues its records, and calls it.
 //!
-//! It stands where rings and a zone would: what is pushed waits in the same order and under the
-//! same bounds, and a batch has had all its effects or none. But nothing is shared: what the app
-//! says is there when it returns.
+//! This takes the place of rings and a zone: records wait in the same order and under the same bounds, and a batch has all
+//! its effects or none. Nothing is shared with another process: the app's messages are complete when its call returns.
 //!
-//! The app's code is trusted with this process, not with the network: its messages pass the same
-//! checks as everybody's.
+//! The app's code is trusted with this process, not with the network: its messages pass the same checks as those of a
+//! zone.
 
 use std::time::Instant;
 
@@ -13,42 +12,39 @@ use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
 use sdk::abi::{Level, MAX_BATCH, Words};
 use sys::object::Object;
 use sys::rate::Rate;
-use sys::ring::Room;
+use sys::ring::{Down, Room};
 use tracing::{debug, error, info, warn};
 
-use super::messages::Messages;
+use super::outbox::Outbox;
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
 use super::{AppPort, Place};
 use crate::control::AppId;
 use crate::hold_queue::Ticket;
 
-/// Bytes of messages that an app can send in one batch.
-const MESSAGES: usize = 256 * 1024;
-
-/// What the app's calls lead to.
+/// Receives the app's calls.
 #[derive(Debug)]
 struct KernelHost {
     app: AppId,
     name: String,
     band: (u16, u16),
     config: Box<[u8]>,
-    messages: Messages,
+    outbox: Outbox,
     stopped: Vec<usize>,
     lines: Rate,
 }
 
 impl Host for KernelHost {
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        self.messages.reserve(size)
+        self.outbox.reserve(size)
     }
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
-        self.messages.commit(dpid, epoch, size, series)
+        self.outbox.commit(dpid, epoch, size, series)
     }
 
     fn room(&self) -> usize {
-        self.messages.room()
+        self.outbox.room()
     }
 
     fn band(&self) -> (u16, u16) {
@@ -111,7 +107,7 @@ impl Hosted {
             name: name.to_owned(),
             band,
             config: Box::default(),
-            messages: Messages::with_room(MESSAGES),
+            outbox: Outbox::default(),
             stopped: Vec::new(),
             lines: Rate::new(Instant::now()),
         };
@@ -173,29 +169,27 @@ impl Hosted {
         self.wake_at_ns
     }
 
-    /// Calls the app with the oldest records, or with none as a wake-up; with none first if it is time, as
-    /// there may always be some. What it says of tickets is
-    /// appended to `verdicts`; what it sent is in `messages`, to be handed back with the next call.
-    ///
-    /// Returns how many records it handled.
+    /// Calls the app with the oldest records, or with none as a wake-up. If its timer has expired, it is called with none
+    /// first, as there may always be some. What it says about tickets is appended to `verdicts`; its messages are then
+    /// [taken](Self::take). Returns how many records it handled.
     ///
     /// # Errors
-    /// Why it must not be called again. What it sent in this call is void.
+    /// Why it must not be called again. Its messages of this call are void.
     pub(super) fn call(
         &mut self,
         now_ns: u64,
-        messages: &mut Messages,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<usize, String> {
+        self.app.host().outbox.clear();
         let count = self.records.len().min(self.most);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
             self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
         }
         let answer = self.app.on_batch(now_ns, self.records.records().take(count));
-        let KernelHost { messages: said, stopped, .. } = self.app.host();
+        let KernelHost { outbox, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;
-        if handled == 0 && count > 0 && said.is_empty() {
+        if handled == 0 && count > 0 && outbox.is_empty() {
             return Err(format!("the app handled none of {count} records, though it had room"));
         }
         self.wake_at_ns = answer.wake_at_ns;
@@ -204,12 +198,12 @@ impl Hosted {
         }
         self.tickets.done(handled as u64, verdicts);
         self.records.drop_oldest(handled);
-        std::mem::swap(messages, said);
-        said.clear();
-        if said.room() == 0 {
-            *said = Messages::with_room(MESSAGES);
-        }
         Ok(handled)
+    }
+
+    /// Takes the next message of the last call.
+    pub(super) fn take<'o>(&mut self, out: &'o mut Vec<u8>) -> Option<Down<'o>> {
+        self.app.host().outbox.take(out)
     }
 
     /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
@@ -300,13 +294,12 @@ impl AppPort {
     pub(crate) fn call(
         &mut self,
         now_ns: u64,
-        messages: &mut Messages,
         verdicts: &mut Vec<Verdict>,
     ) -> Option<Result<usize, String>> {
         match &mut self.place {
             Place::Here(hosted) => {
                 let before = hosted.records.size();
-                let called = hosted.call(now_ns, messages, verdicts);
+                let called = hosted.call(now_ns, verdicts);
                 self.drain.handled_here(before.saturating_sub(hosted.records.size()));
                 Some(called)
             }

@@ -1,133 +1,121 @@
-//! What an app sent, until it is checked: messages one behind the other.
+//! Copies an app's messages out of its ring, in portions, expands series, and checks each message.
+//!
+//! This is the boundary between the app's memory and the kernel's: behind it a message is a private copy that nobody
+//! changes, and each message is alone. A series ([`series`]) is unknown behind it; its flow-mod is checked once.
 
-use sdk::abi::series::{BLANKS_SIZE, Series};
+use sdk::Refusal;
+use series::Series;
 use sys::ring::{Down, PeerFault};
 
 use super::AppPort;
 use super::tickets::Verdict;
+use crate::check::{Checked, Rights};
 
-/// Things that a zone said, and bytes of messages, that are taken together: they stay in the core's
-/// first cache.
-const TOGETHER: usize = 128;
-const TOGETHER_BYTES: usize = 16 * 1024;
+/// Most records of an app, and bytes of its messages, in one portion, about: they stay in the core's first cache.
+const PORTION: usize = 128;
+const PORTION_BYTES: usize = 16 * 1024;
 
-/// Bytes of a message that are as much work as another message.
+/// Bytes of a record that cost as much time as another record.
 const LONG: usize = 1024;
 
-/// See the module's description.
+/// A portion of an app's messages. Emptied and filled again, so that nothing is allocated per message.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    /// Used up to `used`.
     bytes: Vec<u8>,
-    used: usize,
-    sent: Vec<Sent>,
+    messages: Vec<Message>,
+    /// The record of the series that is being expanded.
+    record: Vec<u8>,
 }
 
-/// One message, or a series of them: where it goes, and where it is among the bytes.
+/// A message of an app: its destination, and its place in the bytes of the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct Message {
     pub(crate) dpid: u64,
     pub(crate) epoch: u32,
+    /// Whether the app may send it, as far as the message itself says; why not, otherwise.
+    pub(crate) checked: Result<Checked, Refusal>,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Of how many flow-mods it says to be a series; 0 if it is one message.
-    pub(crate) series: u32,
-}
-
-impl Sent {
-    /// It, or each message of it; and whether it can be said, which what claims to be a series and is none
-    /// cannot.
-    pub(crate) fn each_message(&self, bytes: &[u8], mut each: impl FnMut(&[u8], bool)) {
-        let said = &bytes[self.start..self.end];
-        let Some(series) = Series::read(said, self.series) else {
-            return each(said, self.series == 0);
-        };
-        for said in series.messages() {
-            match said {
-                Ok(message) => each(&message, true),
-                Err(quote) => each(&quote, false),
-            }
-        }
-    }
 }
 
 impl Messages {
-    /// With room for so many bytes.
-    pub(super) fn with_room(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], ..Self::default() }
-    }
-
     /// The messages, and the bytes in which they are.
-    pub(crate) fn parts(&mut self) -> (&[Sent], &mut [u8]) {
-        (&self.sent, &mut self.bytes)
+    pub(crate) fn parts(&mut self) -> (&[Message], &mut [u8]) {
+        (&self.messages, &mut self.bytes)
     }
 
-    /// Bytes for which there is room.
-    pub(super) fn room(&self) -> usize {
-        self.bytes.len() - self.used
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.messages.clear();
     }
 
-    /// Room for a message of up to `size` bytes.
+    /// Checks a message whose `size` bytes were appended.
     #[inline]
-    pub(super) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        self.bytes.get_mut(self.used..)?.get_mut(..size)
+    fn push(&mut self, rights: &Rights, (dpid, epoch): (u64, u32), size: usize) {
+        let end = self.bytes.len();
+        let start = end - size;
+        let checked = rights.check_message(&self.bytes[start..]);
+        self.messages.push(Message { dpid, epoch, checked, start, end });
     }
 
-    /// Makes the first `size` bytes of that room a message, or a series of so many if `series` is not 0.
-    /// `false` if there was no such room.
-    #[inline]
-    pub(super) fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
-        let (start, end) = (self.used, self.used.saturating_add(size));
-        if end > self.bytes.len() {
-            return false;
-        }
-        self.sent.push(Sent { dpid, epoch, start, end, series });
-        self.used = end;
-        true
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.sent.is_empty()
-    }
-
-    /// Forgets the messages; the room stays.
-    pub(super) fn clear(&mut self) {
-        self.used = 0;
-        self.sent.clear();
+    /// Replaces the record of `size` bytes that was appended, which claims to be a series of `count` flow-mods, by the
+    /// messages of the series.
+    fn expand(&mut self, rights: &Rights, (dpid, epoch): (u64, u32), size: usize, count: u32) {
+        let Self { bytes, messages, record } = self;
+        let start = bytes.len() - size;
+        record.clear();
+        record.extend_from_slice(&bytes[start..]);
+        let Some(series) = Series::read(record, count) else {
+            let (checked, end) = (Err(Refusal::Shape), start + size);
+            return messages.push(Message { dpid, epoch, checked, start, end });
+        };
+        bytes.truncate(start);
+        // Once for all: only buffers and ports can make a difference between them.
+        let flow_mod = rights.check_message(series.flow_mod());
+        series.expand(bytes, |expanded, message| {
+            let checked = match &expanded.flow {
+                _ if !expanded.is_expressible => Err(Refusal::Shape),
+                Some(flow) => rights.check_filled(flow_mod, flow),
+                None => rights.check_message(message),
+            };
+            let (start, end) = (expanded.range.start, expanded.range.end);
+            messages.push(Message { dpid, epoch, checked, start, end });
+        });
     }
 }
 
 impl AppPort {
-    /// Takes some of what the zone said: its messages, in place of those in `messages`, and what it said
-    /// of tickets, which is appended to `verdicts`. Returns how many things that were; 0 if it said
-    /// nothing more.
+    /// Replaces `messages` by the next portion of the app's messages; what the app said about tickets is appended to
+    /// `verdicts`. Returns how much work the portion was, in records; 0 if there is nothing more.
     ///
     /// # Errors
-    /// [`PeerFault`]: the zone lied, behind what was taken.
-    pub(crate) fn gather(
+    /// [`PeerFault`]: the zone broke its ring, behind what was taken.
+    pub(crate) fn receive(
         &mut self,
         messages: &mut Messages,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<usize, PeerFault> {
         messages.clear();
-        messages.bytes.clear();
         let mut taken = 0;
-        while taken < TOGETHER && messages.used <= TOGETHER_BYTES {
+        while taken < PORTION && messages.bytes.len() <= PORTION_BYTES {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
-                    let size = message.len();
-                    messages.commit(dpid, epoch, size, number);
-                    // A series is as much work as what it stands for, with packets two messages for each flow-mod, and
-                    // no more than its bytes say.
-                    taken += (2 * number as usize).min(size / BLANKS_SIZE);
-                    taken += size / LONG;
+                    let (to, size, before) =
+                        ((dpid, epoch), message.len(), messages.messages.len());
+                    match number {
+                        0 => messages.push(&self.rights, to, size),
+                        count => messages.expand(&self.rights, to, size, count),
+                    }
+                    taken += messages.messages.len() - before + size / LONG;
                     self.throttle.sent();
                 }
-                Some(Down::Done(count)) => self.throttle.done(count),
-                Some(Down::Stop(_)) => {}
+                Some(Down::Done(count)) => {
+                    self.throttle.done(count);
+                    taken += 1;
+                }
+                Some(Down::Stop(_)) => taken += 1,
                 None => return Ok(taken),
             }
-            taken += 1;
         }
         Ok(taken)
     }

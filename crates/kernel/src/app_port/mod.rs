@@ -24,6 +24,7 @@ mod drain;
 mod fullness;
 mod hosted;
 mod messages;
+mod outbox;
 mod packets;
 pub mod part;
 mod quota;
@@ -57,9 +58,9 @@ use self::drain::Drain;
 pub(crate) use self::fullness::Fill;
 use self::fullness::Fullness;
 use self::hosted::Hosted;
-pub(crate) use self::messages::{Messages, Sent};
+pub(crate) use self::messages::{Message, Messages};
 use self::part::Role;
-pub(crate) use self::quota::{Account, Spent};
+pub(crate) use self::quota::{Metered, QuotaMeter};
 pub(crate) use self::throttle::{Slowed, Throttle};
 pub(crate) use self::tickets::Verdict;
 use self::tracked::Tracked;
@@ -74,7 +75,7 @@ pub(crate) struct AppPort {
     pub(crate) name: String,
     pub(crate) policy: Policy,
     pub(crate) rights: Rights,
-    pub(crate) spent: Spent,
+    pub(crate) quota: QuotaMeter,
     pub(crate) throttle: Throttle,
     pub(crate) counts: Counts,
     fullness: Fullness,
@@ -157,7 +158,7 @@ impl AppPort {
             rights: Rights::of(app, &policy),
             policy,
             throttle: Throttle::new(Arc::clone(&shared_quota)),
-            spent: Spent::new(shared_quota),
+            quota: QuotaMeter::new(shared_quota),
             counts: Counts::default(),
             fullness: Fullness::default(),
             drain: Drain::new(),
@@ -439,17 +440,21 @@ impl AppPort {
         self.to_announce = stale;
     }
 
-    /// Takes the next thing that the zone said; what it has now said about tickets is appended
-    /// to `verdicts`.
+    /// Takes the next record of the app, its message appended to `out`; what the app said about tickets is appended to
+    /// `verdicts`.
     ///
     /// # Errors
-    /// [`PeerFault`]: the zone lied.
+    /// [`PeerFault`]: the zone broke its ring.
     pub(crate) fn take<'o>(
         &mut self,
         out: &'o mut Vec<u8>,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Option<Down<'o>>, PeerFault> {
-        let Place::Zone(rings) = &mut self.place else { return Ok(None) };
+        let rings = match &mut self.place {
+            Place::Zone(rings) => rings,
+            Place::Here(hosted) => return Ok(hosted.take(out)),
+            Place::Nowhere => return Ok(None),
+        };
         let taken = rings.ring.take(out, verdicts)?;
         if let Some(Down::Done(count @ 1..)) = taken {
             self.counts.handled += u64::from(count);

@@ -22,7 +22,7 @@ use crate::policy::{Capability, Policy};
 
 /// The kind of message that an action belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ActionContext {
+pub(super) enum ActionContext {
     /// In a flow.
     Flow,
     /// In a bucket of a group.
@@ -36,13 +36,13 @@ pub(crate) enum ActionContext {
 
 /// Which ports an app may output to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outputs {
+pub(super) struct Outputs {
     /// It has `packet-out.reserved`.
     reserved: bool,
 }
 
 impl Outputs {
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(super) fn of(policy: &Policy) -> Self {
         Self { reserved: policy.capabilities.contains(&Capability::PacketOutReserved) }
     }
 
@@ -54,7 +54,7 @@ impl Outputs {
 
     /// Whether an action of such a message may output to this port.
     #[inline]
-    pub(crate) fn allow(self, context: ActionContext, port: PortNo) -> bool {
+    pub(super) fn allow(self, context: ActionContext, port: PortNo) -> bool {
         port.is_usual_output() || self.allow_others(context, port)
     }
 
@@ -87,7 +87,7 @@ impl Outputs {
 /// # Errors
 /// [`Refusal::Shape`] for others: a switch could take such a port for one to output to.
 #[inline]
-pub(crate) fn check_in_port(in_port: PortNo) -> Result<(), Refusal> {
+pub(super) fn check_in_port(in_port: PortNo) -> Result<(), Refusal> {
     let may_be_one =
         in_port.is_host_port() || [PortNo::CONTROLLER, PortNo::ANY, PortNo(0)].contains(&in_port);
     allow(may_be_one, Refusal::Shape)

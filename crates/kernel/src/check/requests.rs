@@ -1,10 +1,8 @@
-//! What an application may ask of a switch, and what else it may change there than flows, groups
-//! and packets.
+//! Decides which requests an application may send to a switch, and which changes beside flows, groups and packets.
 //!
-//! Statistics of flows, groups and meters are those of the app's own, unless it has `flow.read`:
-//! requests are narrowed here as far as the version lets them be, and what is of others is taken
-//! out of the answers ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot narrow a sum, so there an
-//! aggregate takes `flow.read`.
+//! An app sees the statistics of its own flows, groups and meters, and with `flow.read` those of all. Requests are
+//! narrowed here as far as the version allows; entries of others are removed from the replies
+//! ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot narrow a sum, so there an aggregate takes `flow.read`.
 
 use std::fmt;
 
@@ -14,9 +12,9 @@ use openflow::{
 };
 use sdk::Refusal;
 
-use super::{Allowed, OWN_BITS, Rights, allow, put};
+use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow};
 
-/// Where cookie and cookie mask are in a 1.3 request for statistics of flows, in bytes.
+/// Where cookie and cookie mask are in a 1.3 request for flow statistics, in bytes.
 pub(crate) const STATS_COOKIE_1_3: usize = 32;
 pub(crate) const STATS_MASK_1_3: usize = 40;
 
@@ -71,8 +69,7 @@ impl Expects {
 }
 
 impl Rights {
-    /// A barrier concerns nobody but the switch: whoever may send it something may ask whether
-    /// that is done.
+    /// A barrier affects nobody but its sender: an app that may change a switch may ask whether the change is done.
     pub(super) fn barrier(&self, message: &[u8]) -> Result<Allowed, Refusal> {
         allow(message.len() == Header::SIZE, Refusal::Shape)?;
         let writes = self.packet_out
@@ -103,15 +100,11 @@ impl Rights {
         Ok(Allowed::Request(Expects::only(Kind::QueueGetConfigReply)))
     }
 
-    pub(super) fn multipart(
-        &self,
-        version: Version,
-        message: &mut [u8],
-    ) -> Result<Allowed, Refusal> {
+    pub(super) fn multipart(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let expects = Expects::multipart(message).ok_or(Refusal::Shape)?;
         let request = MultipartRequest::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.stats_read, Refusal::Capability)?;
-        let narrow = match request {
+        let mark = match request {
             MultipartRequest::Desc
             | MultipartRequest::Table
             | MultipartRequest::PortStats(_)
@@ -119,11 +112,11 @@ impl Rights {
             | MultipartRequest::GroupDesc
             | MultipartRequest::GroupFeatures
             | MultipartRequest::MeterFeatures
-            | MultipartRequest::PortDesc => None,
-            // With tables in it, it is an order to change them.
+            | MultipartRequest::PortDesc => Mark::None,
+            // With tables in it, the request changes them.
             MultipartRequest::TableFeatures(tables) => {
                 allow(tables.is_empty(), Refusal::Kind)?;
-                None
+                Mark::None
             }
             MultipartRequest::Flow(flows) => self.narrowed(version, &flows)?,
             MultipartRequest::Aggregate(flows) => {
@@ -134,38 +127,30 @@ impl Rights {
                 if group != GroupMod::ALL_GROUPS && !self.flow_read {
                     self.group(group)?;
                 }
-                None
+                Mark::None
             }
             MultipartRequest::Meter(meter) | MultipartRequest::MeterConfig(meter) => {
                 if meter != MeterMod::ALL_METERS && !self.flow_read {
                     self.meter(meter)?;
                 }
-                None
+                Mark::None
             }
             MultipartRequest::Experimenter { experimenter, .. } => {
                 allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
-                None
+                Mark::None
             }
             _ => return Err(Refusal::Kind),
         };
-        if let Some((cookie, mask)) = narrow {
-            put(message, STATS_COOKIE_1_3, cookie);
-            put(message, STATS_MASK_1_3, mask);
-        }
-        Ok(Allowed::Request(expects))
+        Ok(Checked { mark, ..Checked::only(Allowed::Request(expects)) })
     }
 
-    /// Cookie and mask that select the app's own flows; `None` if it is not narrowed.
-    fn narrowed(
-        &self,
-        version: Version,
-        flows: &FlowStatsRequest,
-    ) -> Result<Option<(u64, u64)>, Refusal> {
+    /// Narrows a request to the app's own flows, where that is needed.
+    fn narrowed(&self, version: Version, flows: &FlowStatsRequest) -> Result<Mark, Refusal> {
         allow((flows.cookie | flows.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
-        // A cookie that an app names is one of its own.
+        // With `flow.read` too, a cookie that the app names is one of its own.
         let all = self.flow_read && flows.cookie_mask == 0;
         let narrows = version > Version::V1_0 && !all;
-        Ok(narrows.then_some((flows.cookie | self.mark(), flows.cookie_mask | !OWN_BITS)))
+        Ok(if narrows { Mark::CookieAndMask { at: STATS_COOKIE_1_3 } } else { Mark::None })
     }
 
     pub(super) fn meter_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
@@ -207,10 +192,5 @@ impl Rights {
     /// Whether a meter is the app's own.
     pub(super) fn meter(&self, meter_id: u32) -> Result<(), Refusal> {
         allow(self.app.meters().contains(&meter_id), Refusal::Id)
-    }
-
-    /// The app's number where cookies have it.
-    pub(super) fn mark(&self) -> u64 {
-        u64::from(self.app.0) << super::APP_SHIFT
     }
 }

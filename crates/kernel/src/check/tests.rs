@@ -53,7 +53,9 @@ fn bytes(encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) -> 
 }
 
 fn check(rights: &Rights, version: Version, message: &[u8]) -> Result<Allowed, Refusal> {
-    rights.check(version, &mut message.to_vec(), |buffer| buffer == 5)
+    let Checked { allowed, buffer_id, .. } = rights.check(version, message)?;
+    allow(buffer_id.is_none_or(|buffer| buffer == 5), Refusal::Buffer)?;
+    Ok(allowed)
 }
 
 fn flow_mod(rights: &Rights, version: Version, flow_mod: &FlowMod<'_>) -> Result<Allowed, Refusal> {
@@ -68,8 +70,9 @@ fn own() -> FlowMod<'static> {
 fn flow_of_its_own_band_may_go_out_and_carries_the_apps_number() {
     for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
         let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
-        let allowed = usual().check(version, &mut message, |_| false);
-        assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps: false }));
+        let checked = usual().check(version, &message).unwrap();
+        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: false });
+        checked.mark(APP, &mut message);
         assert_eq!(message[at..at + 8], [0, 7, 0, 0, 0, 0, 0x0a, 0xbc]);
         assert_eq!(FlowMod::decode(&message).unwrap().cookie, 0x0007_0000_0000_0abc);
     }
@@ -185,14 +188,14 @@ fn modify_and_delete_of_1_3_are_narrowed_to_its_own_flows() {
     for command in [FlowModCommand::Modify, FlowModCommand::Delete, FlowModCommand::DeleteStrict] {
         let any = FlowMod { command, ..own() };
         let mut message = bytes(|out| any.encode(Version::V1_3, 0, out));
-        usual().check(Version::V1_3, &mut message, |_| false).unwrap();
+        usual().check(Version::V1_3, &message).unwrap().mark(APP, &mut message);
         let narrowed = FlowMod::decode(&message).unwrap();
         assert_eq!(narrowed.cookie, 7 << 48);
         assert_eq!(narrowed.cookie_mask, 0xffff << 48);
     }
     let any = rights(&[Capability::FlowWriteAny]);
     let mut message = bytes(|out| FlowMod::delete(Match::new()).encode(Version::V1_3, 0, out));
-    any.check(Version::V1_3, &mut message, |_| false).unwrap();
+    any.check(Version::V1_3, &message).unwrap().mark(APP, &mut message);
     assert_eq!(FlowMod::decode(&message).unwrap().cookie_mask, 0);
 }
 
@@ -279,10 +282,7 @@ fn groups_are_the_apps_own() {
     let through = [Action::Group(8 << 16)];
     let add = FlowMod::add(Match::new()).priority(150).apply(&through);
     assert_eq!(flow_mod(&writer, Version::V1_3, &add), Err(Refusal::Id));
-    assert_eq!(
-        usual().check(Version::V1_3, &mut group(own, &OUT), |_| false),
-        Err(Refusal::Capability)
-    );
+    assert_eq!(usual().check(Version::V1_3, &group(own, &OUT)), Err(Refusal::Capability));
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn error_quotes_a_request_for_flows_without_what_narrowed_it() {
         let sent = bytes(|out| request.encode(Version::V1_3, 41, out));
         let mut on_wire = sent.clone();
         let ask = rights(&[Capability::StatsRead]);
-        ask.check(Version::V1_3, &mut on_wire, |_| false).unwrap();
+        ask.check(Version::V1_3, &on_wire).unwrap().mark(ask.app, &mut on_wire);
         assert_ne!(on_wire, sent);
         set_xid(&mut on_wire, 900);
         let told = ErrorMessage { version: Version::V1_3, kind: 1, code: 2, data: &on_wire };

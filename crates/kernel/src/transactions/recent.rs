@@ -43,10 +43,10 @@ impl Run {
         (number < self.count).then_some(Sender { xid, ..self.sender })
     }
 
-    /// Adds the next `count` messages; `false` if they do not continue the run.
+    /// Adds the next message; `false` if it does not continue the run.
     #[inline]
-    fn go_on(&mut self, xid: u32, count: u32, sender: Sender) -> bool {
-        let next = Self { count: self.count + count, ..*self };
+    fn continue_with(&mut self, xid: u32, sender: Sender) -> bool {
+        let next = Self { count: self.count + 1, ..*self };
         let is = next.count <= LONGEST && next.sender_of(xid) == Some(sender);
         let is = is && xid.wrapping_sub(self.xid) == self.count;
         if is {
@@ -98,17 +98,17 @@ impl Share {
 }
 
 impl Recent {
-    /// Notes `count` messages. This is the first; the ids of the others count up, the app's and the kernel's.
+    /// Notes a message that is sent.
     #[inline]
-    pub(super) fn sent(&mut self, xid: u32, count: u32, sender: Sender) {
-        if !self.current.go_on(xid, count, sender) {
-            self.begin(Run { xid, count, sender });
+    pub(super) fn sent(&mut self, xid: u32, sender: Sender) {
+        if !self.current.continue_with(xid, sender) {
+            self.begin(Run { xid, count: 1, sender });
         }
     }
 
-    /// Notes transaction ids with which nothing was sent, so that a run goes on behind them.
-    pub(super) fn skipped(&mut self, xid: u32, count: u32, sender: Sender) {
-        self.current.go_on(xid, count, sender);
+    /// Notes the transaction ids of a message that is not sent, so that a run continues behind it.
+    pub(super) fn skipped(&mut self, xid: u32, sender: Sender) {
+        self.current.continue_with(xid, sender);
     }
 
     #[inline(never)]
@@ -164,7 +164,7 @@ mod tests {
         // The kernel's own have numbers between; so have messages of other apps.
         let sent = [(1, 77), (1, 78), (1, 79), (1, 81), (2, 82), (1, 83), (1, 84), (1, 5)];
         let sent = || sent.into_iter().zip([u32::MAX, 0, 1, 2, 3, 4, 6, 7]);
-        sent().for_each(|((app_port, own), xid)| recent.sent(xid, 1, sender(app_port, own)));
+        sent().for_each(|((app_port, own), xid)| recent.sent(xid, sender(app_port, own)));
         for ((app_port, own), xid) in sent() {
             assert_eq!(recent.sender(xid), Some(sender(app_port, own)), "{xid}");
         }
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn random_ids_of_one_app_evict_nothing_of_another() {
         let mut recent = Recent::default();
-        recent.sent(0, 1, sender(1, 7));
+        recent.sent(0, sender(1, 7));
         let many = u32::try_from(10 * RUNS).unwrap();
         for xid in 1..many {
-            recent.sent(xid, 1, Sender { life: 5, ..sender(2, xid.wrapping_mul(0x9e37_79b1)) });
+            recent.sent(xid, Sender { life: 5, ..sender(2, xid.wrapping_mul(0x9e37_79b1)) });
         }
         assert_eq!(recent.sender(0), Some(sender(1, 7)));
         assert_eq!(runs(&recent), RUNS + 1);
@@ -192,20 +192,20 @@ mod tests {
     fn messages_of_long_ago_are_forgotten() {
         let mut recent = Recent::default();
         for number in 0..=u32::try_from(RUNS + 1).unwrap() {
-            recent.sent(2 * number, 1, sender(1, number));
+            recent.sent(2 * number, sender(1, number));
         }
         assert_eq!((recent.sender(0), recent.sender(2)), (None, Some(sender(1, 1))));
         assert!(recent.may_have_sent(0).eq([1]));
-        recent.sent(1 << 31, 1, sender(2, 0));
+        recent.sent(1 << 31, sender(2, 0));
         assert!(recent.may_have_sent(0).eq([1]));
-        recent.sent((1 << 31) + 4, 1, sender(2, 0));
+        recent.sent((1 << 31) + 4, sender(2, 0));
         assert_eq!((recent.sender(4), recent.sender(6)), (None, Some(sender(1, 3))));
         assert!(
             recent.may_have_sent(0).next().is_none(),
             "by now another message may have this id"
         );
         recent.current.count = LONGEST;
-        recent.sent((1 << 31) + 4 + LONGEST, 1, sender(2, LONGEST));
+        recent.sent((1 << 31) + 4 + LONGEST, sender(2, LONGEST));
         assert_eq!(recent.current.count, 1);
     }
 }

@@ -64,14 +64,14 @@ impl Worker {
     }
 
     fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
-        let mut heard = std::mem::take(&mut self.calls.heard);
+        let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let (mut left, mut result) = (most, Ok(()));
         while left > 0 {
-            let gathered = self.dispatch.app_ports[index].gather(&mut heard, &mut verdicts);
-            // What it said before it lied is taken all the same.
-            self.send_all(index, &mut heard, now);
-            match gathered {
+            let received = self.dispatch.app_ports[index].receive(&mut messages, &mut verdicts);
+            // Its messages before a fault are sent all the same.
+            self.send_all(index, &mut messages, now);
+            match received {
                 Ok(0) => break,
                 Ok(taken) => left = left.saturating_sub(taken),
                 Err(fault) => {
@@ -96,7 +96,7 @@ impl Worker {
             );
         }
         self.dispatch.verdicts(index, &mut verdicts, now);
-        (self.calls.heard, self.calls.verdicts) = (heard, verdicts);
+        (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         result
     }
 
@@ -117,7 +117,7 @@ impl Worker {
         let app_port = &mut self.dispatch.app_ports[index];
         app_port.counts.refused += 1;
         app_port.refused(dpid, epoch, why, message);
-        app_port.spent.charge(message, app_port.policy.quota, now);
+        app_port.quota.charge(message, app_port.policy.quota, now);
         app_port.throttle.refused();
         // Apps answer packet-ins of a switch that has just gone: these refusals are counted, and not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
@@ -254,7 +254,7 @@ impl Worker {
         }
         let counters = |((place, app_port), unsent): ((usize, &AppPort), u64)| {
             let (skipped, passed_over) = self.dispatch.skips(place);
-            let [flow_mods, packet_outs, requests] = app_port.spent.sent();
+            let [flow_mods, packet_outs, requests] = app_port.quota.sent();
             AppCounters {
                 name: app_port.name.clone(),
                 delivered: app_port.counts.delivered,

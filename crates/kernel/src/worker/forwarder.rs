@@ -5,7 +5,7 @@ use std::time::Instant;
 use sdk::Refusal;
 
 use super::{Worker, WorkerChannels};
-use crate::app_port::Sent;
+use crate::app_port::Message;
 use crate::ids::WorkerId;
 use crate::pool::{ForwardQueue, Head, WorkerPool};
 
@@ -59,8 +59,10 @@ impl Worker {
                 let Some((Head { app, dpid, epoch }, message)) = queue.get(number) else { break };
                 // Every worker knows the same apps by the time that one of them can send.
                 let Some(index) = self.place_of(app) else { continue };
-                let sent = Sent { dpid, epoch, start: 0, end: message.len(), series: 0 };
-                self.send_run(index, &[sent], message, now);
+                // Checked here again: only the message itself is forwarded.
+                let checked = self.dispatch.app_ports[index].rights.check_message(message);
+                let only = Message { dpid, epoch, checked, start: 0, end: message.len() };
+                self.send_run(index, &[only], message, now);
             }
             queue.clear();
         }

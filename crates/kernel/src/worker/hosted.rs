@@ -88,10 +88,14 @@ impl Worker {
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let app_port = &mut self.dispatch.app_ports[index];
         let noted = note(&mut self.calls.seat, app_port.app);
-        let called = app_port.call(now_ns(), &mut messages, &mut verdicts);
+        let called = app_port.call(now_ns(), &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
-            self.send_all(index, &mut messages, now);
+            // Fails only for the ring of a zone.
+            while let Ok(1..) = self.dispatch.app_ports[index].receive(&mut messages, &mut verdicts)
+            {
+                self.send_all(index, &mut messages, now);
+            }
             self.dispatch.verdicts(index, &mut verdicts, now);
         }
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);

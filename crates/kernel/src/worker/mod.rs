@@ -24,7 +24,6 @@ mod channels;
 mod connections;
 mod flows;
 mod forwarder;
-mod gate;
 mod hosted;
 mod inbound;
 mod log_limits;
@@ -134,11 +133,9 @@ struct Calls {
     /// Records turns, and which app in this process is being called.
     seat: Option<Seat>,
     verdicts: Vec<Verdict>,
-    /// Messages of the app in this process that was called last.
+    /// The portion of an app's messages that is being sent.
     messages: Messages,
-    /// Messages of the zone that was served last.
-    heard: Messages,
-    /// Messages for one switch that must not be sent.
+    /// Messages of one run that were refused.
     refused: Vec<Refused>,
 }
 

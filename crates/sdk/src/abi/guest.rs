@@ -9,8 +9,8 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openflow::FlowModTemplate;
+use series::{BLANKS_SIZE, FlowAndPacket, MAX_SERIES, PACKET_SIZE, Written};
 
-use super::series::{BLANKS_SIZE, MAX_SERIES, PACKET_SIZE, Written};
 use super::{
     ABI, AnswerTable, AppTable, BatchTable, FAILED, HostTable, Level, MAX_BATCH, RECORD_HEAD,
     Record,
@@ -20,7 +20,6 @@ use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
 use crate::services::{AskError, RequestId, Service};
-use crate::template::FlowAndPacket;
 
 /// Makes an application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {

@@ -25,7 +25,7 @@ pub use super::gathered::{Gathered, WholeRecord, Writer};
 pub trait Host: 'static {
     /// Reserves room for a message of up to `size` bytes; returns `None` if there is none now.
     fn reserve(&mut self, size: usize) -> Option<&mut [u8]>;
-    /// Makes the first `size` bytes of that room a message, or a [`Series`](super::series::Series) of `series` flow-mods
+    /// Makes the first `size` bytes of that room a message, or a [`Series`](series::Series) of `series` flow-mods
     /// if that is not 0. Returns `false` if there was no such room.
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool;
     /// Returns how many bytes of messages there is room for.

@@ -26,7 +26,6 @@ mod gathered;
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
-pub mod series;
 
 use std::ffi::{c_char, c_void};
 

@@ -7,7 +7,7 @@ use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
 use sdk::{App, Event, Network, PacketIn};
 
-use super::super::messages::Sent;
+use super::super::messages::Messages;
 use super::*;
 use crate::control::{AppId, Tuning};
 use crate::pool::idle;
@@ -56,7 +56,8 @@ impl AppPort {
 struct Bench {
     app_port: AppPort,
     switch: Switch,
-    messages: Messages,
+    /// The packets that it sent in its last call.
+    sent: Vec<u8>,
     verdicts: Vec<Verdict>,
 }
 
@@ -80,8 +81,7 @@ impl Bench {
             ports: Vec::new(),
         };
         let switch = Switch::new(info, 1);
-        let mut bench =
-            Self { app_port, switch, messages: Messages::default(), verdicts: Vec::new() };
+        let mut bench = Self { app_port, switch, sent: Vec::new(), verdicts: Vec::new() };
         bench.app_port.pump(std::iter::once(&mut bench.switch), |_, _| true);
         bench
     }
@@ -93,17 +93,24 @@ impl Bench {
     }
 
     fn call(&mut self) -> Result<usize, String> {
-        self.app_port.call(0, &mut self.messages, &mut self.verdicts).unwrap()
+        let called = self.app_port.call(0, &mut self.verdicts).unwrap();
+        let mut messages = Messages::default();
+        self.sent.clear();
+        while called.is_ok()
+            && self.app_port.receive(&mut messages, &mut self.verdicts).unwrap() > 0
+        {
+            let (messages, bytes) = messages.parts();
+            for message in messages {
+                assert_eq!((message.dpid, message.epoch), (7, 1));
+                let packet_out = openflow::PacketOut::decode(&bytes[message.start..message.end]);
+                self.sent.push(packet_out.unwrap().data[0]);
+            }
+        }
+        called
     }
 
-    /// The packets that were sent.
-    fn sent(&mut self) -> Vec<u8> {
-        let (sent, bytes) = self.messages.parts();
-        let packet = |sent: &Sent| {
-            assert_eq!((sent.dpid, sent.epoch), (7, 1));
-            openflow::PacketOut::decode(&bytes[sent.start..sent.end]).unwrap().data[0]
-        };
-        sent.iter().map(packet).collect()
+    fn sent(&self) -> Vec<u8> {
+        self.sent.clone()
     }
 }
 
@@ -138,7 +145,7 @@ fn app_is_woken_when_it_is_time_though_records_always_wait() {
     let mut bench = Bench::live();
     for (now_ns, woken) in [(0, 0), (76, 0), (77, 1), (78, 2)] {
         assert!(bench.packet(2, 0));
-        let called = bench.app_port.call(now_ns, &mut bench.messages, &mut bench.verdicts);
+        let called = bench.app_port.call(now_ns, &mut bench.verdicts);
         assert_eq!((called, WOKEN.get()), (Some(Ok(1)), woken), "at {now_ns} ns");
     }
 }
@@ -161,27 +168,19 @@ fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice
         let body = vec![number * 2 + 2; 7_000];
         assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
-    assert_eq!(
-        bench.app_port.call(0, &mut small(), &mut Vec::new()).unwrap(),
-        Ok(5),
-        "it has room"
-    );
+    assert_eq!(bench.call(), Ok(5), "it has room");
     let mut sent = Vec::new();
     for number in 0..5 {
         let body = vec![number * 2 + 2; 7_000];
         assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
     let Place::Here(hosted) = &mut bench.app_port.place else { unreachable!() };
-    hosted.app.host().messages = Messages::with_room(30_000);
+    hosted.app.host().outbox = Outbox::with_capacity(30_000);
     while bench.app_port.waiting_here() > 0 {
         bench.call().unwrap();
         sent.extend(bench.sent());
     }
     assert_eq!(sent, [2, 4, 6, 8, 10]);
-}
-
-fn small() -> Messages {
-    Messages::with_room(30_000)
 }
 
 #[test]

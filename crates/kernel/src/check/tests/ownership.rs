@@ -166,10 +166,11 @@ fn run(version: Version, exact_is_highest: bool) {
         for choices in &messages {
             let (rights, owner) = &apps[usize::from(choices.app) - 1];
             let mut message = choices.encode(version);
-            let Ok(_) = rights.check(version, &mut message, |_| false) else {
+            let Ok(checked) = rights.check(version, &message) else {
                 count("refused by us");
                 continue;
             };
+            checked.mark(rights.app, &mut message);
             let Ok(effects) = table.flow_mod(choices.app, &message) else {
                 count("refused by the switch");
                 continue;

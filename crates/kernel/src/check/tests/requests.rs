@@ -113,7 +113,7 @@ fn narrowed(rights: &Rights, cookie: u64, cookie_mask: u64) -> Result<(u64, u64)
     let all = [MultipartRequest::Flow(flows.clone()), MultipartRequest::Aggregate(flows)];
     let [flows, sum] = all.map(|asked| {
         let mut message = request(NEW, &asked);
-        rights.check(NEW, &mut message, |_| false)?;
+        rights.check(NEW, &message)?.mark(APP, &mut message);
         match MultipartRequest::decode(&message).unwrap() {
             MultipartRequest::Flow(flows) | MultipartRequest::Aggregate(flows) => {
                 Ok((flows.cookie, flows.cookie_mask))

@@ -5,10 +5,10 @@ use openflow::{
     MacAddr, Match,
 };
 use sdk::Refusal;
-use sdk::abi::series::{BLANKS_SIZE, MAX_SERIES};
+use series::{BLANKS_SIZE, MAX_SERIES};
 
 use super::*;
-use crate::policy::Capability;
+use crate::policy::{Capability, Quota};
 
 /// A message for the switch, and whether it may go out.
 fn messages() -> Vec<(Vec<u8>, bool)> {
@@ -242,6 +242,31 @@ fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
     // An error about one of them finds it.
     let own = error_about(&mut fakes[0], &mut zone, (14, 104), xids[2]);
     assert_eq!(own, 52, "the app's own transaction id");
+    bench.stop();
+}
+
+#[test]
+fn single_message_and_series_are_refused_in_one_order() {
+    let quota = Quota { flow_mods: 0, ..Quota::NONE };
+    let (bench, fakes, mut zone, at) = asked_with(&Policy { quota, ..Policy::default() });
+    let own = FlowMod::add(Match::new()).priority(1).cookie(7);
+    let foreign = own.clone().cookie(1 << 48);
+    let cases = [
+        (&foreign, Some(77), Refusal::Cookie),
+        (&own, Some(77), Refusal::Buffer),
+        (&own, None, Refusal::Quota),
+    ];
+    let mut expected = Vec::new();
+    for (add, buffer, why) in cases {
+        let flow = blanks(1, buffer);
+        let message = alone(add, &flow, 50);
+        say(&mut zone, (1, at.epoch), &message, 0);
+        say(&mut zone, (1, at.epoch), &series(add, &[flow]), 1);
+        expected.extend([(why as u8, message[..64].to_vec()), (why as u8, message[..64].to_vec())]);
+    }
+    handled(&mut zone);
+    assert_eq!(refusals(&mut zone, expected.len()), expected);
+    assert!(fakes[0].told.try_recv().is_err(), "nothing was sent");
     bench.stop();
 }
 
