@@ -15,7 +15,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
-use dal::drivers::openflow::{Closed, Session, Timing};
+use dal::{AnySession, Closed};
 use openflow::Dpid;
 use thiserror::Error;
 
@@ -86,7 +86,7 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
     /// The protocol's state machine. Its timers run from the accept on.
-    pub(crate) session: Session,
+    pub(crate) session: AnySession,
     pub(crate) phase: Phase,
     pub(crate) reading: Reading,
     pub(crate) peer: Peer,
@@ -126,19 +126,19 @@ pub(crate) enum Input {
 }
 
 impl Connection {
-    /// A connection that was accepted at `now` and is counted by `load_guard`.
+    /// A connection that was accepted, on which `session` begins, and that `load_guard` counts.
     pub(crate) fn new(
         (socket, address): (TcpStream, SocketAddr),
+        session: AnySession,
         transport: &TransportPolicy,
         pool: &WorkerPool,
         load_guard: LoadGuard,
-        now: Instant,
     ) -> Self {
         let plain = transport.plain.allows(address.ip());
         Self {
             socket,
             address,
-            session: Session::new(now, Timing::default()),
+            session,
             phase: Phase::Accepted(Accepted { tls: transport.tls.clone(), plain }),
             reading: Reading::default(),
             peer: Peer::default(),
@@ -208,7 +208,7 @@ impl Connection {
             return self.session.check_deadline(now);
         }
         let result = self.session.tick(now, &mut self.out);
-        if self.session.has_said_hello() && matches!(self.phase, Phase::Accepted(_)) {
+        if self.session.has_greeted() && matches!(self.phase, Phase::Accepted(_)) {
             self.phase = Phase::plain_handshake(); // the hello is in plain text
         }
         result

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use dal::drivers::openflow::MAX_PORTS;
+use dal::MAX_PORTS;
 use openflow::{PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 

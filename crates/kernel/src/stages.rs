@@ -7,7 +7,7 @@
 use std::io;
 use std::time::Instant;
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::SwitchInfo;
 use openflow::{Dpid, PacketIn, Version};
 use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use dal::drivers::openflow::{SwitchInfo, Table};
+use dal::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
 use crate::back_pressure::PATIENCE;

@@ -1,3 +1,4 @@
-//! A folder per southbound protocol.
+//! A folder per southbound protocol, each with an implementation of [`Driver`](crate::Driver) and
+//! [`Session`](crate::Session).
 
 pub mod openflow;

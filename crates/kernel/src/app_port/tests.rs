@@ -1,6 +1,6 @@
 //! A app port and the zone's end of its rings, through attach, death and back.
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::SwitchInfo;
 use openflow::{Dpid, MacAddr, PortDesc, PortNo, Version};
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 

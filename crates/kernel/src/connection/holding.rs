@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dal::drivers::openflow::{Closed, MAX_PORTS};
+use dal::{Closed, MAX_PORTS};
 
 use super::Connection;
 use crate::memory::OWN_PORTS;

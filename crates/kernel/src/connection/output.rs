@@ -52,6 +52,8 @@ impl AppRun {
 pub(crate) struct OutputState {
     /// Bytes at the front of `out` that are sent.
     sent: usize,
+    /// Bytes at the front of `out` that are the protocol's; OpenFlow messages follow, which the driver translates.
+    sealed: usize,
     /// Messages of apps that follow `out`; while there are some, all further ones join them.
     queued: Option<Box<FairQueue>>,
     /// Whether the worker's list of connections with output names this one.
@@ -171,6 +173,16 @@ impl Connection {
     }
 
     fn write_out(&mut self) -> io::Result<bool> {
+        if !self.session.is_openflow() {
+            self.session.seal(&mut self.out, self.output.sealed);
+            self.output.sealed = self.out.len();
+        }
+        let result = self.write_sealed();
+        self.output.sealed = self.out.len(); // what was sent is gone
+        result
+    }
+
+    fn write_sealed(&mut self) -> io::Result<bool> {
         if let Some(tls) = self.phase.tls_mut() {
             if !tls.send(&mut self.socket, &self.out, &mut self.output.sent)? {
                 self.out.drain(..self.output.sent);

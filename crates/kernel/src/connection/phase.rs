@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 use std::{io, mem};
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::SwitchInfo;
 use openflow::PortStatus;
 
 use super::{Input, ReadError};

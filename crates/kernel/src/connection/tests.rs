@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use dal::drivers::openflow::OpenFlow;
 use dal::drivers::openflow::framing::cut;
+use dal::{Driver as _, Timing};
 
 use super::*;
 use crate::control::Plain;
@@ -19,9 +21,10 @@ pub(super) fn pair() -> (Connection, TcpStream) {
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, address) = listener.accept().unwrap();
     socket.set_nonblocking(true).unwrap();
+    let session = OpenFlow.open(Instant::now(), Timing::default());
     let pool = idle(1);
     let guard = pool.load_guard(WorkerId(0));
-    (Connection::new((socket, address), &transport, &pool, guard, Instant::now()), peer)
+    (Connection::new((socket, address), session, &transport, &pool, guard), peer)
 }
 
 fn read(connection: &mut Connection, buffer: &mut [u8]) -> Input {

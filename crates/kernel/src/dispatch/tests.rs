@@ -1,6 +1,6 @@
 //! How full apps are decides how much is read of a switch.
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::SwitchInfo;
 use openflow::{Dpid, PortNo, Version, append};
 use sys::ring::{DEFAULT_CAPACITY, Room};
 

@@ -155,7 +155,7 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use dal::drivers::openflow::SwitchInfo;
+    use dal::SwitchInfo;
     use openflow::{Dpid, Version};
 
     use super::*;

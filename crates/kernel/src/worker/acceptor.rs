@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use dal::drivers::openflow::OpenFlow;
+use dal::{Driver, Timing};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::{debug, warn};
 
@@ -31,6 +33,8 @@ const DOORBELLS: u64 = 256;
 pub(super) struct Acceptor {
     listeners: Vec<TcpListener>,
     transport: TransportPolicy,
+    /// The protocol of the switches.
+    driver: &'static dyn Driver,
     /// Whether the listeners are ignored until the next tick, because accepting failed.
     is_paused: bool,
     /// Most connections of all workers.
@@ -56,7 +60,14 @@ impl Acceptor {
             let data = EventData::new_u64(LISTENER | number as u64);
             epoll::add(epoll, listener, data, EventFlags::IN)?;
         }
-        Ok(Self { listeners, transport, is_paused: false, most: most_connections(workers) })
+        let (driver, most) = (&OpenFlow, most_connections(workers));
+        Ok(Self { listeners, transport, driver, is_paused: false, most })
+    }
+
+    /// Speaks another protocol with the switches.
+    #[cfg(test)]
+    pub(super) fn set_driver(&mut self, driver: &'static dyn Driver) {
+        self.driver = driver;
     }
 
     /// Accepts connections that wait at listener `number`.
@@ -125,7 +136,8 @@ impl Acceptor {
         prepared.map_err(|_| "the system refused to configure its socket")?;
         debug!(%address, worker = %to, "connection accepted");
         let guard = pool.load_guard(to);
-        Ok((to, Connection::new((socket, address), &self.transport, pool, guard, now)))
+        let session = self.driver.open(now, Timing::default());
+        Ok((to, Connection::new((socket, address), session, &self.transport, pool, guard)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dal::drivers::openflow::{Closed, Event, SwitchInfo, Told, framing, recognise};
+use dal::{Closed, Description, Event, Received, SwitchInfo};
 use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortReason, PortStatus, Version};
 use tracing::{debug, info, warn};
 
@@ -23,35 +23,46 @@ const PROBE: Duration = Duration::from_secs(5);
 const MOST_MEANWHILE: usize = 4096;
 
 impl Worker {
-    /// Handles all whole messages of `bytes` and keeps the rest.
+    /// Handles all whole messages of `bytes` and keeps the rest for the next read.
     pub(super) fn messages(
         &mut self,
         id: ConnId,
-        mut bytes: &mut [u8],
+        bytes: &mut [u8],
         now: Instant,
     ) -> Result<(), Closed> {
-        if self.switches[id].session.is_new() {
-            recognise(bytes)?;
-        }
-        let size = bytes.len();
+        let mut room = std::mem::take(&mut self.scratch.translated);
+        let handled = self.whole_messages(id, bytes, &mut room, now);
+        self.scratch.translated = room;
+        let handled = handled?;
+        self.switches[id].keep(&bytes[handled..], handled > 0, now);
+        Ok(())
+    }
+
+    /// Handles whole messages until there are no more, or the connection is to move; returns their size.
+    fn whole_messages(
+        &mut self,
+        id: ConnId,
+        bytes: &mut [u8],
+        room: &mut Vec<u8>,
+        now: Instant,
+    ) -> Result<usize, Closed> {
+        let mut at = 0;
         loop {
-            let done = self.packet_ins(id, bytes, now);
-            bytes = &mut bytes[done..];
-            let cut = framing::cut(bytes).inspect_err(|_| {
-                let connection = &mut self.switches[id];
-                connection.session.bad_length(bytes, &mut connection.out);
-            });
-            let Some((message, _)) = cut? else { break };
-            let (message, rest) = bytes.split_at_mut(message.len());
-            bytes = rest;
-            self.message(id, message, now)?;
+            if self.switches[id].session.is_openflow() {
+                at += self.packet_ins(id, &mut bytes[at..], now);
+            }
+            let connection = &mut self.switches[id];
+            let Some(size) = connection.session.frame(&bytes[at..], &mut connection.out)? else {
+                return Ok(at);
+            };
+            let message = &mut bytes[at..][..size];
+            at += size;
+            self.message(id, message, room, now)?;
             self.call_full(now);
             if self.leads_away(id).is_some() {
-                break; // the rest is handled there
+                return Ok(at); // the other worker handles the rest
             }
         }
-        self.switches[id].keep(bytes, bytes.len() < size, now);
-        Ok(())
     }
 
     /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
@@ -84,20 +95,26 @@ impl Worker {
         }
     }
 
-    /// Handles one message.
-    fn message(&mut self, id: ConnId, message: &mut [u8], now: Instant) -> Result<(), Closed> {
+    /// Handles one message; `room` is the driver's for a translation.
+    fn message(
+        &mut self,
+        id: ConnId,
+        message: &mut [u8],
+        room: &mut Vec<u8>,
+        now: Instant,
+    ) -> Result<(), Closed> {
         let connection = &mut self.switches[id];
-        let cookie =
-            connection.switch().and_then(|switch| rewrite::take_cookie(switch.version, message));
-        let message = &*message;
-        let event = connection.session.receive(message, &mut connection.out);
+        let version = connection.switch().map(|switch| switch.version);
+        let version = version.filter(|_| connection.session.is_openflow());
+        let cookie = version.and_then(|version| rewrite::take_cookie(version, message));
+        let received = connection.session.receive(message, room, &mut connection.out);
         if connection.switch().is_none() {
             connection.hold_ports(0)?;
         }
         if !connection.out.is_empty() {
             self.output.note(id, connection);
         }
-        let Some(event) = event? else { return Ok(()) };
+        let Some(Received { event, message }) = received? else { return Ok(()) };
         match event {
             Event::Up(info) => return self.handshake_complete(id, info, now),
             Event::PortStatus(status) => return self.port_status(id, status, now),
@@ -119,10 +136,10 @@ impl Worker {
                 view.cookie = cookie.unwrap_or(view.cookie);
                 self.dispatch.packet_in(id, switch, &view, message, now);
             }
-            Event::Told(Told::Tables(tables)) => self.replies(id, now).tables(tables),
-            Event::Told(told) => {
+            Event::Described(Description::Tables(tables)) => self.replies(id, now).tables(tables),
+            Event::Described(description) => {
                 if let Some(switch) = connection.switch() {
-                    debug!(dpid = %switch.dpid, ?told, "switch described itself");
+                    debug!(dpid = %switch.dpid, ?description, "switch described itself");
                 }
             }
             Event::FlowRemoved(removed) => self.replies(id, now).flow_removed(&removed, message),
@@ -140,7 +157,7 @@ impl Worker {
             dispatch: &mut self.dispatch,
             channels: &self.channels,
             log_limits: &mut self.log_limits,
-            copy: &mut self.scratch,
+            copy: &mut self.scratch.copy,
             now,
         }
     }

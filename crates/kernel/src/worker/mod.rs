@@ -121,8 +121,7 @@ pub struct Worker {
     output: Output,
     forwarder: Forwarder,
     calls: Calls,
-    /// Room for a message that is rewritten for an app.
-    scratch: Vec<u8>,
+    scratch: Scratch,
     timers: Timers,
     log_limits: LogLimits,
 }
@@ -137,6 +136,15 @@ struct Calls {
     messages: Messages,
     /// Messages of one run that were refused.
     refused: Vec<Refused>,
+}
+
+/// Buffers for one message each, kept for their capacity.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// A message that is rewritten for an app.
+    copy: Vec<u8>,
+    /// An OpenFlow message into which a driver translates.
+    translated: Vec<u8>,
 }
 
 /// When the worker wakes up.
@@ -170,7 +178,7 @@ impl Worker {
             output: Output::default(),
             forwarder: Forwarder::default(),
             calls: Calls { seat: apps.seat, ..Calls::default() },
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
             epoll,

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use dal::drivers::openflow::Session;
+use dal::AnySession;
 use sdk::Refusal;
 
 use super::Worker;
@@ -131,7 +131,7 @@ impl Worker {
 /// Messages of one app that are being sent to one switch.
 struct Sending<'r> {
     switch: &'r mut Switch,
-    session: &'r mut Session,
+    session: &'r mut AnySession,
     transactions: &'r mut TransactionTable,
     out: &'r mut Vec<u8>,
     app_port: &'r mut AppPort,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dal::drivers::openflow::Table;
+use dal::Table;
 use openflow::MultipartReply;
 use tracing::{info, warn};
 

@@ -22,6 +22,7 @@ use crate::policy::Policy;
 use crate::query::{AppCounters, SwitchStatus};
 
 mod claims;
+mod drivers;
 mod hosted;
 mod peers;
 mod runs;

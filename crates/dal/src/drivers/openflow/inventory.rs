@@ -1,12 +1,10 @@
-//! What a switch is asked about itself once it can be used: its configuration, how full its tables
-//! are, and how much they hold.
+//! Asks a switch about itself once it can be used: its configuration, and the size and use of its tables.
 //!
 //! OpenFlow 1.3.5 §7.3.2 (configuration), §7.3.5.4 (table statistics), §7.3.5.5 (table features);
 //! in 1.0 table statistics have the sizes too (OpenFlow 1.0.2 §5.3.5).
 //!
-//! The rule that keeps it right: nothing waits for these answers, and a switch that refuses one of
-//! them is a switch all the same. An answer counts while its question is open, by its transaction
-//! id; nothing of it is kept here.
+//! Nothing waits for these answers, and a switch that refuses a question remains usable. An answer counts while its
+//! question is open, by its transaction id. This module keeps no answer.
 
 use openflow::wire::List;
 use openflow::{
@@ -14,28 +12,7 @@ use openflow::{
 };
 
 use super::session::say;
-
-/// What a switch said about a flow table, as far as it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Table {
-    /// Which one.
-    pub table_id: u8,
-    /// Flows that it can hold.
-    pub max_entries: Option<u32>,
-    /// Flows that it held then.
-    pub active_count: Option<u32>,
-}
-
-/// What a switch said about itself after the handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// How it treats fragments and packets for us.
-    Config(SwitchConfig),
-    /// Of some tables.
-    Tables(Vec<Table>),
-    /// Nothing: it does not answer this question.
-    Nothing,
-}
+use crate::session::{Description, Table};
 
 /// The questions that are open, by their transaction ids.
 #[derive(Debug, Default)]
@@ -46,7 +23,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Asks everything; `xids` are three that are not in use.
+    /// Sends all questions, with three unused transaction ids.
     pub(super) fn ask(version: Version, xids: [u32; 3], out: &mut Vec<u8>) -> Self {
         let [config, stats, features] = xids;
         say(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
@@ -64,22 +41,22 @@ impl Inventory {
         }
     }
 
-    /// Asks again how full its tables are; `xid` is not in use.
+    /// Asks again how full the tables are, with an unused transaction id.
     pub(super) fn ask_tables(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
         say(out, |out| MultipartRequest::Table.encode(version, xid, out));
         self.stats = Some(xid);
     }
 
-    /// Whether a message of the switch with this transaction id is an answer to us.
+    /// Whether a message with this transaction id answers an open question.
     pub(super) fn is_open(&self, xid: u32) -> bool {
         [self.config, self.stats, self.features].contains(&Some(xid))
     }
 
-    /// Takes in a reply for which [`is_open`](Self::is_open) was true.
+    /// Decodes a reply for which [`is_open`](Self::is_open) was true.
     ///
     /// # Errors
-    /// It is malformed, or of another type than was asked for; the question is closed.
-    pub(super) fn reply(&mut self, kind: Kind, message: &[u8]) -> Result<Told, DecodeError> {
+    /// The reply is malformed, or of another type than the request. The question is closed.
+    pub(super) fn reply(&mut self, kind: Kind, message: &[u8]) -> Result<Description, DecodeError> {
         let header = Header::decode(message)?;
         if self.config == Some(header.xid) && kind != Kind::GetConfigReply
             || self.config != Some(header.xid) && kind != Kind::MultipartReply
@@ -88,7 +65,7 @@ impl Inventory {
             return Err(DecodeError::WrongKind {
                 version: header.version,
                 found: header.kind,
-                expected: "what was asked: get_config_reply or multipart_reply",
+                expected: "the type that was requested: get_config_reply or multipart_reply",
             });
         }
         let told = self.read(header.xid, message);
@@ -98,10 +75,10 @@ impl Inventory {
         told.map(|(told, _)| told)
     }
 
-    /// What it told, and whether more parts follow.
-    fn read(&self, xid: u32, message: &[u8]) -> Result<(Told, bool), DecodeError> {
+    /// The reply's content, and whether more parts follow.
+    fn read(&self, xid: u32, message: &[u8]) -> Result<(Description, bool), DecodeError> {
         if self.config == Some(xid) {
-            return Ok((Told::Config(SwitchConfig::decode(message)?), false));
+            return Ok((Description::Config(SwitchConfig::decode(message)?), false));
         }
         let MultipartReply { more, body } = MultipartReply::decode(message)?;
         let tables = match body {
@@ -128,14 +105,14 @@ impl Inventory {
                     field: "multipart_reply.type",
                     offset: Header::SIZE,
                     found: found.map_or(0, |found| u16::from_be_bytes(*found).into()),
-                    expected: "3 (tables) or 12 (table features), as was asked",
+                    expected: "3 (tables) or 12 (table features), as requested",
                 });
             }
         };
-        Ok((Told::Tables(tables), more))
+        Ok((Description::Tables(tables), more))
     }
 
-    /// The question with this transaction id is over.
+    /// Closes the question with this transaction id.
     pub(super) fn close(&mut self, xid: u32) {
         for open in [&mut self.config, &mut self.stats, &mut self.features] {
             if *open == Some(xid) {

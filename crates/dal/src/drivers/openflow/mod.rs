@@ -1,9 +1,13 @@
 //! OpenFlow 1.0 and 1.3 switches.
 //!
-//! [`framing`] cuts a stream of bytes into messages; [`Session`] is the conversation with one
+//! [`framing`] divides a stream of bytes into messages. [`Session`] is the conversation with one
 //! switch from its first byte to its last.
 
-mod closed;
+use std::time::Instant;
+
+use crate::AnySession;
+use crate::session::{Driver, Timing};
+
 pub mod framing;
 mod inventory;
 mod negotiation;
@@ -11,7 +15,14 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use closed::Closed;
-pub use inventory::{Table, Told};
-pub use negotiation::recognise;
-pub use session::{Event, MAX_PORTS, Session, SwitchInfo, Timing};
+pub use session::Session;
+
+/// The driver for switches that speak OpenFlow.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenFlow;
+
+impl Driver for OpenFlow {
+    fn open(&self, now: Instant, timing: Timing) -> AnySession {
+        AnySession::OpenFlow(Session::new(now, timing))
+    }
+}

@@ -3,8 +3,8 @@
 
 use openflow::{ErrorMessage, Hello, Kind, Version};
 
-use super::closed::Closed;
 use super::session::say;
+use crate::closed::Closed;
 
 /// Version byte of OpenFlow 1.5, the newest version.
 const NEWEST: u8 = 6;
@@ -15,12 +15,11 @@ const MOST_TEXT: usize = 200;
 /// The code of an error that refuses all versions (`OFPHFC_INCOMPATIBLE`, OpenFlow 1.3.5 §7.4.4.1).
 const INCOMPATIBLE: u16 = 0;
 
-/// Tells a conversation in another protocol from a hello by its first bytes, so that the record
-/// says what knocked. A hello has type 0 and may have any version (OpenFlow 1.3.5 §6.3.1, §7.1.1).
+/// Checks that the first bytes begin a hello, and names the protocol that they belong to otherwise. A hello has type 0 and may have any version (OpenFlow 1.3.5 §6.3.1, §7.1.1).
 ///
 /// # Errors
 /// [`Closed::NotOpenFlow`].
-pub fn recognise(bytes: &[u8]) -> Result<(), Closed> {
+pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
     let what = match bytes {
         [] | [_] | [0x01..=0x06, ..] | [_, 0] | [_, 0, _] => return Ok(()),
         [_, 0, 0, 0..=7, ..] => "its first message is shorter than a header".to_owned(),

@@ -1,4 +1,4 @@
-//! The conversation with one switch: handshake, liveness, and what comes after.
+//! The conversation with one switch: handshake, liveness, events.
 //!
 //! ```text
 //!  AwaitHello ---hello---> AwaitFeatures ---1.3---> AwaitPorts ---last part---> Up
@@ -6,29 +6,27 @@
 //! ```
 //!
 //! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
-//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. What is asked afterwards,
-//! and what nothing waits for, is `inventory`'s.
+//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. The questions about the
+//! switch that follow are in `inventory`.
 //!
-//! The rule that keeps it right: every byte received counts as a sign of life, every state but
-//! `Up` has a deadline, and nothing that a switch sends makes us keep more than [`MAX_PORTS`].
+//! Invariants: every byte received counts as a sign of life, every state except
+//! `Up` has a deadline, and no switch makes a session keep more than [`MAX_PORTS`] ports.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use openflow::{
-    DecodeError, Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind,
-    PacketIn, PortDesc, PortDescReply, PortStatus, SwitchConfig, Version,
+    EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PacketIn, PortDescReply,
+    PortStatus, SwitchConfig, Version,
 };
 
-use super::closed::Closed;
-use super::inventory::{Inventory, Told};
-use super::negotiation::{check_refusal, may_precede_our_hello, offered, refuse};
+use super::framing;
+use super::inventory::Inventory;
+use super::negotiation::{check_refusal, may_precede_our_hello, offered, recognise, refuse};
+use crate::closed::Closed;
+use crate::session::{self, Description, Event, MAX_PORTS, Received, SwitchInfo, Timing};
 
 /// The versions we speak, best last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
-/// Most ports that a switch may have. Each takes some 70 bytes here; whoever has many sessions bounds
-/// the ports of all by [`Session::described_ports`].
-pub const MAX_PORTS: usize = 8_192;
 
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
 const WHOLE_PACKET: u16 = 0xffff;
@@ -37,72 +35,6 @@ const WHOLE_PACKET: u16 = 0xffff;
 pub(super) const BAD_VERSION: u16 = 0;
 pub(super) const BAD_TYPE: u16 = 1;
 pub(super) const BAD_LEN: u16 = 6;
-
-/// When a session loses patience.
-#[derive(Debug, Clone, Copy)]
-pub struct Timing {
-    /// We say hello if the switch has not by then; it may be waiting for us.
-    pub hello: Duration,
-    /// The handshake must be complete.
-    pub handshake: Duration,
-    /// Silence after which we send an echo request.
-    pub probe: Duration,
-    /// Silence after which the switch is gone.
-    pub gone: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            hello: Duration::from_millis(300),
-            handshake: Duration::from_secs(10),
-            probe: Duration::from_secs(5),
-            gone: Duration::from_secs(15),
-        }
-    }
-}
-
-/// A switch that completed the handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SwitchInfo {
-    /// The version that was agreed on.
-    pub version: Version,
-    /// Its datapath identifier.
-    pub dpid: Dpid,
-    /// Flow tables it has.
-    pub n_tables: u8,
-    /// Packets it can keep for us.
-    pub n_buffers: u32,
-    /// Its ports.
-    pub ports: Vec<PortDesc>,
-}
-
-/// What a message of the switch means to those above.
-#[derive(Debug)]
-pub enum Event<'m> {
-    /// The handshake is complete; the first event of a session.
-    Up(SwitchInfo),
-    /// A packet-in; the view borrows the message.
-    PacketIn(PacketIn<'m>),
-    /// A port appeared, changed or went.
-    PortStatus(PortStatus),
-    /// The switch refused something.
-    Error(ErrorMessage<'m>),
-    /// A flow is gone.
-    FlowRemoved(FlowRemoved),
-    /// An answer to something that was sent with a transaction id of [`Session::xid`]: a
-    /// multipart, barrier, configuration or queue configuration reply, or an experimenter's
-    /// message, which may be one. It was not decoded.
-    Reply(Kind),
-    /// The switch said something about itself.
-    Told(Told),
-    /// A message that nobody here asked for.
-    Unasked(Kind),
-    /// A message of a type that the version does not have; the switch was told so.
-    UnknownType(u8),
-    /// A message that is not what its type says; it was left out.
-    Malformed(DecodeError),
-}
 
 /// The conversation with one switch.
 #[derive(Debug)]
@@ -125,6 +57,103 @@ enum State {
     Up(Version),
 }
 
+impl session::Session for Session {
+    fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
+        if matches!(self.state, State::AwaitHello) {
+            recognise(bytes)?;
+        }
+        match framing::cut(bytes) {
+            Ok(cut) => Ok(cut.map(|(message, _)| message.len())),
+            Err(error) => {
+                self.refuse_length(bytes, out);
+                Err(error.into())
+            }
+        }
+    }
+
+    #[inline]
+    fn receive<'m>(
+        &mut self,
+        message: &'m [u8],
+        _room: &'m mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Received<'m>>, Closed> {
+        let event = self.handle(message, out)?;
+        Ok(event.map(|event| Received { event, message }))
+    }
+
+    fn seal(&mut self, _out: &mut Vec<u8>, _from: usize) {} // the messages are the protocol's
+
+    fn tick(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Closed> {
+        let age = now.saturating_duration_since(self.opened);
+        let silence = now.saturating_duration_since(self.heard);
+        let State::Up(version) = self.state else {
+            self.check_deadline(now)?;
+            if age >= self.timing.hello {
+                self.say_hello(out);
+            }
+            return Ok(());
+        };
+        if silence >= self.timing.gone {
+            return Err(Closed::Silent(self.timing.gone));
+        }
+        if silence >= self.timing.probe && !self.probed {
+            self.probed = true;
+            let xid = self.xid();
+            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+        }
+        Ok(())
+    }
+
+    fn check_deadline(&self, now: Instant) -> Result<(), Closed> {
+        let age = now.saturating_duration_since(self.opened);
+        if !self.is_up() && age >= self.timing.handshake {
+            return Err(Closed::Handshake(self.timing.handshake));
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, now: Instant) {
+        self.heard = now;
+        self.probed = false;
+    }
+
+    fn last_heard(&self) -> Instant {
+        self.heard
+    }
+
+    fn has_greeted(&self) -> bool {
+        self.said_hello
+    }
+
+    fn described_ports(&self) -> usize {
+        match &self.state {
+            State::AwaitPorts(info) => info.ports.len(),
+            State::AwaitHello | State::AwaitFeatures(_) | State::Up(_) => 0,
+        }
+    }
+
+    fn probe(&mut self, out: &mut Vec<u8>) {
+        if let State::Up(version) = self.state {
+            let xid = self.xid();
+            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+        }
+    }
+
+    fn ask_tables(&mut self, out: &mut Vec<u8>) {
+        if let State::Up(version) = self.state {
+            let xid = self.xid();
+            self.inventory.ask_tables(version, xid, out);
+        }
+    }
+
+    fn xids(&mut self, count: u32) -> u32 {
+        let xid = self.next_xid;
+        self.next_xid = self.next_xid.wrapping_add(count);
+        xid
+    }
+}
+
 impl Session {
     /// A session whose connection was opened at `now`.
     pub fn new(now: Instant, timing: Timing) -> Self {
@@ -145,46 +174,6 @@ impl Session {
         matches!(self.state, State::Up(_))
     }
 
-    /// How many ports are kept of a switch whose last ports are still to come.
-    pub fn described_ports(&self) -> usize {
-        match &self.state {
-            State::AwaitPorts(info) => info.ports.len(),
-            State::AwaitHello | State::AwaitFeatures(_) | State::Up(_) => 0,
-        }
-    }
-
-    /// Whether nothing was received yet.
-    pub fn is_new(&self) -> bool {
-        matches!(self.state, State::AwaitHello)
-    }
-
-    /// Bytes have come, whole messages or not.
-    pub fn heard(&mut self, now: Instant) {
-        self.heard = now;
-        self.probed = false;
-    }
-
-    /// When anything was heard of the switch last.
-    pub fn last_heard(&self) -> Instant {
-        self.heard
-    }
-
-    /// Asks the switch for a sign of life now.
-    pub fn probe(&mut self, out: &mut Vec<u8>) {
-        if let State::Up(version) = self.state {
-            let xid = self.xid();
-            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
-        }
-    }
-
-    /// Asks the switch how full its tables are; it answers with [`Told::Tables`].
-    pub fn ask_tables(&mut self, out: &mut Vec<u8>) {
-        if let State::Up(version) = self.state {
-            let xid = self.xid();
-            self.inventory.ask_tables(version, xid, out);
-        }
-    }
-
     /// A transaction id that this session has not used for a while.
     #[inline]
     pub fn xid(&mut self) -> u32 {
@@ -193,19 +182,8 @@ impl Session {
         xid
     }
 
-    /// So many transaction ids, one behind the other; the first.
-    #[inline]
-    pub fn xids(&mut self, count: u32) -> u32 {
-        let xid = self.next_xid;
-        self.next_xid = self.next_xid.wrapping_add(count);
-        xid
-    }
-
-    /// Takes in one whole message; what we have to say is appended to `out`.
-    ///
-    /// # Errors
-    /// [`Closed`]: send `out`, then close the connection.
-    pub fn receive<'m>(
+    /// Handles one message.
+    pub(super) fn handle<'m>(
         &mut self,
         message: &'m [u8],
         out: &mut Vec<u8>,
@@ -254,7 +232,7 @@ impl Session {
             }
             (_, Kind::Error) if self.inventory.is_open(header.xid) => {
                 self.inventory.close(header.xid);
-                Ok(Some(Event::Told(Told::Nothing)))
+                Ok(Some(Event::Described(Description::Nothing)))
             }
             (_, Kind::Error) => Ok(Some(error_event(message))),
             // Nothing to answer; and what a switch tells before the handshake is complete stands
@@ -271,7 +249,7 @@ impl Session {
                 | Kind::GetAsyncReply,
             ) if self.inventory.is_open(header.xid) => {
                 let told = self.inventory.reply(kind, message);
-                Ok(Some(told.map_or_else(Event::Malformed, Event::Told)))
+                Ok(Some(told.map_or_else(Event::Malformed, Event::Described)))
             }
             (
                 _,
@@ -285,63 +263,20 @@ impl Session {
         }
     }
 
-    /// The stream cannot be cut into messages from `bytes` on, because of a length that is less
-    /// than a header's: says so, for [`Closed::Malformed`].
-    pub fn bad_length(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if let State::AwaitFeatures(version)
+    /// Reports a length field that is smaller than a header, after which the stream cannot be divided.
+    fn refuse_length(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        let (State::AwaitFeatures(version)
         | State::AwaitPorts(SwitchInfo { version, .. })
-        | State::Up(version) = self.state
-        {
-            let xid = match bytes.get(4..8) {
-                Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
-                _ => 0,
-            };
-            let cause = bytes.get(..Header::SIZE).unwrap_or(bytes);
-            error(version, ErrorMessage::BAD_REQUEST, BAD_LEN, cause, xid, out);
-        }
-    }
-
-    /// Lets time pass; to be called some ten times a second.
-    ///
-    /// # Errors
-    /// [`Closed`]: it took too long.
-    pub fn tick(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Closed> {
-        let age = now.saturating_duration_since(self.opened);
-        let silence = now.saturating_duration_since(self.heard);
-        let State::Up(version) = self.state else {
-            self.check_deadline(now)?;
-            if age >= self.timing.hello {
-                self.say_hello(out);
-            }
-            return Ok(());
+        | State::Up(version)) = self.state
+        else {
+            return;
         };
-        if silence >= self.timing.gone {
-            return Err(Closed::Silent(self.timing.gone));
-        }
-        if silence >= self.timing.probe && !self.probed {
-            self.probed = true;
-            let xid = self.xid();
-            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
-        }
-        Ok(())
-    }
-
-    /// Whether the handshake has taken too long: for a connection on which nothing may be said
-    /// yet, [`tick`](Self::tick) for all others.
-    ///
-    /// # Errors
-    /// [`Closed::Handshake`].
-    pub fn check_deadline(&self, now: Instant) -> Result<(), Closed> {
-        let age = now.saturating_duration_since(self.opened);
-        if !self.is_up() && age >= self.timing.handshake {
-            return Err(Closed::Handshake(self.timing.handshake));
-        }
-        Ok(())
-    }
-
-    /// Whether we have said hello.
-    pub fn has_said_hello(&self) -> bool {
-        self.said_hello
+        let xid = match bytes.get(4..8) {
+            Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
+            _ => 0,
+        };
+        let cause = bytes.get(..Header::SIZE).unwrap_or(bytes);
+        error(version, ErrorMessage::BAD_REQUEST, BAD_LEN, cause, xid, out);
     }
 
     /// The first message: agrees on a version and asks for the features.

@@ -8,10 +8,13 @@ use openflow::{
     PortStatus, ReplyBody, SwitchConfig, TableStats, Version, append,
 };
 
+use super::negotiation::recognise;
 use super::session::{BAD_LEN, BAD_TYPE, BAD_VERSION};
 use super::*;
+use crate::closed::Closed;
+use crate::session::{Description, Event, Session as _, Table};
 
-mod negotiation;
+mod first_messages;
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -44,7 +47,7 @@ impl Script {
     }
 
     fn receive<'m>(&mut self, message: &'m [u8]) -> Result<Option<Event<'m>>, Closed> {
-        self.session.receive(message, &mut self.out)
+        self.session.handle(message, &mut self.out)
     }
 
     /// The transaction ids of what was said since the last call.
@@ -217,13 +220,13 @@ fn length_below_the_header_is_answered_with_bad_len() {
         let mut script = Script::up(version);
         let broken = [version.wire(), 2, 0, 7, 0, 0, 0, 9, 1, 2];
         assert!(framing::cut(&broken).is_err());
-        script.session.bad_length(&broken, &mut script.out);
+        script.session.frame(&broken, &mut script.out).unwrap_err();
         assert_eq!(script.error(), (ErrorMessage::BAD_REQUEST, BAD_LEN));
         assert_eq!(script.xids(), [9]);
     }
     // Before the hello there is no version to say it in.
     let mut script = Script::new();
-    script.session.bad_length(&[4, 0, 0, 7, 0, 0, 0, 9], &mut script.out);
+    script.session.frame(&[4, 0, 0, 7, 0, 0, 0, 9], &mut script.out).unwrap_err();
     assert_eq!(script.said(), []);
 }
 
@@ -277,10 +280,12 @@ fn what_a_switch_tells_of_itself_comes_as_it_answers() {
         let config = SwitchConfig { flags: 1, miss_send_len: 0xffff };
         let reply = bytes(|out| config.encode_reply(version, xids[0], out));
         let told = script.receive(&reply).unwrap();
-        assert!(matches!(told, Some(Event::Told(Told::Config(it))) if it == config));
+        assert!(matches!(told, Some(Event::Described(Description::Config(it))) if it == config));
         for more in [true, false] {
             let reply = table_stats(version, more, xids[1]);
-            let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
+            let Some(Event::Described(Description::Tables(tables))) =
+                script.receive(&reply).unwrap()
+            else {
                 panic!("not told")
             };
             let max_entries = (version == Version::V1_0).then_some(1000);
@@ -326,7 +331,8 @@ fn table_features_say_how_much_a_table_holds() {
     for properties in properties {
         let (mut script, xids) = asked(Version::V1_3);
         let reply = table_features(xids[2], properties);
-        let Some(Event::Told(Told::Tables(tables))) = script.receive(&reply).unwrap() else {
+        let Some(Event::Described(Description::Tables(tables))) = script.receive(&reply).unwrap()
+        else {
             panic!("not told: {properties:x?}")
         };
         let table = Table { table_id: 5, max_entries: Some(1_000_000), active_count: None };
@@ -342,7 +348,7 @@ fn switch_that_refuses_to_tell_of_itself_stays_up() {
             let error = ErrorMessage { version, kind: 1, code: 1, data: &[] };
             let error = bytes(|out| error.encode(xid, out));
             let event = script.receive(&error).unwrap();
-            assert!(matches!(event, Some(Event::Told(Told::Nothing))));
+            assert!(matches!(event, Some(Event::Described(Description::Nothing))));
             // Its question is closed, so what comes now is about something else.
             assert!(matches!(script.receive(&error).unwrap(), Some(Event::Error(_))));
         }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use dal::drivers::openflow::SwitchInfo;
+use dal::SwitchInfo;
 use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
 use sdk::{App, Event, Network, PacketIn};

@@ -1,27 +1,27 @@
-//! Why the conversation with a switch ended.
+//! Why a session ended.
 
 use std::time::Duration;
 
 use openflow::{DecodeError, Dpid, Version};
 use thiserror::Error;
 
-use super::session::MAX_PORTS;
+use crate::session::MAX_PORTS;
 
-/// Why a session is over. Always somebody else's doing, and for the record.
+/// Why a session ended: always because of the other side, or of the operator's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Closed {
-    /// The first byte is not an OpenFlow version.
+    /// The first bytes belong to another protocol.
     #[error("{0}")]
     NotOpenFlow(String),
-    /// A version that we do not speak, or none in common.
+    /// No common version.
     #[error(
         "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
     )]
     Incompatible {
-        /// What it offered.
+        /// The versions that the switch offers.
         theirs: String,
     },
-    /// The switch refuses every version that we speak.
+    /// The switch refuses every version of this controller.
     #[error(
         "the switch refuses the versions of this controller, 1.0 and 1.3: {why}; set the bridge's protocols to one of them"
     )]
@@ -29,44 +29,44 @@ pub enum Closed {
         /// Its error message.
         why: String,
     },
-    /// Something else than a hello came first.
+    /// The first message is not a hello.
     #[error("the first message was of type {kind}, not a hello")]
     BeforeHello {
         /// Its type on the wire.
         kind: u8,
     },
-    /// It introduces itself a second time.
+    /// A second features reply.
     #[error("a features reply that nobody asked for")]
     Unasked,
-    /// A message in another version than was agreed on.
+    /// A message in another version than the negotiated one.
     #[error("a message in version {theirs:#04x} after {agreed} was agreed on")]
     WrongVersion {
         /// Its version on the wire.
         theirs: u8,
-        /// What was agreed on.
+        /// The negotiated version.
         agreed: Version,
     },
-    /// A message of the handshake is broken, or a length field makes the rest unreadable.
+    /// A message of the handshake is malformed, or a length field makes the rest of the stream unreadable.
     #[error("a malformed message: {0}")]
     Malformed(#[from] DecodeError),
-    /// It describes more ports than there can be.
+    /// The switch has more than [`MAX_PORTS`] ports.
     #[error(
         "it has more than {MAX_PORTS} ports, the most of one switch; divide it into several bridges"
     )]
     TooManyPorts,
-    /// All switches together have more ports than they may.
+    /// All switches together have more ports than allowed.
     #[error(
         "there is no room for its ports ({ports} so far): all switches together may have {most} beyond the first {own} of each; raise `switch-ports` in [controller]"
     )]
     PortsOfAll {
         /// Those of this switch, so far.
         ports: usize,
-        /// How many of each switch do not count.
+        /// Ports of each switch that do not count.
         own: usize,
-        /// How many there may be beyond those.
+        /// The limit for all others.
         most: usize,
     },
-    /// An auxiliary connection, which we do not use.
+    /// An auxiliary connection, which this controller does not support.
     #[error("auxiliary connection {id}: this controller uses main connections only")]
     Auxiliary {
         /// Its number.
@@ -79,26 +79,26 @@ pub enum Closed {
     Duplicate {
         /// The datapath.
         dpid: Dpid,
-        /// Where the connection that stays comes from.
+        /// The address of the connection that stays.
         address: String,
     },
-    /// It told of more changes than are kept while the connection is asked that has its datapath.
-    #[error("its ports changed too often while another connection with its datapath-id was asked")]
+    /// Too many port changes while another connection of the datapath was probed.
+    #[error("its ports changed too often while another connection with its datapath-id was probed")]
     TooManyChanges,
-    /// The certificate that the switch showed speaks for other datapaths.
+    /// The switch's certificate is for other datapaths.
     #[error(
         "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
     )]
     Impostor {
-        /// What the switch calls itself.
+        /// The datapath id that the switch states.
         dpid: Dpid,
-        /// What its certificate says.
+        /// The datapaths of its certificate.
         named: String,
     },
     /// The handshake took too long.
     #[error("the handshake was not complete after {}", seconds(*.0))]
     Handshake(Duration),
-    /// It said nothing for too long, not even to an echo request.
+    /// The switch sent nothing for too long, not even an answer to a probe.
     #[error("silent for {}", seconds(*.0))]
     Silent(Duration),
 }

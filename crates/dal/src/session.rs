@@ -1,0 +1,189 @@
+//! What a driver gives its caller: a session with one switch, and the events of that session.
+//!
+//! A session is a state machine without sockets or clock. Its caller passes in bytes and the time, and handles events
+//! and output. To the caller every switch is an OpenFlow datapath of a stated version: events come with OpenFlow
+//! messages of that version, and so does output go in. A driver whose protocol is another one translates both:
+//! incoming messages in [`Session::receive`], outgoing ones in [`Session::seal`].
+//!
+//! ```text
+//!  bytes --> frame --> receive --> Event, OpenFlow message
+//!  bytes <----------- seal <------ OpenFlow messages, of the caller and of the session itself
+//! ```
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use openflow::{
+    DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PacketIn, PortDesc, PortStatus,
+    SwitchConfig, Version,
+};
+
+use crate::AnySession;
+use crate::closed::Closed;
+
+/// A southbound protocol.
+pub trait Driver: fmt::Debug + Sync {
+    /// A session whose connection was opened at `now`.
+    fn open(&self, now: Instant, timing: Timing) -> AnySession;
+}
+
+/// The conversation with one switch.
+pub trait Session: fmt::Debug + Send {
+    /// Returns the size of the first message of `bytes`; `None` if it is not whole yet.
+    ///
+    /// # Errors
+    /// [`Closed`]: the bytes cannot be divided into messages. Send `out`, then close the connection.
+    fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed>;
+
+    /// Handles one whole message, and appends the session's own messages to `out`. `room` is a buffer for the OpenFlow
+    /// message, if that is not `message` itself.
+    ///
+    /// # Errors
+    /// [`Closed`]: send `out`, then close the connection.
+    fn receive<'m>(
+        &mut self,
+        message: &'m [u8],
+        room: &'m mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Received<'m>>, Closed>;
+
+    /// Translates the OpenFlow messages that stand in `out` from `from` on into the bytes of the protocol. The caller
+    /// does this before it writes.
+    fn seal(&mut self, out: &mut Vec<u8>, from: usize);
+
+    /// Advances the timers; to be called about ten times a second.
+    ///
+    /// # Errors
+    /// [`Closed`]: a timeout has passed.
+    fn tick(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Closed>;
+
+    /// Checks the timeout of the handshake, for a connection on which nothing may be sent yet. All others use
+    /// [`tick`](Self::tick).
+    ///
+    /// # Errors
+    /// [`Closed::Handshake`].
+    fn check_deadline(&self, now: Instant) -> Result<(), Closed>;
+
+    /// Notes that bytes have come, whole messages or not.
+    fn heard(&mut self, now: Instant);
+
+    /// When bytes came last.
+    fn last_heard(&self) -> Instant;
+
+    /// Whether the session has sent its first message.
+    fn has_greeted(&self) -> bool;
+
+    /// The number of ports that the session keeps of a switch whose last ports are still to come.
+    fn described_ports(&self) -> usize;
+
+    /// Asks the switch for a sign of life. No effect before the handshake is complete.
+    fn probe(&mut self, out: &mut Vec<u8>);
+
+    /// Asks the switch how full its tables are; [`Description::Tables`] answers. No effect before the handshake is
+    /// complete.
+    fn ask_tables(&mut self, out: &mut Vec<u8>);
+
+    /// Reserves `count` consecutive transaction ids that were not used for a while; returns the first.
+    fn xids(&mut self, count: u32) -> u32;
+}
+
+/// An event, and the OpenFlow message that it comes from.
+#[derive(Debug)]
+pub struct Received<'m> {
+    /// The meaning of the message.
+    pub event: Event<'m>,
+    /// The message, in the version of the session.
+    pub message: &'m [u8],
+}
+
+/// Most ports that a switch may have. Each takes some 70 bytes here; a caller with many sessions bounds
+/// the ports of all by [`Session::described_ports`].
+pub const MAX_PORTS: usize = 8_192;
+
+/// The timeouts of a session.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// After this time the controller sends the first message, if the switch has sent none.
+    pub hello: Duration,
+    /// Most time for the handshake.
+    pub handshake: Duration,
+    /// Silence after which the switch is probed.
+    pub probe: Duration,
+    /// Silence after which the connection is closed.
+    pub gone: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            hello: Duration::from_millis(300),
+            handshake: Duration::from_secs(10),
+            probe: Duration::from_secs(5),
+            gone: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A switch that completed the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchInfo {
+    /// The OpenFlow version of the messages that the session exchanges with its caller.
+    pub version: Version,
+    /// Its datapath identifier.
+    pub dpid: Dpid,
+    /// The number of its flow tables.
+    pub n_tables: u8,
+    /// The number of packets that it can buffer.
+    pub n_buffers: u32,
+    /// Its ports.
+    pub ports: Vec<PortDesc>,
+}
+
+/// The meaning of a switch's message.
+#[derive(Debug)]
+pub enum Event<'m> {
+    /// The handshake is complete; the first event of a session.
+    Up(SwitchInfo),
+    /// A packet-in. The view borrows the message.
+    PacketIn(PacketIn<'m>),
+    /// A port was added, changed or deleted.
+    PortStatus(PortStatus),
+    /// The switch refused a message.
+    Error(ErrorMessage<'m>),
+    /// A flow was removed.
+    FlowRemoved(FlowRemoved),
+    /// A reply to a message that was sent with a transaction id of [`Session::xids`]: a
+    /// multipart, barrier, configuration or queue configuration reply, or an experimenter's
+    /// message, which may be one. The session does not decode it.
+    Reply(Kind),
+    /// The switch described itself.
+    Described(Description),
+    /// A message of another kind.
+    Unasked(Kind),
+    /// A message of an unknown type. The session has answered with an error.
+    UnknownType(u8),
+    /// A malformed message, which the caller ignores.
+    Malformed(DecodeError),
+}
+
+/// A switch's description of a flow table, which may be partial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    /// Its number.
+    pub table_id: u8,
+    /// Flows that it can hold.
+    pub max_entries: Option<u32>,
+    /// Flows that it held at that time.
+    pub active_count: Option<u32>,
+}
+
+/// A part of a switch's description of itself after the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Description {
+    /// Its treatment of fragments and packet-ins.
+    Config(SwitchConfig),
+    /// Some of its tables.
+    Tables(Vec<Table>),
+    /// It does not answer a question.
+    Nothing,
+}

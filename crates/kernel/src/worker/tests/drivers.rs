@@ -1,0 +1,202 @@
+//! A driver with a made-up protocol, which shows that a worker serves whatever `dal`'s traits describe.
+//!
+//! A message is its size, a letter and a body:
+//!
+//! ```text
+//!  switch: H datapath id    I am here       controller: ? -              are you there?
+//!          P port, frame    a packet                    O port, frame    send this packet
+//!          ! -              I am there
+//! ```
+
+use dal::drivers::openflow::framing;
+use dal::{AnySession, Closed, Driver, Event, Received, Session, SwitchInfo, Timing};
+use openflow::Action;
+
+use super::*;
+
+#[derive(Debug)]
+struct Letters;
+
+impl Driver for Letters {
+    fn open(&self, now: Instant, timing: Timing) -> AnySession {
+        AnySession::Other(Box::new(Talk { opened: now, heard: now, timing, up: false, xid: 1 }))
+    }
+}
+
+/// A conversation in [`Letters`].
+#[derive(Debug)]
+struct Talk {
+    opened: Instant,
+    heard: Instant,
+    timing: Timing,
+    up: bool,
+    xid: u32,
+}
+
+impl Session for Talk {
+    fn frame(&mut self, bytes: &[u8], _: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
+        let size = bytes.first().map(|size| usize::from(*size));
+        match size {
+            Some(0 | 1) => Err(Closed::NotOpenFlow("a message without a letter".into())),
+            size => Ok(size.filter(|size| bytes.len() >= *size)),
+        }
+    }
+
+    fn receive<'m>(
+        &mut self,
+        message: &'m [u8],
+        room: &'m mut Vec<u8>,
+        _: &mut Vec<u8>,
+    ) -> Result<Option<Received<'m>>, Closed> {
+        let event = match (message[1], &message[2..]) {
+            (b'H', dpid) => {
+                let dpid = dpid.try_into().expect("a datapath id has eight bytes");
+                let dpid = Dpid(u64::from_be_bytes(dpid));
+                self.up = true;
+                let ports = Vec::new();
+                Event::Up(SwitchInfo { version: OF, dpid, n_tables: 1, n_buffers: 0, ports })
+            }
+            (b'P', [port, frame @ ..]) => {
+                let packet_in = PacketIn::new(PortNo((*port).into()), frame);
+                room.clear();
+                append(room, |out| packet_in.encode(OF, 0, out)).expect("OpenFlow has packet-ins");
+                let message: &'m [u8] = room;
+                let view = PacketIn::decode(message).expect("it was encoded above");
+                return Ok(Some(Received { event: Event::PacketIn(view), message }));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Received { event, message }))
+    }
+
+    fn seal(&mut self, out: &mut Vec<u8>, from: usize) {
+        let messages = out.split_off(from);
+        let mut rest = &messages[..];
+        while let Ok(Some((message, after))) = framing::cut(rest) {
+            rest = after;
+            let kind = Header::decode(message).map(|header| Kind::from_wire(OF, header.kind));
+            if let Ok(packet_out) = PacketOut::decode(message) {
+                let port = packet_out.actions.iter().find_map(|action| match action {
+                    Action::Output { port, .. } => u8::try_from(port.0).ok(),
+                    _ => None,
+                });
+                let size = u8::try_from(packet_out.data.len() + 3).expect("the test's are short");
+                out.extend([size, b'O', port.unwrap_or(0)]);
+                out.extend(packet_out.data);
+            } else if kind == Ok(Ok(Kind::EchoRequest)) {
+                out.extend([2, b'?']);
+            } // the protocol has no flows
+        }
+        assert!(rest.is_empty(), "the kernel appends whole messages");
+    }
+
+    fn tick(&mut self, now: Instant, _: &mut Vec<u8>) -> Result<(), Closed> {
+        if self.up && now.saturating_duration_since(self.heard) >= self.timing.gone {
+            return Err(Closed::Silent(self.timing.gone));
+        }
+        self.check_deadline(now)
+    }
+
+    fn check_deadline(&self, now: Instant) -> Result<(), Closed> {
+        let late = now.saturating_duration_since(self.opened) >= self.timing.handshake;
+        if late && !self.up { Err(Closed::Handshake(self.timing.handshake)) } else { Ok(()) }
+    }
+
+    fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    fn last_heard(&self) -> Instant {
+        self.heard
+    }
+
+    fn has_greeted(&self) -> bool {
+        false // the switch speaks first
+    }
+
+    fn described_ports(&self) -> usize {
+        0
+    }
+
+    fn probe(&mut self, out: &mut Vec<u8>) {
+        let xid = self.xids(1);
+        append(out, |out| Kind::EchoRequest.encode_empty(OF, xid, out)).expect("OpenFlow has it");
+    }
+
+    fn ask_tables(&mut self, _: &mut Vec<u8>) {}
+
+    fn xids(&mut self, count: u32) -> u32 {
+        let xid = self.xid;
+        self.xid = self.xid.wrapping_add(count);
+        xid
+    }
+}
+
+/// The next message of the controller.
+fn read(socket: &mut TcpStream) -> Vec<u8> {
+    let mut size = [0];
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.read_exact(&mut size).unwrap();
+    let mut rest = vec![0; usize::from(size[0]) - 1];
+    socket.read_exact(&mut rest).unwrap();
+    rest
+}
+
+fn hello(dpid: u64) -> Vec<u8> {
+    [&[10, b'H'][..], &dpid.to_be_bytes()].concat()
+}
+
+#[test]
+fn switch_of_another_protocol_gets_its_answers() {
+    let mut bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let mut zone = bench.attach();
+    zone.snapshot();
+    let mut switch = TcpStream::connect(bench.address).unwrap();
+    // Messages that are cut anywhere, also within a packet.
+    let stream = [&hello(7)[..], &[7, b'P', 1, 0, 0, 0, 1, 7, b'P', 1, 0, 0]].concat();
+    switch.write_all(&stream[..5]).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    switch.write_all(&stream[5..]).unwrap();
+    let seen = wait_for("the switch and a packet are there", || {
+        let seen = zone.peek(0);
+        (seen.len() >= 2).then_some(seen)
+    });
+    assert_eq!((seen[0].kind, seen[0].dpid), (UP, 7));
+    assert!(seen[1].is_packet() && (seen[1].dpid, seen[1].number) == (7, 1), "{seen:?}");
+    switch.write_all(&[0, 2]).unwrap();
+    wait_for("the other packet is there", || (zone.peek(0).len() == 3).then_some(()));
+    let epoch = seen[1].epoch;
+    zone.handle(0, |seen| seen.is_packet().then_some((7, epoch, seen.number + 40)));
+    assert_eq!(read(&mut switch), [b'O', 0, 0, 0, 0, 41]);
+    assert_eq!(read(&mut switch), [b'O', 0, 0, 0, 0, 42]);
+    let status = bench.switches().remove(0);
+    assert_eq!((status.packet_ins, status.packet_outs, status.dropped), (2, 2, 0));
+    bench.stop();
+}
+
+#[test]
+fn second_claim_of_a_datapath_probes_the_first() {
+    let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let mut first = TcpStream::connect(bench.address).unwrap();
+    first.write_all(&hello(7)).unwrap();
+    wait_for("the switch is there", || (!bench.switches().is_empty()).then_some(()));
+    let mut second = TcpStream::connect(bench.address).unwrap();
+    second.write_all(&hello(7)).unwrap();
+    assert_eq!(read(&mut first), b"?");
+    first.write_all(&[2, b'!']).unwrap();
+    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(second.read(&mut [0; 8]).unwrap(), 0, "the kernel closes the second");
+    assert_eq!(bench.switches().len(), 1);
+    bench.stop();
+}
+
+#[test]
+fn stream_that_cannot_be_divided_is_closed() {
+    let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let mut switch = TcpStream::connect(bench.address).unwrap();
+    switch.write_all(&[0, 0]).unwrap();
+    switch.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(switch.read(&mut [0; 8]).unwrap(), 0);
+    assert!(bench.switches().is_empty());
+    bench.stop();
+}
