@@ -29,7 +29,8 @@ mod key;
 mod line;
 mod scope;
 
-#[cfg(test)]
+// There is no unsafe code for Miri to check, and the tests would take many minutes there.
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 use std::hint::black_box;

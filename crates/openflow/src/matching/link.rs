@@ -123,9 +123,10 @@ impl Link {
         self.has(ETH_TYPE).then_some(self.eth_type)
     }
 
+    /// Whether the field of this number is set.
     #[inline]
-    fn has(&self, number: u8) -> bool {
-        self.set >> number & 1 != 0
+    pub(super) fn has(&self, number: u8) -> bool {
+        number <= Self::LAST && self.set >> number & 1 != 0
     }
 }
 

@@ -93,16 +93,34 @@ impl Match {
         }
     }
 
-    /// Returns the link-layer fields if there are no others.
+    /// Returns the link-layer fields without masks.
     #[inline]
-    pub(crate) fn only_link(&self) -> Option<&Link> {
-        self.others.is_empty().then_some(&self.link)
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Returns whether there are only link-layer fields.
+    #[inline]
+    pub(crate) fn is_only_link(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Iterates over the other fields in canonical order.
+    pub(crate) fn other_oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
+        let is_shadowed = |oxm: &Oxm<'_>| oxm.class == OPENFLOW_BASIC && self.link.has(oxm.field);
+        let mut rest = Reader::new(&self.others, 0);
+        core::iter::from_fn(move || Oxm::read_canonical(&mut rest).ok())
+            .filter(move |oxm| !is_shadowed(oxm))
     }
 
     /// Like [`Match::set`].
     #[inline(never)]
     fn set_oxm(&mut self, oxm: &Oxm<'_>) {
         let key = order(oxm);
+        let is_plain = oxm.class == OPENFLOW_BASIC && !oxm.has_mask;
+        if is_plain && !self.others_begin_low() && self.link.set(oxm.field, oxm.payload) {
+            return;
+        }
         // Remove the existing condition on the field.
         if oxm.class == OPENFLOW_BASIC {
             self.link.remove(oxm.field);
@@ -155,16 +173,18 @@ impl Match {
 
     /// Iterates over the fields as OXMs in canonical order.
     pub fn oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
-        let mut link = self.link.oxms().peekable();
-        let mut rest = Reader::new(&self.others, 0);
-        let mut other = Oxm::read_canonical(&mut rest).ok();
+        let is_mixed = self.others_begin_low();
+        let in_a_row = (!is_mixed).then(|| self.link.oxms().chain(self.other_oxms()));
+        let mixed = is_mixed.then(|| self.mixed_oxms());
+        in_a_row.into_iter().flatten().chain(mixed.into_iter().flatten())
+    }
+
+    /// Like `oxms`, if some of the other fields come first.
+    fn mixed_oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
+        let (mut link, mut others) = (self.link.oxms().peekable(), self.other_oxms().peekable());
         core::iter::from_fn(move || {
             let key = link.peek().map_or(u64::MAX, order);
-            let of_others = other.filter(|it| order(it) < key);
-            if of_others.is_some() || other.is_some_and(|it| order(&it) == key) {
-                other = Oxm::read_canonical(&mut rest).ok();
-            }
-            of_others.or_else(|| link.next())
+            others.next_if(|other| order(other) < key).or_else(|| link.next())
         })
     }
 
@@ -190,16 +210,46 @@ impl Match {
     /// [`DecodeError::BadValue`] if a field is repeated.
     pub(crate) fn from_oxms(oxms: List<'_, Oxm<'_>>, at: usize) -> Result<Self, DecodeError> {
         let mut last = None;
-        let mut match_ = Self::new();
+        let mut is_masked = false;
         for oxm in oxms {
             let key = Some(order(&oxm));
             if last >= key {
                 return Self::from_unordered(oxms, at);
             }
             last = key;
+            is_masked |= oxm.has_mask;
+        }
+        // Without masks, fields in order are canonical as they are.
+        if let (Some(bytes), false) = (oxms.received(), is_masked)
+            && let Some(match_) = Self::from_canonical(bytes, last)
+        {
+            return Ok(match_);
+        }
+        let mut match_ = Self::new();
+        for oxm in oxms {
             match_.push(&oxm);
         }
         Ok(match_)
+    }
+
+    /// Reads canonical OXMs, the last of which has the order `last`. Returns `None` if another field comes before the
+    /// link-layer fields.
+    #[inline]
+    fn from_canonical(bytes: &[u8], last: Option<u64>) -> Option<Self> {
+        let mut match_ = Self::new();
+        let (mut rest, mut others) = (Reader::new(bytes, 0), bytes);
+        while let Ok(oxm) = Oxm::read_canonical(&mut rest) {
+            if order(&oxm) > Link::LAST.into() {
+                match_.others = Bytes::of(others);
+                match_.end = last.map_or(0, |last| last + 1);
+                break;
+            }
+            if !match_.link.set(oxm.field, oxm.payload) {
+                return None;
+            }
+            others = bytes.get(rest.offset()..).unwrap_or_default();
+        }
+        Some(match_)
     }
 
     /// Like [`Match::from_oxms`], for fields in any order.

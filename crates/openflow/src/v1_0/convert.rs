@@ -5,7 +5,6 @@ use super::matching::{Match as WiredMatch, wildcard};
 use super::{port_from_wire, port_to_wire};
 use crate::action::Action;
 use crate::matching::{Field, Masked, Match, VLAN_PRESENT};
-use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::wire::Pad;
 use crate::write::put;
 use crate::{EncodeError, MacAddr, PortNo, Version, Writer};
@@ -56,13 +55,28 @@ pub(crate) fn port(port: PortNo, field: &'static str) -> Result<u16, EncodeError
 ///
 /// # Errors
 /// [`EncodeError::Unsupported`], naming the field, if there is none.
-#[inline]
 pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
     let mut wire = ALL;
-    for oxm in match_.oxms() {
-        if !set_plain(&mut wire, &oxm) {
-            return every_match_to_wire(match_);
-        }
+    let link = match_.link();
+    if let Some(in_port) = link.in_port() {
+        wire.in_port = port(PortNo(u32::from_be_bytes(in_port)), "in_port")?;
+        wire.wildcards &= !wildcard::IN_PORT;
+    }
+    if let Some(eth_dst) = link.eth_dst() {
+        wire.dl_dst = MacAddr(eth_dst);
+        wire.wildcards &= !wildcard::DL_DST;
+    }
+    if let Some(eth_src) = link.eth_src() {
+        wire.dl_src = MacAddr(eth_src);
+        wire.wildcards &= !wildcard::DL_SRC;
+    }
+    if let Some(eth_type) = link.eth_type() {
+        wire.dl_type = u16::from_be_bytes(eth_type);
+        wire.wildcards &= !wildcard::DL_TYPE;
+    }
+    // The ethertype is set by now. In canonical order the IP protocol comes before the fields that need it.
+    for oxm in match_.other_oxms() {
+        set_field(&mut wire, &Field::from_oxm(&oxm))?;
     }
     Ok(wire)
 }
@@ -73,24 +87,25 @@ pub(crate) fn match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
 /// Like `match_to_wire`.
 #[inline]
 pub(crate) fn put_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeError> {
-    let Some(link) = match_.only_link() else { return put_every_match(match_, room) };
-    let mut wildcards = wildcard::ALL;
-    put(room, 4, [0; 2]);
-    match link.in_port() {
-        None => {}
+    let link = match_.link();
+    let in_port = match link.in_port() {
+        None => [0; 2],
         // Reserved ports (0xff00 and above) have other numbers.
-        Some([0, 0, high, low]) if high < 0xff => {
-            put(room, 4, [high, low]);
-            wildcards &= !wildcard::IN_PORT;
-        }
+        Some([0, 0, high, low]) if high < 0xff => [high, low],
         Some(_) => return put_every_match(match_, room),
+    };
+    if !match_.is_only_link() {
+        return put_every_match(match_, room);
     }
-    let mut count = |bit: u32, is_set| wildcards &= if is_set { !bit } else { u32::MAX };
+    let mut wildcards = wildcard::ALL;
+    let mut counts = |bit: u32, is_set| wildcards &= if is_set { !bit } else { u32::MAX };
     let (eth_src, eth_dst, eth_type) = (link.eth_src(), link.eth_dst(), link.eth_type());
-    count(wildcard::DL_SRC, eth_src.is_some());
-    count(wildcard::DL_DST, eth_dst.is_some());
-    count(wildcard::DL_TYPE, eth_type.is_some());
+    counts(wildcard::IN_PORT, link.in_port().is_some());
+    counts(wildcard::DL_SRC, eth_src.is_some());
+    counts(wildcard::DL_DST, eth_dst.is_some());
+    counts(wildcard::DL_TYPE, eth_type.is_some());
     put(room, 0, wildcards.to_be_bytes());
+    put(room, 4, in_port);
     put(room, 6, eth_src.unwrap_or_default());
     put(room, 12, eth_dst.unwrap_or_default());
     put(room, 18, [0; 4]); // VLAN
@@ -103,51 +118,6 @@ pub(crate) fn put_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), Encod
 fn put_every_match(match_: &Match, room: &mut [u8; 40]) -> Result<(), EncodeError> {
     match_to_wire(match_)?.put(room);
     Ok(())
-}
-
-/// Like [`match_to_wire`], for uncommon matches. A separate function, so that the common case stays
-/// in registers.
-fn every_match_to_wire(match_: &Match) -> Result<WiredMatch, EncodeError> {
-    let mut wire = ALL;
-    // In canonical order, ethertype and IP protocol precede the fields that depend on them.
-    for oxm in match_.oxms() {
-        if !set_plain(&mut wire, &oxm) {
-            set_field(&mut wire, &Field::from_oxm(&oxm))?;
-        }
-    }
-    Ok(wire)
-}
-
-/// Sets a common field without prerequisites; returns `false` for any other field.
-#[inline]
-fn set_plain(wire: &mut WiredMatch, oxm: &Oxm<'_>) -> bool {
-    if oxm.class != OPENFLOW_BASIC || oxm.has_mask {
-        return false;
-    }
-    let bit = match (oxm.field, oxm.payload) {
-        // Reserved ports (0xff00 and above) have other numbers.
-        (0, &[0, 0, a, b]) if a < 0xff => {
-            wire.in_port = u16::from_be_bytes([a, b]);
-            wildcard::IN_PORT
-        }
-        (3, address) => {
-            let Some(address) = address.first_chunk() else { return false };
-            wire.dl_dst = MacAddr(*address);
-            wildcard::DL_DST
-        }
-        (4, address) => {
-            let Some(address) = address.first_chunk() else { return false };
-            wire.dl_src = MacAddr(*address);
-            wildcard::DL_SRC
-        }
-        (5, &[a, b]) => {
-            wire.dl_type = u16::from_be_bytes([a, b]);
-            wildcard::DL_TYPE
-        }
-        _ => return false,
-    };
-    wire.wildcards &= !bit;
-    true
 }
 
 /// Sets a field.
@@ -274,13 +244,13 @@ pub(crate) fn match_from_wire(wire: &WiredMatch) -> Match {
     let has = |bit| wire.wildcards & bit == 0;
     let mut match_ = Match::new();
     if has(wildcard::IN_PORT) {
-        match_.set(&Field::InPort(port_from_wire(wire.in_port)));
+        match_ = match_.in_port(port_from_wire(wire.in_port));
     }
     if has(wildcard::DL_SRC) {
-        match_.set(&Field::EthSrc(wire.dl_src.into()));
+        match_ = match_.eth_src(wire.dl_src);
     }
     if has(wildcard::DL_DST) {
-        match_.set(&Field::EthDst(wire.dl_dst.into()));
+        match_ = match_.eth_dst(wire.dl_dst);
     }
     let mut tagged = true;
     if has(wildcard::DL_VLAN) {
@@ -292,7 +262,7 @@ pub(crate) fn match_from_wire(wire: &WiredMatch) -> Match {
         match_.set(&Field::VlanPcp(wire.dl_vlan_pcp & 7));
     }
     if has(wildcard::DL_TYPE) {
-        match_.set(&Field::EthType(wire.dl_type));
+        match_ = match_.eth_type(wire.dl_type);
         network_from_wire(wire, &mut match_);
     }
     match_
