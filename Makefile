@@ -109,7 +109,7 @@ soak: build ## long runs: 100 deaths of apps of each kind under traffic, 300 of 
 	@.ci/need $(LAB) tshark
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED) \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
-	  deaths:: guards::killed_guard hostile::fuzz:: 2>&1 | tee target/soak.log
+	  repeated_crashes:: guards::killed_guard hostile::fuzz:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi

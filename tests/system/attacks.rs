@@ -1,5 +1,5 @@
 //! Attacks on the OpenFlow port: connected switches are not affected, and memory stays bounded.
-//! `garbage.rs` tests malformed input, `tls.rs` invalid TLS.
+//! `malformed_input.rs` tests malformed input, `tls.rs` invalid TLS.
 //!
 //! During each attack two hosts ping each other on a flow of a real switch. No ping may be lost,
 //! the switch must stay on its connection, and new flows must work afterwards. `attacks/memory.rs`

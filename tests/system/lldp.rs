@@ -11,7 +11,7 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{Net, SOON};
 
-use super::offences::Order;
+use super::forbidden_messages::Order;
 
 const TAG: [u8; 4] = [0x81, 0, 0, 7];
 const SERVICE_TAG: [u8; 4] = [0x88, 0xa8, 0, 7];

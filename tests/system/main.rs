@@ -2,18 +2,17 @@
 
 #![expect(clippy::print_stdout, reason = "measurements are shown with the test's result")]
 
-mod answers;
 mod app_killed;
 mod attacks;
 mod calls;
-mod claims;
 mod configuration;
-mod deaths;
 mod demo;
-mod filling;
+mod duplicate_datapath_ids;
+mod failed_commands;
 mod firewall;
-mod garbage;
-mod granted;
+mod forbidden_messages;
+mod full_tables;
+mod granted_files;
 mod guards;
 mod hangs;
 mod hostile;
@@ -24,17 +23,18 @@ mod limits;
 mod link_monitor;
 mod lldp;
 mod logs;
-mod many;
+mod malformed_input;
+mod many_switches;
 mod mininet;
 mod negotiation;
-mod offences;
 mod operators;
 mod packages;
 mod pausing;
-mod refusals;
+mod repeated_crashes;
+mod replies;
 mod scaffold;
 mod services;
-mod skipped;
+mod skipped_app;
 mod slow_switch;
 mod stopping;
 mod switching;

@@ -14,7 +14,7 @@ use rosemary_tests::fake::Fake;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab_without_capture, rosemary_binary};
 
-use crate::offences::Order;
+use crate::forbidden_messages::Order;
 
 const OF: Version = Version::V1_3;
 const SLOW: u64 = 0x2a;
