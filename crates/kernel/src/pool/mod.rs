@@ -13,7 +13,6 @@ mod shared_quota;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use control::kernel::MAX_WORKERS;
@@ -26,7 +25,6 @@ pub(crate) use self::shared_quota::{KINDS, SharedQuota};
 use crate::control::{AppId, Tuning};
 use crate::ids::WorkerId;
 use crate::memory::Memory;
-use crate::worker::Command;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -42,22 +40,21 @@ pub struct WorkerPool {
 /// A worker, as the others see it.
 #[derive(Debug)]
 struct Member {
-    commands: Sender<Command>,
     bell: Ringer,
     /// Messages that each of the others has posted for it.
     forward_queue: Vec<Mutex<ForwardQueue>>,
 }
 
 impl WorkerPool {
-    /// A pool of the workers at the other ends of these channels.
-    pub(crate) fn new(members: Vec<(Sender<Command>, Ringer)>, tuning: Tuning) -> Self {
-        let count = members.len();
-        let member = |(commands, bell)| {
+    /// A pool of the workers that these bells wake.
+    pub(crate) fn new(bells: Vec<Ringer>, tuning: Tuning) -> Self {
+        let count = bells.len();
+        let member = |bell| {
             let forward_queue = (0..count).map(|_| Mutex::default()).collect();
-            Member { commands, bell, forward_queue }
+            Member { bell, forward_queue }
         };
         Self {
-            members: members.into_iter().map(member).collect(),
+            members: bells.into_iter().map(member).collect(),
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
             registry: DatapathRegistry::default(),
             shared_quotas: Mutex::default(),
@@ -79,13 +76,6 @@ impl WorkerPool {
     /// The memory that connections share.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
-    }
-
-    /// Sends a command to a worker.
-    pub fn command(&self, worker: WorkerId, command: Command) {
-        // One that has ended is noticed by the server.
-        let _ = self.members[worker.0].commands.send(command);
-        self.wake(worker);
     }
 
     /// Wakes a worker for a turn of its loop.
@@ -166,8 +156,8 @@ impl Drop for LoadGuard {
 /// A pool without threads.
 #[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<WorkerPool> {
-    let member = |_| (std::sync::mpsc::channel().0, Ringer::new().expect("a pipe").0);
-    Arc::new(WorkerPool::new((0..workers).map(member).collect(), Tuning::default()))
+    let bells = (0..workers).map(|_| Ringer::new().expect("a pipe").0);
+    Arc::new(WorkerPool::new(bells.collect(), Tuning::default()))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Attempts {
                 for (worker, part) in parts.into_iter().enumerate() {
                     let (name, policy, part) = (name.to_owned(), policy.clone(), Box::new(part));
                     let attach = Command::Attach { attempt, app, name, policy, part };
-                    workers.pool.command(WorkerId(worker), attach);
+                    workers.commander.send(WorkerId(worker), attach);
                 }
                 (Ok(fds), workers.count())
             }

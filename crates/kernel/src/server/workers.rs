@@ -13,15 +13,15 @@ use sys::flight::Recorder;
 use tracing::{error, warn};
 
 use crate::control::{self, Tuning};
-use crate::ids::WorkerId;
 use crate::pool::{MAX_WORKERS, WorkerPool};
 use crate::tls::TransportPolicy;
-use crate::worker::{Apps, Command, Known, ServerChannels, Worker, WorkerEvent, connect};
+use crate::worker::{Apps, Command, Commander, Known, ServerChannels, Worker, WorkerEvent, connect};
 
 /// The workers, as the server sees them.
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) pool: Arc<WorkerPool>,
+    pub(super) commander: Commander,
     pub(super) events: Receiver<WorkerEvent>,
     pub(super) events_bell: Doorbell,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -39,7 +39,7 @@ impl Workers {
     ) -> io::Result<Self> {
         let cpus = cpus();
         let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS.into());
-        let (channels, ServerChannels { pool, events, events_bell }) = connect(count, tuning)?;
+        let (channels, ends) = connect(count, tuning)?;
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for channels in channels {
@@ -72,7 +72,8 @@ impl Workers {
                 result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))
             })?);
         }
-        Ok(Self { pool, events, events_bell, threads })
+        let ServerChannels { pool, commander, events, events_bell } = ends;
+        Ok(Self { pool, commander, events, events_bell, threads })
     }
 
     /// How many there are.
@@ -82,7 +83,7 @@ impl Workers {
 
     /// Asks the same of each.
     pub(super) fn command(&self, command: impl Fn() -> Command) {
-        (0..self.count()).for_each(|worker| self.pool.command(WorkerId(worker), command()));
+        self.commander.send_all(command);
     }
 
     /// Has all of them end.

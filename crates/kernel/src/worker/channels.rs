@@ -120,6 +120,27 @@ pub enum WorkerEvent {
     },
 }
 
+/// Sends commands to the workers of a pool.
+#[derive(Debug, Clone)]
+pub struct Commander {
+    senders: Vec<Sender<Command>>,
+    pool: Arc<WorkerPool>,
+}
+
+impl Commander {
+    /// Sends a command to a worker.
+    pub fn send(&self, worker: WorkerId, command: Command) {
+        // The server notices a worker that has ended.
+        let _ = self.senders[worker.0].send(command);
+        self.pool.wake(worker);
+    }
+
+    /// Sends a command to each worker.
+    pub fn send_all(&self, command: impl Fn() -> Command) {
+        (0..self.senders.len()).for_each(|worker| self.send(WorkerId(worker), command()));
+    }
+}
+
 /// A worker's ends.
 #[derive(Debug)]
 pub struct WorkerChannels {
@@ -127,6 +148,8 @@ pub struct WorkerChannels {
     pub me: WorkerId,
     /// All workers.
     pub pool: Arc<WorkerPool>,
+    /// Sends commands to the others.
+    pub commander: Commander,
     /// Commands to it.
     pub commands: Receiver<Command>,
     /// Rung after a command was sent or a message was forwarded.
@@ -161,6 +184,8 @@ impl WorkerChannels {
 pub struct ServerChannels {
     /// All workers.
     pub pool: Arc<WorkerPool>,
+    /// Sends commands to them.
+    pub commander: Commander,
     /// Their events.
     pub events: Receiver<WorkerEvent>,
     /// Rung after an event was sent.
@@ -177,22 +202,25 @@ pub fn connect(
 ) -> io::Result<(Vec<WorkerChannels>, ServerChannels)> {
     let (to_report, events) = channel();
     let (events_bell, rings) = Doorbell::new()?;
-    let (mut members, mut ends) = (Vec::new(), Vec::new());
+    let (mut senders, mut bells, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..workers {
         let (commands, received) = channel();
         let (bell, hears) = Ringer::new()?;
-        members.push((commands, bell));
+        senders.push(commands);
+        bells.push(bell);
         ends.push((received, Doorbell::from_fd(hears), rings.try_clone()?));
     }
-    let pool = Arc::new(WorkerPool::new(members, tuning));
+    let pool = Arc::new(WorkerPool::new(bells, tuning));
+    let commander = Commander { senders, pool: pool.clone() };
     let channels = |(me, (commands, commands_bell, rings))| WorkerChannels {
         me: WorkerId(me),
         pool: pool.clone(),
+        commander: commander.clone(),
         commands,
         commands_bell,
         events: to_report.clone(),
         events_bell: Ringer::from_fd(rings),
     };
     let channels = ends.into_iter().enumerate().map(channels).collect();
-    Ok((channels, ServerChannels { pool, events, events_bell }))
+    Ok((channels, ServerChannels { pool, commander, events, events_bell }))
 }

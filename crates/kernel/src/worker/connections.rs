@@ -46,7 +46,7 @@ impl Worker {
 
     fn move_to(&self, to: WorkerId, connection: Connection) {
         let moved = MovedConnection(Box::new(connection));
-        self.channels.pool.command(to, Command::Adopt(moved));
+        self.channels.commander.send(to, Command::Adopt(moved));
     }
 
     /// Serves a connection from now on.

@@ -63,7 +63,7 @@ use self::switches::Switches;
 
 pub use crate::flows::Part;
 pub use channels::{
-    Command, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
+    Command, Commander, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
 };
 pub use hosted::Loaded;
 pub(crate) use hosted::note;

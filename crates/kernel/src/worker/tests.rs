@@ -93,8 +93,7 @@ impl Bench {
     }
 
     fn each(&self, command: impl Fn() -> Command) {
-        let workers = (0..self.office.pool.workers()).map(WorkerId);
-        workers.for_each(|worker| self.office.pool.command(worker, command()));
+        self.office.commander.send_all(command);
     }
 
     /// Attaches a new zone.
@@ -116,7 +115,7 @@ impl Bench {
             let (name, policy) = (format!("app-{}", app.0), policy.clone());
             let (attempt, part) = (self.attempts, Box::new(part));
             let attach = Command::Attach { attempt, app, name, policy, part };
-            self.office.pool.command(WorkerId(worker), attach);
+            self.office.commander.send(WorkerId(worker), attach);
         }
         let mut silent = workers;
         while silent > 0 {
@@ -162,7 +161,7 @@ impl Bench {
     /// The same of all apps.
     fn all_counters(&self) -> Vec<AppCounters> {
         let (reply, answers) = std::sync::mpsc::channel();
-        self.office.pool.command(WorkerId(0), Command::Apps { reply });
+        self.office.commander.send(WorkerId(0), Command::Apps { reply });
         answers.recv().unwrap()
     }
 
