@@ -14,7 +14,7 @@ use sys::sandbox::{Confined, Limits, Report, Sandbox};
 const LIMITS: Limits =
     Limits { descriptors: 1 << 20, threads: 1024, file_size: 1 << 30, memory: None };
 
-/// What the kernel keeps.
+/// The descriptors and the user that the kernel keeps.
 #[derive(Debug)]
 pub(crate) struct KernelSandbox<'a> {
     /// The control socket.

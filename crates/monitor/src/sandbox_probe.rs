@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
+use control::zone::{DEFAULT_LIMITS, ZoneReply, ZoneRequest, ZoneSandbox};
 use sys::sandbox::Report;
-use zone::control::{Answer, Request, Wall};
 
 use crate::one_shot;
 use crate::users::Users;
@@ -18,21 +18,20 @@ use crate::users::Users;
 /// The program cannot be started, or could not give up its user or its privileges.
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
-    let limits = zone::sandbox::LIMITS;
-    let wall = Wall {
+    let wall = ZoneSandbox {
         run_as: users.for_nobody(),
         full: false,
         read: Vec::new(),
         never: Vec::new(),
-        limits,
+        limits: DEFAULT_LIMITS,
     };
     // The content does not matter: the probe copies the object and does not load it.
     let object = sys::shm::sealed_copy("object", b"object")?;
-    match one_shot::request(zone, &Request::Try { wall }, &[object.as_fd()])? {
-        Answer::Confined { report } => Ok(report),
-        Answer::Failed { why } | Answer::Unfit { why } | Answer::NotLoaded { why } => {
+    match one_shot::request(zone, &ZoneRequest::Try { wall }, &[object.as_fd()])? {
+        ZoneReply::Confined { report } => Ok(report),
+        ZoneReply::Failed { why } | ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } => {
             Err(io::Error::other(why))
         }
-        Answer::Loaded { .. } => Err(io::Error::other("rosemary-zone loaded an app in a probe")),
+        ZoneReply::Loaded { .. } => Err(io::Error::other("rosemary-zone loaded an app in a probe")),
     }
 }

@@ -29,7 +29,7 @@ const RUN_AS: &str = "ROSEMARY_TEST_SANDBOX";
 
 const TMP: Tmp = Tmp { size: 1 << 20, inodes: 16 };
 
-/// What the process reports: the result of each attempt by its name.
+/// The report of the process, with the result of each attempt by its name.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
     report: Report,

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use control::zone::SwitchNumbers;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
 use sdk::services::{AskError, RequestId, Service};
@@ -9,14 +10,13 @@ use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
-use crate::control::Numbers;
 use crate::services::Services;
 
 /// The host that the app calls through the app ABI.
 #[derive(Debug)]
 pub struct ZoneHost {
     app: String,
-    numbers: Numbers,
+    numbers: SwitchNumbers,
     config: Vec<u8>,
     /// Takes messages for switches, one for each ring; empty until the kernel has passed rings.
     pub messages: Vec<DownWriter>,
@@ -32,7 +32,7 @@ pub struct ZoneHost {
 
 impl ZoneHost {
     /// A host without rings for an app with this name, its numbers, its configuration and its services.
-    pub fn new(app: String, numbers: Numbers, config: Vec<u8>, services: Services) -> Self {
+    pub fn new(app: String, numbers: SwitchNumbers, config: Vec<u8>, services: Services) -> Self {
         let (messages, ring, aside, seat) = (Vec::new(), 0, false, None);
         Self { app, numbers, config, messages, ring, services, aside, seat }
     }

@@ -25,11 +25,10 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
-use sdk::abi::host::{
-    Answer as Answered, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord,
-};
+use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
 use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
@@ -40,7 +39,6 @@ use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
 use tracing::info;
 
-use crate::control::{Answer, Request};
 use crate::host::ZoneHost;
 use crate::sandbox;
 use crate::services::Services;
@@ -107,13 +105,13 @@ pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.serve(monitor)));
     if let Err(error) = &result {
         let why = error.to_string();
-        let answer = match error {
-            ZoneError::NotAnApp(_) => Answer::Unfit { why },
-            ZoneError::Load(_) => Answer::NotLoaded { why },
-            _ => Answer::Failed { why },
+        let reply = match error {
+            ZoneError::NotAnApp(_) => ZoneReply::Unfit { why },
+            ZoneError::Load(_) => ZoneReply::NotLoaded { why },
+            _ => ZoneReply::Failed { why },
         };
         // This fails if the monitor has ended. Otherwise the monitor notices the exit in any case.
-        let _ = monitor.send(&answer, &[]);
+        let _ = monitor.send(&reply, &[]);
     }
     result
 }
@@ -173,13 +171,13 @@ enum Turn {
 /// Confines this process and loads the app. Returns `None` if the monitor requested only the first.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let (request, fds) = monitor.wait()?;
-    if let Request::Try { wall } = request {
+    if let ZoneRequest::Try { wall } = request {
         let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let confined = sandbox::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
-        monitor.send(&Answer::Confined { report: confined.report }, &[])?;
+        monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let Request::Load { name, wall, sha256, numbers, services } = request else {
+    let ZoneRequest::Load { name, wall, sha256, numbers, services } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let [object, config] = <[OwnedFd; 2]>::try_from(fds)
@@ -194,7 +192,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
-    monitor.send(&Answer::Loaded { version }, &[])?;
+    monitor.send(&ZoneReply::Loaded { version }, &[])?;
     Ok(Some(Zone::of(app)))
 }
 
@@ -354,12 +352,12 @@ impl Zone {
     fn read_control(&mut self, monitor: &Channel) -> Result<bool, ZoneError> {
         loop {
             match monitor.receive() {
-                Ok((Request::Stop, _)) => return Ok(false),
-                Ok((Request::Rings { capacity, batch }, fds)) => {
+                Ok((ZoneRequest::Stop, _)) => return Ok(false),
+                Ok((ZoneRequest::Rings { capacity, batch }, fds)) => {
                     self.batch = usize::from(batch).clamp(1, MAX_BATCH);
                     self.use_rings(capacity, fds)?;
                 }
-                Ok((Request::Alert { limit, numbers }, _)) => {
+                Ok((ZoneRequest::Alert { limit, numbers }, _)) => {
                     // More alerts than limits can wait only while no kernel runs.
                     if self.alerts.len() == MAX_ALERTS {
                         self.alerts.drop_oldest(1);
@@ -367,13 +365,13 @@ impl Zone {
                     let (head, body) = Alert::to_record(limit, numbers);
                     self.alerts.push(&head.words(), &body);
                 }
-                Ok((Request::Watch, fds)) => self.record_calls(fds)?,
-                Ok((Request::Service { name }, fds)) => {
+                Ok((ZoneRequest::Watch, fds)) => self.record_calls(fds)?,
+                Ok((ZoneRequest::Service { name }, fds)) => {
                     let socket = fds.into_iter().next();
                     let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
                     self.app.host().services.connect(&name, socket);
                 }
-                Ok((Request::Load { .. } | Request::Try { .. }, _)) => {
+                Ok((ZoneRequest::Load { .. } | ZoneRequest::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));
                 }
                 Err(ChannelError::WouldBlock) => return Ok(true),
@@ -441,7 +439,7 @@ fn call(
     times.returned_ns = now_ns();
     app.host().seat = seat;
     match answered {
-        Ok(Answered { handled, wake_at_ns: again }) => {
+        Ok(Answer { handled, wake_at_ns: again }) => {
             times.wake_at_ns = again;
             Ok(handled)
         }

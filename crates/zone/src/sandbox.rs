@@ -6,25 +6,18 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use control::zone::{TMP, ZoneReply, ZoneSandbox};
 use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 use sys::channel::Channel;
 use sys::object::Object;
 use sys::sandbox::seccomp::Profile;
-use sys::sandbox::{Confined, Limits, Sandbox, Tmp};
+use sys::sandbox::{Confined, Sandbox, Tmp};
 use tracing::warn;
 
-use crate::control::{Answer, Wall};
 use crate::run::ZoneError;
 
-/// The size of a zone's `/tmp`, unless the app's memory limit makes it smaller.
-pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
-
-/// The resource limits of a zone that are the same for every app.
-pub const LIMITS: Limits =
-    Limits { descriptors: 512, threads: 64, file_size: TMP.size, memory: None };
-
-/// Confines this process according to `wall`, reports the result to the monitor, and loads `object` if it has the
+/// Confines this process according to `settings`, reports the result to the monitor, and loads `object` if it has the
 /// digest `sha256`.
 ///
 /// # Errors
@@ -32,19 +25,19 @@ pub const LIMITS: Limits =
 pub fn confine_and_load(
     monitor: &Channel,
     object: OwnedFd,
-    wall: &Wall,
+    settings: &ZoneSandbox,
     sha256: &str,
 ) -> Result<Object, ZoneError> {
-    let confined = confine(monitor, &[object.as_fd()], wall).map_err(ZoneError::Confine)?;
-    let gaps = confined.report.gaps_text().filter(|_| wall.full);
+    let confined = confine(monitor, &[object.as_fd()], settings).map_err(ZoneError::Confine)?;
+    let gaps = confined.report.gaps_text().filter(|_| settings.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
-    let answer = Answer::Confined { report: confined.report };
-    monitor.send(&answer, listener.as_slice())?;
+    let reply = ZoneReply::Confined { report: confined.report };
+    monitor.send(&reply, listener.as_slice())?;
     drop(confined.listener); // only the monitor may keep it: this process must not answer its own calls
     if let Some(gaps) = gaps {
         return Err(ZoneError::Gaps(gaps));
     }
-    for path in &wall.read {
+    for path in &settings.read {
         if let Err(error) = rustix::fs::access(path, Access::READ_OK) {
             let path = path.display();
             warn!(%path, %error, "the app's user may not read a path that fs.read grants; let others read it (chmod o+r)");
@@ -71,17 +64,17 @@ pub fn confine_and_load(
 pub fn confine(
     monitor: &Channel,
     objects: &[std::os::fd::BorrowedFd<'_>],
-    wall: &Wall,
+    settings: &ZoneSandbox,
 ) -> io::Result<Confined> {
     // Without a cgroup no limit counts the files in /tmp, so they get a part of the app's memory.
-    let size = wall.limits.memory.map_or(TMP.size, |memory| TMP.size.min(memory.data / 4));
+    let size = settings.limits.memory.map_or(TMP.size, |memory| TMP.size.min(memory.data / 4));
     let sandbox = Sandbox {
-        run_as: wall.run_as,
+        run_as: settings.run_as,
         objects,
-        read: &wall.read,
-        never: &wall.never,
+        read: &settings.read,
+        never: &settings.never,
         tmp: Some(Tmp { size, ..TMP }),
-        ..Sandbox::new(Profile::Zone, monitor.as_fd(), wall.limits)
+        ..Sandbox::new(Profile::Zone, monitor.as_fd(), settings.limits)
     };
     sandbox.confine()
 }

@@ -31,8 +31,8 @@ use self::files::Version;
 /// The beginning of the names of Rosemary's groups.
 const PREFIX: &str = "rosemary-";
 
-/// The period of a processor quota. With the usual 100 ms, a program that has used up its quota would pause for so long
-/// that the network notices.
+/// The period of a processor quota. With the usual 100 ms, a program that has used its quota would pause too long for a
+/// network.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// The lowest quota that Linux accepts.

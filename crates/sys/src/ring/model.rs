@@ -164,7 +164,7 @@ impl Zone {
         self.end.messages.awake();
     }
 
-    /// Sends, sleeping as long as there is no room.
+    /// Sends, and sleeps while there is no room.
     fn send_when_there_is_room(&mut self, number: u64) {
         loop {
             let had = self.end.messages.free();
@@ -300,8 +300,7 @@ fn zone_that_waits_for_records_is_woken() {
     });
 }
 
-/// The zone sleeps until there is room; the kernel makes some in two steps, of which the second is
-/// enough.
+/// The zone sleeps until there is room. The kernel frees room in two steps, and only the second one is enough.
 ///
 /// CAUGHT: `release` or `prepare_to_wait_for_room` has no fence; `had` is asked after the refusal.
 #[test]

@@ -1,4 +1,4 @@
-//! Both ends against each other, and the kernel's end against a zone that writes anything.
+//! Tests both ends against each other, and the kernel's end against a zone that writes anything.
 
 mod lies;
 
@@ -13,7 +13,7 @@ const CAPACITY: u32 = 4096;
 const STEPS: usize = if cfg!(miri) { 20 } else { 400 };
 const HEAD: [u64; 2] = [6 << 32, 0xd1d];
 
-/// Both ends: of mappings, or under Miri, which knows no such thing, on the heap.
+/// Both ends on mappings, or on the heap under Miri, which does not support mappings.
 fn pair() -> (KernelEnd, ZoneEnd) {
     if cfg!(miri) {
         let size = memory_size(CAPACITY);
@@ -84,7 +84,7 @@ fn records_written_at_once_are_those_written_one_by_one_where_no_padding_is() {
         for number in 0..written {
             assert!(one_by_one.push(&HEAD, &body(number), room), "step {step}");
         }
-        // The next fits in no more, or begins anew at the ring's start.
+        // The next record does not fit, or needs padding and begins at the ring's start.
         assert_eq!(
             at_once.push(&HEAD, &body(written), room),
             one_by_one.push(&HEAD, &body(written), room)

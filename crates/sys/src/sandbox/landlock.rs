@@ -20,7 +20,7 @@ const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | Truncate
 });
 
-/// What the dynamic loader reads.
+/// The paths that the dynamic loader reads.
 const LIBRARIES: [&str; 9] = [
     "/usr/lib",
     "/usr/lib32",

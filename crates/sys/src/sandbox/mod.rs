@@ -72,7 +72,7 @@ pub struct Tmp {
     pub inodes: u64,
 }
 
-/// What a confined process keeps.
+/// The settings of a sandbox: everything that the confined process keeps.
 #[derive(Debug)]
 pub struct Sandbox<'a> {
     /// Its list of system calls.

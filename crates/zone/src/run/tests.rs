@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
+use control::zone::SwitchNumbers;
 use openflow::{Header, Version};
 use sdk::abi::Record;
 use sdk::{App, Event, Network};
 use sys::ring::{Down, KernelEnd, Room};
 
 use super::*;
-use crate::control::Numbers;
 
 const CAPACITY: u32 = 4096;
 
@@ -51,7 +51,7 @@ impl App for Echo {
 }
 
 fn host() -> ZoneHost {
-    let numbers = Numbers { band: (1, 65_535), groups: (0, 0), meters: (0, 0) };
+    let numbers = SwitchNumbers { band: (1, 65_535), groups: (0, 0), meters: (0, 0) };
     ZoneHost::new("echo".into(), numbers, Vec::new(), Services::named(&[]))
 }
 
@@ -110,7 +110,7 @@ impl Bench {
         RECEIVED.take()
     }
 
-    /// What the zone sent by a ring: the number of handled records, and the datapaths of its messages.
+    /// Takes the records of a down ring. Returns the number of handled records, and the datapaths of the messages.
     fn sent(&mut self, ring: usize) -> (u32, Vec<u64>) {
         let (mut done, mut sent, mut out) = (0, Vec::new(), Vec::new());
         while let Some(down) = self.kernel[ring].take(&mut out).unwrap() {

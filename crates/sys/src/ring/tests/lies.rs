@@ -1,8 +1,8 @@
-//! Each end against what the other must never write.
+//! Tests each end against values that the other end must never write.
 
 use super::*;
 
-/// A zone whose down ring holds `words` at its start and claims `produced`.
+/// The fault of a zone whose down ring begins with `words`, and which claims to have produced `produced` bytes.
 fn lie(words: &[u64], produced: u64) -> PeerFault {
     let (mut kernel, zone) = hostile_pair();
     push(&mut kernel, b"one");
@@ -16,18 +16,18 @@ fn lie(words: &[u64], produced: u64) -> PeerFault {
 }
 
 #[test]
-fn peer_that_claims_more_than_the_ring_holds_is_a_fault() {
+fn index_beyond_the_capacity_is_a_fault() {
     let fault = lie(&[], u64::from(CAPACITY) + 8);
     assert_eq!(fault, PeerFault::Index { index: 4104, from: 0, capacity: CAPACITY });
 }
 
 #[test]
-fn peer_that_claims_a_crooked_index_is_a_fault() {
+fn unaligned_index_is_a_fault() {
     assert!(matches!(lie(&[], 12), PeerFault::Index { index: 12, .. }));
 }
 
 #[test]
-fn peer_that_moves_its_index_back_is_a_fault() {
+fn index_that_moves_back_is_a_fault() {
     let (mut kernel, zone) = hostile_pair();
     zone.words()[HEADER / WORD].store(First { size: 16, kind: DONE }.word(), Ordering::Relaxed);
     zone.words()[PRODUCED].store(16, Ordering::Release);
@@ -38,7 +38,7 @@ fn peer_that_moves_its_index_back_is_a_fault() {
 }
 
 #[test]
-fn peer_that_claims_an_impossible_size_is_a_fault() {
+fn impossible_size_is_a_fault() {
     for size in [0, 8, 23, 33, 4096, u32::MAX] {
         let fault = lie(&[First { size, kind: SEND }.word()], 32);
         assert!(matches!(fault, PeerFault::Size { at: 0, size: said, .. } if said == size));
@@ -52,21 +52,21 @@ fn peer_that_claims_an_impossible_size_is_a_fault() {
 }
 
 #[test]
-fn peer_that_claims_an_unknown_kind_is_a_fault() {
+fn unknown_kind_is_a_fault() {
     let fault = lie(&[First { size: 16, kind: 99 }.word()], 16);
     assert_eq!(fault, PeerFault::Kind { at: 0, kind: 99 });
 }
 
 #[test]
-fn peer_that_judges_records_it_was_never_given_is_a_fault() {
+fn verdict_on_unknown_records_is_a_fault() {
     let fault = lie(&[First { size: 16, kind: DONE }.word(), 2], 16);
     assert_eq!(fault, PeerFault::Verdict { claimed: 2, outstanding: 1 });
     let fault = lie(&[First { size: 16, kind: STOP }.word(), 1], 16);
     assert_eq!(fault, PeerFault::Verdict { claimed: 1, outstanding: 1 });
 }
 
-/// A zone's end whose up ring holds `words` at its start, of which the kernel claims `produced` bytes.
-fn told(words: &[u64], produced: u64) -> (ZoneEnd, Shared) {
+/// A zone's end whose up ring begins with `words`. The kernel claims to have produced `produced` bytes.
+fn lying_kernel(words: &[u64], produced: u64) -> (ZoneEnd, Shared) {
     let size = memory_size(CAPACITY);
     let ((up, up_view), (down, _)) = (on_heap(size), on_heap(size));
     for (at, word) in words.iter().enumerate() {
@@ -77,28 +77,28 @@ fn told(words: &[u64], produced: u64) -> (ZoneEnd, Shared) {
 }
 
 #[test]
-fn zone_takes_no_record_that_does_not_lie_in_the_ring() {
+fn zone_takes_no_record_outside_of_the_ring() {
     for size in [0, 7, CAPACITY + 1, u32::MAX - 7, u32::MAX] {
-        let (mut zone, _) = told(&[First { size, kind: 6 }.word()], CAPACITY.into());
+        let (mut zone, _) = lying_kernel(&[First { size, kind: 6 }.word()], CAPACITY.into());
         let fault = zone.records.batch(MAX_BATCH).unwrap_err();
         assert_eq!(fault, PeerFault::Size { at: 0, size, least: 8, most: CAPACITY });
     }
-    let (mut zone, _) = told(&[First { size: CAPACITY, kind: 6 }.word()], CAPACITY.into());
+    let (mut zone, _) = lying_kernel(&[First { size: CAPACITY, kind: 6 }.word()], CAPACITY.into());
     assert_eq!(zone.records.batch(MAX_BATCH).unwrap().least(), CAPACITY);
-    // Of the second, less is left.
+    // Fewer bytes are left for the second record.
     let second = [First { size: 16, kind: 6 }.word(), 0, First { size: 4081, kind: 6 }.word()];
-    let (mut zone, _) = told(&second, CAPACITY.into());
+    let (mut zone, _) = lying_kernel(&second, CAPACITY.into());
     let fault = zone.records.batch(MAX_BATCH).unwrap_err();
     assert_eq!(fault, PeerFault::Size { at: 16, size: 4081, least: 8, most: 4080 });
-    let (mut zone, _) = told(&[], u64::from(CAPACITY) + 8);
+    let (mut zone, _) = lying_kernel(&[], u64::from(CAPACITY) + 8);
     let fault = zone.records.batch(MAX_BATCH).unwrap_err();
     assert_eq!(fault, PeerFault::Index { index: 4104, from: 0, capacity: CAPACITY });
 }
 
 #[test]
 #[should_panic(expected = "they lie inside")]
-fn record_that_grew_past_the_end_after_it_was_found_is_not_looked_at() {
-    let (mut zone, up) = told(&[First { size: 16, kind: 6 }.word()], 16);
+fn record_that_grew_past_the_end_is_not_read() {
+    let (mut zone, up) = lying_kernel(&[First { size: 16, kind: 6 }.word()], 16);
     let batch = zone.records.batch(MAX_BATCH).unwrap();
     let longer = First { size: CAPACITY + 1, kind: 6 };
     up.words()[HEADER / WORD].store(longer.word(), Ordering::Relaxed);
@@ -106,7 +106,7 @@ fn record_that_grew_past_the_end_after_it_was_found_is_not_looked_at() {
 }
 
 #[test]
-fn batch_says_where_each_record_begins_and_how_long_the_shortest_is() {
+fn batch_has_starts_and_the_shortest_size() {
     let (mut kernel, mut zone) = pair();
     for body in [&b"longer than the next"[..], b"short", b"not as short"] {
         assert!(push(&mut kernel, body));
