@@ -71,6 +71,7 @@ pub enum Fragment {
 }
 
 impl Fragment {
+    #[inline]
     fn new(is_at_start: bool, is_followed: bool) -> Self {
         match (is_at_start, is_followed) {
             (false, _) => Self::Later,
@@ -92,6 +93,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Reads an IPv4 packet. One whose header is shorter than a header, or cut off in its options, has no payload.
+    #[inline]
     pub fn read_v4(packet: &'a [u8]) -> Option<Self> {
         let header: &[u8; 20] = packet.first_chunk()?;
         #[rustfmt::skip]
@@ -124,6 +126,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Reads an IPv6 packet and skips its extension headers: options, routing and fragment.
+    #[inline]
     pub fn read_v6(packet: &'a [u8]) -> Option<Self> {
         let (start, rest) = packet.split_first_chunk::<8>()?;
         let (src, rest) = rest.split_first_chunk::<16>()?;
@@ -153,6 +156,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Finds the protocol and the payload behind the extension headers in `rest`. `next` is the type of the first one.
+    #[inline]
     fn skip_extensions(&mut self, mut next: u8, mut rest: &'a [u8]) -> Option<()> {
         for _ in 0..MAX_EXTENSIONS {
             match next {

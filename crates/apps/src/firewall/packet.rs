@@ -31,18 +31,23 @@ impl Packet {
         let (eth_dst, rest) = frame.split_first_chunk()?;
         let (eth_src, _) = rest.split_first_chunk()?;
         let layer = ethernet::packet(frame)?;
-        let ip = IpPacket::in_layer(&layer);
-        let ports = ip.and_then(|ip| ip.ports());
-        Some(Self {
+        let mut packet = Self {
             eth_src: MacAddr(*eth_src),
             eth_dst: MacAddr(*eth_dst),
             ethertype: layer.ethertype,
-            from: ip.map(|ip| ip.src),
-            to: ip.map(|ip| ip.dst),
-            protocol: ip.and_then(|ip| ip.protocol),
-            from_port: ports.map(|(from, _)| from),
-            to_port: ports.map(|(_, to)| to),
-        })
+            from: None,
+            to: None,
+            protocol: None,
+            from_port: None,
+            to_port: None,
+        };
+        if let Some(ip) = IpPacket::in_layer(&layer) {
+            (packet.from, packet.to, packet.protocol) = (Some(ip.src), Some(ip.dst), ip.protocol);
+            if let Some((from, to)) = ip.ports() {
+                (packet.from_port, packet.to_port) = (Some(from), Some(to));
+            }
+        }
+        Some(packet)
     }
 
     /// The packet of the opposite direction.
