@@ -18,6 +18,7 @@
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
+use crate::ids::AppSlot;
 use crate::plan::Set;
 
 /// Places in which an id may lie outside its home: three cache lines.
@@ -133,17 +134,17 @@ impl BufferTable {
     }
 
     /// Notes that another app receives the packet, unless the buffer was used meanwhile.
-    pub(crate) fn note(&mut self, buffer: u32, app: usize) {
+    pub(crate) fn note(&mut self, buffer: u32, app: AppSlot) {
         if let Some(at) = self.find(buffer) {
             let place = &mut self.places[at];
-            *place = occupied(place[0], apps(*place).with(Set::of(app)));
+            *place = occupied(place[0], apps(*place).with(Set::of(app.index())));
         }
     }
 
     /// Looks for a buffer; `None` if the app may not use it.
     #[inline]
-    pub(crate) fn usable(&self, buffer: u32, app: usize) -> Option<Usable> {
-        let at = self.find(buffer).filter(|at| apps(self.places[*at]).has(app))?;
+    pub(crate) fn usable(&self, buffer: u32, app: AppSlot) -> Option<Usable> {
+        let at = self.find(buffer).filter(|at| apps(self.places[*at]).has(app.index()))?;
         Some(Usable { at, is_displaced: at != self.home(buffer) })
     }
 
@@ -282,17 +283,21 @@ mod tests {
     use super::*;
 
     impl BufferTable {
-        pub(crate) fn has(&self, buffer: u32, app: usize) -> bool {
+        pub(crate) fn has(&self, buffer: u32, app: AppSlot) -> bool {
             self.usable(buffer, app).is_some()
         }
 
         /// Uses a buffer up; `false` if the app may not use it.
-        fn take(&mut self, buffer: u32, app: usize) -> bool {
+        fn take(&mut self, buffer: u32, app: AppSlot) -> bool {
             self.usable(buffer, app).map(|usable| self.use_up(usable)).is_some()
         }
     }
 
-    /// As many places as it says, for one test.
+    fn slot(index: usize) -> AppSlot {
+        AppSlot::new(index)
+    }
+
+    /// A budget of this number of places, for one test.
     fn budget(places: usize) -> &'static Budget {
         Box::leak(Box::new(Budget(AtomicUsize::new(places))))
     }
@@ -303,7 +308,7 @@ mod tests {
 
     /// The ids that app 0 may use, counted place by place.
     fn known(table: &BufferTable, ids: impl IntoIterator<Item = u32>) -> usize {
-        let known = ids.into_iter().filter(|id| table.has(*id, 0)).count();
+        let known = ids.into_iter().filter(|id| table.has(*id, slot(0))).count();
         assert_eq!(table.ids, table.places.iter().filter(|place| place[0] != 0).count());
         known
     }
@@ -323,22 +328,22 @@ mod tests {
     #[test]
     fn buffer_is_usable_once_by_its_receivers() {
         let mut table = BufferTable::default();
-        assert!(!table.has(5, 1));
-        table.note(5, 1); // no such packet has come
-        assert!(!table.has(5, 1));
+        assert!(!table.has(5, slot(1)));
+        table.note(5, slot(1)); // no such packet has come
+        assert!(!table.has(5, slot(1)));
         table.kept(5, Set::EMPTY);
-        table.note(5, 1);
-        table.note(5, 63);
-        assert!(table.has(5, 1) && table.has(5, 63));
-        assert!(!table.has(5, 2) && !table.has(5 + 256, 1));
+        table.note(5, slot(1));
+        table.note(5, slot(63));
+        assert!(table.has(5, slot(1)) && table.has(5, slot(63)));
+        assert!(!table.has(5, slot(2)) && !table.has(5 + 256, slot(1)));
         table.kept(5, Set::of(2));
-        assert!(table.has(5, 2) && !table.has(5, 1), "another packet");
-        assert!(!table.take(5, 1) && table.has(5, 2));
-        table.note(5, 1);
-        assert!(table.take(5, 2), "the first use frees it");
-        assert!(!table.has(5, 1) && !table.take(5, 2));
-        table.note(5, 1);
-        assert!(!table.has(5, 1), "the next app is too late");
+        assert!(table.has(5, slot(2)) && !table.has(5, slot(1)), "another packet");
+        assert!(!table.take(5, slot(1)) && table.has(5, slot(2)));
+        table.note(5, slot(1));
+        assert!(table.take(5, slot(2)), "the first use frees it");
+        assert!(!table.has(5, slot(1)) && !table.take(5, slot(2)));
+        table.note(5, slot(1));
+        assert!(!table.has(5, slot(1)), "the next app is too late");
     }
 
     #[test]
@@ -364,8 +369,8 @@ mod tests {
                 assert_eq!((known, table.places.len(), table.displaced), (100_000, 1 << 17, 0));
             }
             for id in &ids {
-                assert_eq!(table.has(*id, 0), table.take(*id, 0));
-                assert!(!table.has(*id, 0));
+                assert_eq!(table.has(*id, slot(0)), table.take(*id, slot(0)));
+                assert!(!table.has(*id, slot(0)));
             }
             assert_eq!((table.ids, table.displaced), (0, 0), "{choice}");
         }
@@ -383,7 +388,7 @@ mod tests {
                 table.kept(id, Set::of(0));
                 model.insert(id);
             } else {
-                assert_eq!(table.take(id, 0), model.remove(&id), "{id}");
+                assert_eq!(table.take(id, slot(0)), model.remove(&id), "{id}");
             }
         }
         assert_eq!(known(&table, model.iter().copied()), model.len());
@@ -438,7 +443,7 @@ mod tests {
         (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
         look(&mut table);
         assert_eq!((table.places.len(), table.ids), (1 << 17, 100_000));
-        (0..99_000).for_each(|id| assert!(table.take(id, 0)));
+        (0..99_000).for_each(|id| assert!(table.take(id, slot(0))));
         table.kept(7, Set::of(0));
         look(&mut table);
         assert_eq!(table.places.len(), ALWAYS);

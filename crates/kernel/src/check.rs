@@ -86,7 +86,7 @@ enum Mark {
     CookieAndMask { at: usize },
 }
 
-/// What an allowed message does.
+/// The effect of an allowed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// A flow-mod.

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 
 use openflow::Header;
 
+use crate::ids::AppSlot;
+
 /// Bytes that an app may send in a round.
 const QUANTUM: usize = 16 * 1024;
 
@@ -28,8 +30,7 @@ pub(crate) struct FairQueue {
 
 #[derive(Debug)]
 struct Queue {
-    /// The app's place among the app ports.
-    slot: usize,
+    app: AppSlot,
     /// Whole messages, from `start` on.
     bytes: Vec<u8>,
     start: usize,
@@ -68,13 +69,13 @@ impl FairQueue {
         self.queues.iter().map(|queue| queue.bytes.capacity()).sum()
     }
 
-    /// Each app with messages that wait, by its place among the app ports, and the bytes of these.
-    pub(crate) fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.queues.iter().map(|queue| (queue.slot, queue.size()))
+    /// Each app with messages that wait, and the bytes of these.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (AppSlot, usize)> {
+        self.queues.iter().map(|queue| (queue.app, queue.size()))
     }
 
     /// That of them with the most bytes.
-    pub(crate) fn largest(&self) -> Option<(usize, usize)> {
+    pub(crate) fn largest(&self) -> Option<(AppSlot, usize)> {
         self.sizes().max_by_key(|(_, size)| *size)
     }
 
@@ -82,12 +83,12 @@ impl FairQueue {
     /// how long `out` may become, when `others` bytes wait elsewhere and all may be `most`.
     pub(crate) fn lend(
         &mut self,
-        slot: usize,
+        app: AppSlot,
         out: &mut Vec<u8>,
         (others, most): (usize, usize),
     ) -> usize {
-        let place = self.queues.iter().position(|queue| queue.slot == slot).unwrap_or_else(|| {
-            self.queues.push_back(Queue { slot, bytes: Vec::new(), start: 0, deficit: 0 });
+        let place = self.queues.iter().position(|queue| queue.app == app).unwrap_or_else(|| {
+            self.queues.push_back(Queue { app, bytes: Vec::new(), start: 0, deficit: 0 });
             self.queues.len() - 1
         });
         let queue = &mut self.queues[place];
@@ -102,8 +103,8 @@ impl FairQueue {
 
     /// Ends what [`lend`](Self::lend) began: swaps the app's queue in `out` with the connection's output. `appended` is the
     /// number of bytes that the app added to its queue.
-    pub(crate) fn give_back(&mut self, slot: usize, out: &mut Vec<u8>, appended: usize) {
-        let Some(place) = self.queues.iter().position(|queue| queue.slot == slot) else { return };
+    pub(crate) fn give_back(&mut self, app: AppSlot, out: &mut Vec<u8>, appended: usize) {
+        let Some(place) = self.queues.iter().position(|queue| queue.app == app) else { return };
         std::mem::swap(out, &mut self.queues[place].bytes);
         self.size += appended;
         if self.queues[place].size() == 0 {
@@ -148,18 +149,22 @@ mod tests {
     /// Queues a message; `false` if there is no room for it.
     fn push(queue: &mut FairQueue, app: u8, message: &[u8]) -> bool {
         let mut out = b"others".to_vec();
-        let limit = queue.lend(app.into(), &mut out, (6, MOST));
+        let limit = queue.lend(AppSlot::new(app.into()), &mut out, (6, MOST));
         let has_room = out.len() <= limit;
         if has_room {
             out.extend_from_slice(message);
         }
-        queue.give_back(app.into(), &mut out, if has_room { message.len() } else { 0 });
+        queue.give_back(
+            AppSlot::new(app.into()),
+            &mut out,
+            if has_room { message.len() } else { 0 },
+        );
         assert_eq!(out, b"others");
         has_room
     }
 
-    fn size_of(queue: &FairQueue, slot: usize) -> usize {
-        queue.sizes().find(|(of, _)| *of == slot).map_or(0, |(_, size)| size)
+    fn size_of(queue: &FairQueue, app: usize) -> usize {
+        queue.sizes().find(|(of, _)| of.index() == app).map_or(0, |(_, size)| size)
     }
 
     /// The app and the number of each message of `bytes`, which must be whole, and its size.
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn flooding_app_fills_its_share_and_others_are_accepted_and_sent_soon() {
+    fn flooding_app_does_not_delay_others() {
         let mut queue = FairQueue::default();
         let mut flood = (0..).take_while(|number| push(&mut queue, 1, &message(1, *number, 1000)));
         let accepted = flood.by_ref().count();
@@ -185,7 +190,7 @@ mod tests {
             let accepted = (0..).take_while(|it| push(&mut queue, app, &message(app, *it, 1000)));
             assert_eq!(accepted.count(), OWN / 1000 + 1, "app {app}");
         }
-        assert_eq!(queue.largest(), Some((1, size_of(&queue, 1))));
+        assert_eq!(queue.largest(), Some((AppSlot::new(1), size_of(&queue, 1))));
         assert!(queue.size() <= MOST + 66 * (OWN + 1000), "{}", queue.size());
         // The first messages of all apps are among those of one round.
         let mut out = Vec::new();
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_short_messages_share_by_bytes_and_none_is_torn_or_lost() {
+    fn apps_share_output_by_bytes() {
         let mut queue = FairQueue::default();
         let sizes = [(1, 60_000), (2, 100), (3, 9)];
         let (mut queued, mut sent) = (vec![Vec::new(); 4], vec![Vec::new(); 4]);

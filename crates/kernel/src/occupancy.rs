@@ -1,12 +1,11 @@
-//! How full a switch's flow tables are, and how many flows an app has there (design §10,
-//! *Rosemary §3.2.4*).
+//! Estimates how full a switch's flow tables are, and how many flows each app has there (*Rosemary §3.2.4*).
 //!
-//! Between two answers of the switch all that is known is what was sent to be added: an estimate, because an
-//! add may replace a flow or be refused, and flows go by themselves. **The estimate says when to ask
-//! again; only what the switch says decides**: whether the operator is alerted, and whether an app has as
-//! many flows as it may. So an app can have more for the moment that an answer takes.
+//! Between two reports of the switch the kernel knows only which adds it has sent. That is an estimate, because an add may
+//! replace a flow or be refused, and flows expire. **The estimate decides when to ask the switch again; only the switch's
+//! report decides** whether the operator is alerted, and whether an app has used up its quota of flows. So an app can
+//! exceed its quota for the time that a report takes.
 //!
-//! A switch to which nobody adds anything is not asked: its tables cannot fill.
+//! A switch to which nobody adds flows is not asked: its tables cannot fill.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,21 +14,20 @@ use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, Versio
 
 use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::control::AppId;
+use crate::ids::AppSlot;
 
-/// A table with so many hundredths of its flows is nearly full; with fewer than the second it has room
-/// again.
+/// Hundredths of its size from which a table is nearly full, and below which it has room again.
 const NEARLY_FULL: u64 = 90;
 const ROOM_AGAIN: u64 = 80;
 
-/// From one question about the tables to the next: as long as something is added, and when the estimate
-/// says that one is nearly full.
+/// Time between two requests for the tables: while flows are added, and when a table is nearly full by the estimate.
 const EVERY: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(1);
 
-/// From one count of an app's flows to the next.
+/// Time between two counts of an app's flows.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
 
-/// When an unanswered count is asked again.
+/// Time after which an unanswered count is requested again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where table and command are in a 1.3 flow-mod, and the command in a 1.0 one, in bytes.
@@ -40,25 +38,26 @@ const COMMAND_1_0: usize = 57;
 /// `OFPFC_DELETE`; `OFPFC_DELETE_STRICT` is the next command, and the last (OpenFlow 1.3.5 §7.3.4.1).
 const DELETE: u8 = 3;
 
-/// What is known of one switch.
+/// The flow tables of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancy {
-    /// With their numbers; of those to which something was added, or that are nearly full.
+    /// The tables to which flows were added, or that are nearly full, with their numbers.
     tables: Vec<(u8, Filling)>,
-    /// By the app's slot; of those that have a quota and added something.
-    apps: BTreeMap<usize, Holding>,
+    /// The apps that have a quota of flows and added some.
+    apps: BTreeMap<AppSlot, Holding>,
+    /// When the tables were last requested.
     asked: Option<Instant>,
-    /// The tables are to be asked for: as soon as may be, or in time.
+    /// The tables must be requested this long after `asked`.
     wanted: Option<Duration>,
 }
 
 /// A table that fills.
 #[derive(Debug, Default)]
 struct Filling {
-    /// Adds since the switch was asked last, and those before of which it has not said that it knew them.
+    /// Adds since the last request, and those before it that no report contains yet.
     since: u32,
     before: u32,
-    /// How many of the adds were each app's, by its slot: halved with each answer.
+    /// Adds of each app, by its slot: halved with each report.
     by: Vec<u32>,
     /// The estimate cannot be that of a nearly full table before `since` is this.
     look_at: u32,
@@ -69,19 +68,19 @@ struct Filling {
 #[derive(Debug, Default)]
 struct Holding {
     counted: Option<u32>,
-    /// Adds since it was asked last.
+    /// Adds since the last request.
     since: u32,
     asked: Option<Instant>,
     waiting: bool,
-    /// What the parts of the answer so far have told.
+    /// Flows in the parts of the reply so far.
     part: u32,
 }
 
-/// What the operator is to be told of a table.
+/// A change of a table that is reported to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is nearly full; the app in this slot has added most of late.
-    NearlyFull { most: Option<usize> },
+    /// It is nearly full; this app has added most lately.
+    NearlyFull { most: Option<AppSlot> },
     /// It has room again.
     RoomAgain,
 }
@@ -104,26 +103,26 @@ pub(crate) fn deletes(version: Version, message: &[u8]) -> bool {
 }
 
 impl Occupancy {
-    /// Whether the app in this slot, which may have `most` flows, may add one, as far as the switch has said.
-    pub(crate) fn has_room(&self, slot: usize, most: u32) -> bool {
+    /// Whether an app with a quota of `most` flows may add one, by the last report of the switch.
+    pub(crate) fn has_room(&self, slot: AppSlot, most: u32) -> bool {
         let counted = self.apps.get(&slot).and_then(|holding| holding.counted);
         counted.is_none_or(|counted| counted < most)
     }
 
-    /// So many adds of the app in this slot go to a table. `known` says how many flows that held when the
-    /// switch told, and how many it can hold.
+    /// Notes adds of an app to a table. `known` returns the number of flows in the last report, and the size of the table.
     pub(crate) fn added(
         &mut self,
-        slot: usize,
+        slot: AppSlot,
         (table, adds): (u8, u32),
         known: impl FnOnce() -> (Option<u32>, Option<u32>),
     ) {
         let filling = filling_of(&mut self.tables, table);
         filling.since = filling.since.saturating_add(adds);
-        if filling.by.len() <= slot {
-            filling.by.resize(slot + 1, 0);
+        if filling.by.len() <= slot.index() {
+            filling.by.resize(slot.index() + 1, 0);
         }
-        filling.by[slot] = filling.by[slot].saturating_add(adds);
+        let by = &mut filling.by[slot.index()];
+        *by = by.saturating_add(adds);
         if filling.since >= filling.look_at || self.wanted.is_none() {
             let soon = filling.look(known());
             let wanted = if soon { SOON } else { EVERY };
@@ -131,14 +130,14 @@ impl Occupancy {
         }
     }
 
-    /// Whether the tables are to be asked for now; then they are taken to be.
+    /// Whether the tables must be requested now; if so, notes that they are.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let since = |at: Instant| now.saturating_duration_since(at);
         let is_due =
             self.wanted.is_some_and(|after| self.asked.is_none_or(|at| since(at) >= after));
         if is_due {
             self.asked = Some(now);
-            // One that is nearly full is watched until it has room again.
+            // A table that is nearly full is watched until it has room again.
             self.wanted = self.tables.iter().any(|(_, it)| it.nearly_full).then_some(EVERY);
             for (_, filling) in &mut self.tables {
                 filling.before = filling.added();
@@ -148,8 +147,13 @@ impl Occupancy {
         is_due
     }
 
-    /// The switch has told how many flows a table has, and what it can hold.
-    pub(crate) fn told(&mut self, table: u8, flows: u32, size: Option<u32>) -> Option<Change> {
+    /// Notes a report of the switch: how many flows a table has, and its size.
+    pub(crate) fn note_report(
+        &mut self,
+        table: u8,
+        flows: u32,
+        size: Option<u32>,
+    ) -> Option<Change> {
         let nearly_full = is_part(NEARLY_FULL, flows, size);
         if !nearly_full && !self.tables.iter().any(|(number, _)| *number == table) {
             return None;
@@ -170,21 +174,27 @@ impl Occupancy {
         room_again.then_some(Change::RoomAgain)
     }
 
-    /// Flows that were added to a table since the switch told, about.
+    /// The estimate of flows that were added to a table since the last report.
     #[cfg(test)]
     pub(crate) fn added_since(&self, table: u8) -> u32 {
         self.tables.iter().find(|(number, _)| *number == table).map_or(0, |(_, it)| it.added())
     }
 
-    /// The tables that are nearly full, each with the slot of the app that adds most.
-    pub(crate) fn nearly_full(&self) -> impl Iterator<Item = (u8, Option<usize>)> {
+    /// The tables that are nearly full, each with the app that adds most.
+    pub(crate) fn nearly_full(&self) -> impl Iterator<Item = (u8, Option<AppSlot>)> {
         let full = self.tables.iter().filter(|(_, filling)| filling.nearly_full);
         full.map(|(table, filling)| (*table, filling.most()))
     }
 
-    /// The app in this slot, which may have `most` flows, adds so many now, or is kept from it. Says whether
-    /// its flows are to be counted now; then they are taken to be.
-    pub(crate) fn is_count_due(&mut self, slot: usize, most: u32, adds: u32, now: Instant) -> bool {
+    /// Notes that an app with a quota of `most` flows adds flows now, or is refused. Returns whether its flows must be counted
+    /// now; if so, notes that they are.
+    pub(crate) fn is_count_due(
+        &mut self,
+        slot: AppSlot,
+        most: u32,
+        adds: u32,
+        now: Instant,
+    ) -> bool {
         let holding = self.apps.entry(slot).or_default();
         holding.since = holding.since.saturating_add(adds);
         let estimate = holding.counted.map(|it| it.saturating_add(holding.since));
@@ -203,8 +213,8 @@ impl Occupancy {
         is_due
     }
 
-    /// A part of what a switch answered to [`count`].
-    pub(crate) fn counted(&mut self, slot: usize, app: AppId, part: &MultipartReply<'_>) {
+    /// Takes a part of the reply to [`count`].
+    pub(crate) fn counted(&mut self, slot: AppSlot, app: AppId, part: &MultipartReply<'_>) {
         let Some(holding) = self.apps.get_mut(&slot) else { return };
         let flows = flows_of(app, part);
         holding.part = holding.part.saturating_add(flows);
@@ -220,9 +230,9 @@ impl Filling {
         self.before.saturating_add(self.since)
     }
 
-    /// Whether it may be nearly full now, and the operator does not know; notes when to look again.
-    fn look(&mut self, (told, size): (Option<u32>, Option<u32>)) -> bool {
-        let flows = told.unwrap_or(0).saturating_add(self.added());
+    /// Whether the table may be nearly full now without the operator's knowledge; notes when to look again.
+    fn look(&mut self, (reported, size): (Option<u32>, Option<u32>)) -> bool {
+        let flows = reported.unwrap_or(0).saturating_add(self.added());
         let is_soon = !self.nearly_full && is_part(NEARLY_FULL, flows, size);
         let size = size.filter(|_| !is_soon && !self.nearly_full).unwrap_or(u32::MAX);
         let nearly = (u64::from(size) * NEARLY_FULL).div_ceil(100);
@@ -231,14 +241,14 @@ impl Filling {
         is_soon
     }
 
-    /// Who has added most of late.
-    fn most(&self) -> Option<usize> {
+    /// The app that has added most lately.
+    fn most(&self) -> Option<AppSlot> {
         let most = self.by.iter().enumerate().max_by_key(|(_, adds)| **adds);
-        most.filter(|(_, adds)| **adds > 0).map(|(slot, _)| slot)
+        most.filter(|(_, adds)| **adds > 0).map(|(slot, _)| AppSlot::new(slot))
     }
 }
 
-/// Of a table, from now on. There are 255 at most, and mostly it is the first.
+/// The entry of a table. There are at most 255, and mostly it is the first.
 #[inline]
 fn filling_of(tables: &mut Vec<(u8, Filling)>, table: u8) -> &mut Filling {
     let known = tables.iter().position(|(number, _)| *number == table);
@@ -249,13 +259,13 @@ fn filling_of(tables: &mut Vec<(u8, Filling)>, table: u8) -> &mut Filling {
     &mut tables[place].1
 }
 
-/// Whether `flows` are at least so many hundredths of `size`, if that is known.
+/// Whether `flows` are at least this number of hundredths of `size`, if that is known.
 fn is_part(hundredths: u64, flows: u32, size: Option<u32>) -> bool {
     size.is_some_and(|size| size > 0 && u64::from(flows) * 100 >= u64::from(size) * hundredths)
 }
 
-/// What asks a switch how many flows an app has there. In OpenFlow 1.0, which cannot ask for a cookie's, all
-/// flows have to be told.
+/// The request for the number of an app's flows in a switch. OpenFlow 1.0 cannot select flows by cookie, so it requests all
+/// flows.
 pub(crate) fn count(version: Version, app: AppId) -> MultipartRequest<'static> {
     let all = FlowStatsRequest::new(Match::new());
     if version == Version::V1_0 {
@@ -280,46 +290,61 @@ fn flows_of(app: AppId, part: &MultipartReply<'_>) -> u32 {
 mod tests {
     use super::*;
 
+    fn slot(index: usize) -> AppSlot {
+        AppSlot::new(index)
+    }
+
     const SIZE: Option<u32> = Some(100);
 
     /// Adds of the app in `slot` to table 0.
-    fn add(occupancy: &mut Occupancy, slot: usize, count: u32, told: u32) {
-        (0..count).for_each(|_| occupancy.added(slot, (0, 1), || (Some(told), SIZE)));
+    fn add(occupancy: &mut Occupancy, slot: usize, count: u32, reported: u32) {
+        let slot = AppSlot::new(slot);
+        (0..count).for_each(|_| occupancy.added(slot, (0, 1), || (Some(reported), SIZE)));
     }
 
     #[test]
-    fn operator_is_alerted_once_with_who_adds_most_and_again_only_after_there_was_room() {
+    fn operator_is_alerted_once_until_there_is_room() {
         let (mut occupancy, now) = (Occupancy::default(), Instant::now());
         add(&mut occupancy, 1, 20, 0);
         add(&mut occupancy, 2, 80, 0);
-        assert_eq!(occupancy.told(0, 89, SIZE), None);
-        assert_eq!(occupancy.told(0, 90, SIZE), Some(Change::NearlyFull { most: Some(2) }));
-        assert_eq!(occupancy.told(0, 100, SIZE), None);
-        assert_eq!(occupancy.told(0, 80, SIZE), None, "not yet room again");
-        assert_eq!(occupancy.told(0, 95, SIZE), None);
-        assert!(occupancy.nearly_full().eq([(0, Some(2))]));
-        assert_eq!(occupancy.told(0, 79, SIZE), Some(Change::RoomAgain));
+        assert_eq!(occupancy.note_report(0, 89, SIZE), None);
+        assert_eq!(
+            occupancy.note_report(0, 90, SIZE),
+            Some(Change::NearlyFull { most: Some(slot(2)) })
+        );
+        assert_eq!(occupancy.note_report(0, 100, SIZE), None);
+        assert_eq!(occupancy.note_report(0, 80, SIZE), None, "not yet room again");
+        assert_eq!(occupancy.note_report(0, 95, SIZE), None);
+        assert!(occupancy.nearly_full().eq([(0, Some(slot(2)))]));
+        assert_eq!(occupancy.note_report(0, 79, SIZE), Some(Change::RoomAgain));
         assert_eq!(occupancy.nearly_full().next(), None);
-        assert_eq!(occupancy.told(0, 90, SIZE), Some(Change::NearlyFull { most: Some(2) }));
+        assert_eq!(
+            occupancy.note_report(0, 90, SIZE),
+            Some(Change::NearlyFull { most: Some(slot(2)) })
+        );
         add(&mut occupancy, 1, 10, 90);
         assert!(occupancy.is_due(now));
-        occupancy.told(0, 70, SIZE);
-        let again = occupancy.told(0, 99, SIZE);
-        assert_eq!(again, Some(Change::NearlyFull { most: Some(1) }), "of late it was this one");
+        occupancy.note_report(0, 70, SIZE);
+        let again = occupancy.note_report(0, 99, SIZE);
+        assert_eq!(
+            again,
+            Some(Change::NearlyFull { most: Some(slot(1)) }),
+            "of late it was this one"
+        );
     }
 
     #[test]
-    fn table_that_others_fill_is_told_with_nobody_and_one_of_no_known_size_never() {
+    fn table_of_unknown_size_is_never_nearly_full() {
         let mut occupancy = Occupancy::default();
-        assert_eq!(occupancy.told(3, 95, SIZE), Some(Change::NearlyFull { most: None }));
-        assert_eq!(occupancy.told(4, u32::MAX, None), None);
-        assert_eq!(occupancy.told(5, 0, Some(0)), None);
-        let full = occupancy.told(6, u32::MAX, Some(u32::MAX));
+        assert_eq!(occupancy.note_report(3, 95, SIZE), Some(Change::NearlyFull { most: None }));
+        assert_eq!(occupancy.note_report(4, u32::MAX, None), None);
+        assert_eq!(occupancy.note_report(5, 0, Some(0)), None);
+        let full = occupancy.note_report(6, u32::MAX, Some(u32::MAX));
         assert_eq!(full, Some(Change::NearlyFull { most: None }));
     }
 
     #[test]
-    fn switch_is_asked_while_something_is_added_soon_if_it_may_be_nearly_full_and_else_never() {
+    fn switch_is_asked_only_while_flows_are_added() {
         let (mut occupancy, start) = (Occupancy::default(), Instant::now());
         assert!(!occupancy.is_due(start));
         add(&mut occupancy, 0, 1, 0);
@@ -332,12 +357,12 @@ mod tests {
         assert_eq!(occupancy.added_since(0), 90);
         let at = start + EVERY;
         assert!(!occupancy.is_due(at + SOON / 2) && occupancy.is_due(at + SOON), "90 in all");
-        occupancy.told(0, 90, SIZE);
+        occupancy.note_report(0, 90, SIZE);
         assert_eq!(occupancy.added_since(0), 0);
         let at = at + SOON;
         assert!(!occupancy.is_due(at + SOON));
         assert!(occupancy.is_due(at + EVERY), "a full one is watched");
-        occupancy.told(0, 1, SIZE);
+        occupancy.note_report(0, 1, SIZE);
         assert!(occupancy.is_due(at + 2 * EVERY));
         assert!(!occupancy.is_due(at + 4 * EVERY), "it has room again");
     }
@@ -348,49 +373,52 @@ mod tests {
     }
 
     #[test]
-    fn app_is_refused_only_when_the_switch_has_said_that_it_has_as_many_flows_as_it_may() {
+    fn app_is_refused_only_by_the_count_of_the_switch() {
         let (mut occupancy, start) = (Occupancy::default(), Instant::now());
-        assert!(occupancy.has_room(1, 10));
-        assert!(occupancy.is_count_due(1, 10, 1, start), "nothing is known yet");
+        assert!(occupancy.has_room(slot(1), 10));
+        assert!(occupancy.is_count_due(slot(1), 10, 1, start), "nothing is known yet");
         for _ in 0..20 {
-            assert!(occupancy.has_room(1, 10), "an estimate refuses nobody");
+            assert!(occupancy.has_room(slot(1), 10), "an estimate refuses nobody");
             assert!(
-                !occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY),
+                !occupancy.is_count_due(slot(1), 10, 1, start + COUNT_EVERY),
                 "the answer is not there"
             );
         }
-        occupancy.counted(1, AppId(7), &aggregate(3));
-        assert!(occupancy.has_room(1, 10) && occupancy.has_room(2, 10));
-        assert!(occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY), "20 more went since");
-        occupancy.counted(1, AppId(7), &aggregate(10));
-        assert!(!occupancy.has_room(1, 10));
-        assert!(!occupancy.is_count_due(1, 10, 1, start + COUNT_EVERY));
-        assert!(occupancy.is_count_due(1, 10, 1, start + 2 * COUNT_EVERY));
-        assert!(!occupancy.is_count_due(1, 10, 1, start + 3 * COUNT_EVERY));
-        assert!(occupancy.is_count_due(1, 10, 1, start + 2 * COUNT_EVERY + PATIENCE), "no answer");
-        occupancy.counted(1, AppId(7), &aggregate(9));
-        assert!(occupancy.has_room(1, 10));
+        occupancy.counted(slot(1), AppId(7), &aggregate(3));
+        assert!(occupancy.has_room(slot(1), 10) && occupancy.has_room(slot(2), 10));
+        assert!(occupancy.is_count_due(slot(1), 10, 1, start + COUNT_EVERY), "20 more went since");
+        occupancy.counted(slot(1), AppId(7), &aggregate(10));
+        assert!(!occupancy.has_room(slot(1), 10));
+        assert!(!occupancy.is_count_due(slot(1), 10, 1, start + COUNT_EVERY));
+        assert!(occupancy.is_count_due(slot(1), 10, 1, start + 2 * COUNT_EVERY));
+        assert!(!occupancy.is_count_due(slot(1), 10, 1, start + 3 * COUNT_EVERY));
+        assert!(
+            occupancy.is_count_due(slot(1), 10, 1, start + 2 * COUNT_EVERY + PATIENCE),
+            "no answer"
+        );
+        occupancy.counted(slot(1), AppId(7), &aggregate(9));
+        assert!(occupancy.has_room(slot(1), 10));
     }
 
     #[test]
     fn app_far_below_its_quota_is_not_counted() {
         let (mut occupancy, start) = (Occupancy::default(), Instant::now());
-        assert!(occupancy.is_count_due(0, 100, 1, start));
-        occupancy.counted(0, AppId(7), &aggregate(0));
+        assert!(occupancy.is_count_due(slot(0), 100, 1, start));
+        occupancy.counted(slot(0), AppId(7), &aggregate(0));
         let later = start + PATIENCE;
-        let counts = (0..101).filter(|_| occupancy.is_count_due(0, 100, 1, later)).count();
+        let counts = (0..101).filter(|_| occupancy.is_count_due(slot(0), 100, 1, later)).count();
         assert_eq!(counts, 1, "when there may be a hundred");
-        occupancy.counted(0, AppId(7), &aggregate(0));
+        occupancy.counted(slot(0), AppId(7), &aggregate(0));
         let later = later + PATIENCE;
-        assert!(!occupancy.is_count_due(0, 100, 64, later));
+        assert!(!occupancy.is_count_due(slot(0), 100, 64, later));
         assert!(
-            occupancy.is_count_due(0, 100, 64, later),
+            occupancy.is_count_due(slot(0), 100, 64, later),
             "each of those that come together counts"
         );
     }
 
     #[test]
-    fn flow_mods_that_may_add_are_told_with_their_table() {
+    fn flow_mod_that_may_add_names_its_table() {
         use openflow::{FlowMod, FlowModCommand};
         let commands = [
             FlowModCommand::Add,
@@ -413,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_counted_by_their_owner_over_all_parts_where_all_are_told() {
+    fn flows_of_all_parts_are_counted_by_owner() {
         assert!(matches!(count(Version::V1_0, AppId(7)), MultipartRequest::Flow(_)));
         let MultipartRequest::Aggregate(asked) = count(Version::V1_3, AppId(7)) else {
             panic!("of the app's alone")
@@ -433,13 +461,13 @@ mod tests {
             instructions: openflow::Instructions::default(),
         };
         let mut occupancy = Occupancy::default();
-        occupancy.is_count_due(1, 3, 1, Instant::now());
+        occupancy.is_count_due(slot(1), 3, 1, Instant::now());
         for more in [true, false] {
             let flows = vec![flow(7 << 48 | 1), flow(8 << 48), flow(7 << 48)];
             let body = openflow::ReplyBody::Flow(flows);
-            occupancy.counted(1, AppId(7), &MultipartReply { more, body });
-            assert_eq!(occupancy.has_room(1, 4), more);
+            occupancy.counted(slot(1), AppId(7), &MultipartReply { more, body });
+            assert_eq!(occupancy.has_room(slot(1), 4), more);
         }
-        assert!(occupancy.has_room(1, 5));
+        assert!(occupancy.has_room(slot(1), 5));
     }
 }

@@ -1,9 +1,9 @@
-//! What comes back to an app, in its own words: its transaction ids, its 48-bit cookies, and of
-//! statistics what is its own.
+//! Rewrites a switch's message for an app: with the app's transaction ids and 48-bit cookies, and without the flows, groups
+//! and meters of others.
 //!
-//! Works on private copies of whole OpenFlow messages of a switch that may lie about every length
-//! in them. Where cookies and numbers stand (OpenFlow 1.3.5 §7.3.5, §7.4.1, §7.4.2; OpenFlow 1.0.2
-//! §5.3.5, §5.4.2), in bytes from the start of the message or of the entry:
+//! Works on private copies of whole OpenFlow messages. The switch may misstate every length in them. Places of cookies and
+//! numbers (OpenFlow 1.3.5 §7.3.5, §7.4.1, §7.4.2; OpenFlow 1.0.2 §5.3.5, §5.4.2), in bytes from the start of the message or
+//! of the entry:
 //!
 //! ```text
 //!                   1.0   1.3
@@ -25,14 +25,14 @@ use crate::check::{
 };
 use crate::control::AppId;
 
-/// What cookies of the kernel's own flows have in the place of an app's number.
+/// The number in the cookies of the kernel's own flows, in the place of an app's.
 pub(crate) const KERNEL: AppId = AppId(0xffff);
 
 const PACKET_IN_COOKIE: usize = 16;
 const FLOW_REMOVED_COOKIE_1_3: usize = 8;
 const FLOW_REMOVED_COOKIE_1_0: usize = 48;
 
-/// Where the quoted message begins in an error.
+/// Offset of the quoted message in an error.
 const QUOTE: usize = Header::SIZE + 4;
 
 // Multipart types (OpenFlow 1.3.5 §7.3.5; flow statistics are the same in 1.0).
@@ -49,14 +49,13 @@ pub(crate) struct BadEntry {
     at: usize,
 }
 
-/// Whose flow has this cookie.
+/// The app whose flow has this cookie.
 pub(crate) fn owner(cookie: u64) -> AppId {
     let [high, low, ..] = cookie.to_be_bytes();
     AppId(u16::from_be_bytes([high, low]))
 }
 
-/// Takes the cookie out of a packet-in of 1.3 and leaves the one of no flow; `None` if it is
-/// another message.
+/// Replaces the cookie of a packet-in of 1.3 by that of no flow, and returns it; `None` for another message.
 pub(crate) fn take_cookie(version: Version, message: &mut [u8]) -> Option<u64> {
     let is = version > Version::V1_0 && message.get(1).copied() == Kind::PacketIn.to_wire(version);
     let field = message.get_mut(PACKET_IN_COOKIE..).filter(|_| is)?.first_chunk_mut()?;
@@ -77,9 +76,11 @@ pub(crate) fn set_xid(message: &mut [u8], xid: u32) {
     }
 }
 
-/// The transaction id of a whole message.
+/// The transaction id of a message; 0 if it is cut before that.
+#[inline]
 pub(crate) fn xid(message: &[u8]) -> u32 {
-    Header::decode(message).map_or(0, |header| header.xid)
+    let xid = message.get(4..).and_then(|rest| rest.first_chunk());
+    xid.map_or(0, |xid| u32::from_be_bytes(*xid))
 }
 
 /// Strips a flow-removed message's cookie; `None` if it is too short to have one.
@@ -94,20 +95,20 @@ pub(crate) fn flow_removed(version: Version, message: &mut [u8]) -> Option<u64> 
     Some(cookie)
 }
 
-/// Makes an error speak of the message as its app sent it: `sent_xid` is what it went out with.
+/// Makes an error quote the message as its app sent it. `sent_xid` is the transaction id with which it was sent to the switch.
 pub(crate) fn error(version: Version, message: &mut [u8], sent_xid: u32, xid: u32) {
     set_xid(message, xid);
     let Some(quote) = message.get_mut(QUOTE..) else { return };
     let Ok(header) = Header::decode(quote) else { return };
     if header.xid != sent_xid {
-        return; // text, or something of the switch's own making
+        return; // text, or another message
     }
     set_xid(quote, xid);
-    own_words(version, quote);
+    unmark(version, quote);
 }
 
-/// Takes the app's number out of a message that was checked, or the beginning of one.
-pub(crate) fn own_words(version: Version, quote: &mut [u8]) {
+/// Removes the app's number from a message that was sent, or from the beginning of one.
+fn unmark(version: Version, quote: &mut [u8]) {
     let Some(kind) = quote.get(1).map(|kind| Kind::from_wire(version, *kind)) else { return };
     let cookies: &[usize] = match (kind, version) {
         (Ok(Kind::FlowMod), Version::V1_0) => &[COOKIE_1_0],
@@ -117,7 +118,7 @@ pub(crate) fn own_words(version: Version, quote: &mut [u8]) {
         }
         _ => &[],
     };
-    // A quotation may end anywhere, also between the two bytes of the app's number.
+    // A quote may end anywhere, also between the two bytes of the app's number.
     for byte in cookies.iter().flat_map(|at| [*at, *at + 1]) {
         if let Some(byte) = quote.get_mut(byte) {
             *byte = 0;
@@ -125,16 +126,16 @@ pub(crate) fn own_words(version: Version, quote: &mut [u8]) {
     }
 }
 
-/// Whether the beginning of a multipart request asks for flows, one by one or summed up.
+/// Whether this is the beginning of a multipart request about flows, single or aggregated.
 fn is_about_flows(quote: &[u8]) -> bool {
     matches!(quote.get(8..10), Some([0, 1 | 2]))
 }
 
-/// Makes a reply an app's: its transaction id, its own cookies without its number, and of flows,
-/// groups and meters its own, unless it may see others'.
+/// Rewrites a reply for an app: with its transaction id, its cookies without its number, and only its own flows, groups and
+/// meters unless it may see all.
 ///
 /// # Errors
-/// [`BadEntry`]: it must not be passed on.
+/// [`BadEntry`]: the reply must not be forwarded.
 pub(crate) fn reply(
     rights: &Rights,
     version: Version,
@@ -151,7 +152,7 @@ pub(crate) fn reply(
     let first = if old { 12 } else { 16 };
     let entries = match what {
         FLOW => Entries { first, length: 0, least: if old { 88 } else { 56 } },
-        // In 1.0 these numbers mean nothing: nobody can have asked for them.
+        // OpenFlow 1.0 does not have these types, so nobody can have requested them.
         GROUP | GROUP_DESC | METER_CONFIG if !old => Entries { first, length: 0, least: 8 },
         METER if !old => Entries { first, length: 4, least: 8 },
         _ => return Ok(()),
@@ -168,7 +169,7 @@ fn has(range: std::ops::RangeInclusive<u32>, number: &[u8]) -> bool {
     number.first_chunk().is_some_and(|number| range.contains(&u32::from_be_bytes(*number)))
 }
 
-/// Whether an app may see a flow; its own cookie is stripped.
+/// Whether an app may see a flow; removes its number from its own cookie.
 fn keep_flow(rights: &Rights, cookie_at: usize, entry: &mut [u8]) -> bool {
     let Some(field) = entry.get_mut(cookie_at..).and_then(|rest| rest.first_chunk_mut()) else {
         return false;
@@ -181,18 +182,18 @@ fn keep_flow(rights: &Rights, cookie_at: usize, entry: &mut [u8]) -> bool {
     own || rights.flow_read
 }
 
-/// Where a multipart reply's entries are.
+/// The layout of the entries of a multipart reply.
 #[derive(Debug, Clone, Copy)]
 struct Entries {
     first: usize,
-    /// Where in an entry its length is.
+    /// Offset of the length in an entry.
     length: usize,
-    /// Bytes that an entry has at least.
+    /// Fewest bytes of an entry.
     least: usize,
 }
 
 impl Entries {
-    /// Leaves the entries for which `keep` is true, and makes the message as long as they are.
+    /// Removes the entries for which `keep` is false, and shortens the message.
     fn retain(
         self,
         message: &mut Vec<u8>,

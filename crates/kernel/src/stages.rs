@@ -15,7 +15,7 @@ use crate::app_port::{AppPort, Verdict, part};
 use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::frame::whole_packet_in;
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::policy::Stage;
 use crate::pool::idle;
 use crate::switch::Switch;
@@ -53,8 +53,13 @@ impl Stages {
         };
         for (slot, stage) in stages.iter().enumerate() {
             let app = AppId(u16::try_from(slot + 1).unwrap_or(u16::MAX - 1));
-            let mut app_port =
-                AppPort::new(app, "app".into(), slot, pool.tuning(), pool.shared_quota(app));
+            let mut app_port = AppPort::new(
+                app,
+                "app".into(),
+                AppSlot::new(slot),
+                pool.tuning(),
+                pool.shared_quota(app),
+            );
             app_port.policy.stage = *stage;
             let (mut parts, fds) = part::make(&pool, DEFAULT_CAPACITY)?;
             let [_, up, down, _] = <[_; 4]>::try_from(fds).expect("one worker's, and a bell");

@@ -9,6 +9,7 @@ use openflow::{Dpid, PortDesc, Version};
 
 use crate::back_pressure::PATIENCE;
 use crate::buffer_table::BufferTable;
+use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
 use crate::query::{Fullest, SwitchStatus};
 
@@ -24,8 +25,8 @@ pub(crate) struct Switch {
     pub(crate) n_tables: u8,
     /// What it said about them when it was connected, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
-    /// What each app port's app was told, by the app port's slot.
-    pub(crate) told: Vec<Told>,
+    /// What was announced to each app.
+    pub(crate) announced: AnnouncedTo,
     pub(crate) counters: Counters,
     /// What of it waits for what apps say, oldest first; see [`Holds`](crate::hold_queue::Holds).
     pub(crate) queue: VecDeque<usize>,
@@ -69,17 +70,35 @@ impl Vital {
     }
 }
 
-/// What an app was told of a switch's present connection.
+/// What was announced to each app of a switch's present connection.
+#[derive(Debug, Default)]
+pub(crate) struct AnnouncedTo(Vec<Announced>);
+
+impl AnnouncedTo {
+    #[inline]
+    pub(crate) fn get(&self, app: AppSlot) -> Announced {
+        self.0.get(app.index()).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set(&mut self, app: AppSlot, announced: Announced) {
+        if self.0.len() <= app.index() {
+            self.0.resize(app.index() + 1, Announced::Nothing);
+        }
+        self.0[app.index()] = announced;
+    }
+}
+
+/// What was announced to an app of a switch's present connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Announced {
     /// Nothing.
     #[default]
     Nothing,
-    /// That it is there, and its ports below this number.
+    /// The switch, and its ports below this number.
     PortsBelow(u32),
-    /// Everything.
+    /// The switch and all its ports.
     All,
-    /// Something that has changed since: it is to be told anew.
+    /// Something that has changed since: it is to be announced again.
     Stale,
 }
 
@@ -110,7 +129,7 @@ impl Switch {
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
             n_tables: info.n_tables,
             tables: BTreeMap::new(),
-            told: Vec::new(),
+            announced: AnnouncedTo::default(),
             counters: Counters::default(),
             queue: VecDeque::new(),
             vital: Vital::new(Instant::now()),
@@ -125,7 +144,7 @@ impl Switch {
             known.max_entries = table.max_entries.or(known.max_entries);
             known.active_count = table.active_count.or(known.active_count);
             if let Some(flows) = known.active_count {
-                let change = self.occupancy.told(table.table_id, flows, known.max_entries);
+                let change = self.occupancy.note_report(table.table_id, flows, known.max_entries);
                 changes.extend(change.map(|change| (table.table_id, change)));
             }
         }
@@ -133,7 +152,7 @@ impl Switch {
     }
 
     /// So many adds of the app in this slot go to a table.
-    pub(crate) fn added(&mut self, slot: usize, (table, adds): (u8, u32)) {
+    pub(crate) fn added(&mut self, slot: AppSlot, (table, adds): (u8, u32)) {
         let Self { tables, occupancy, .. } = self;
         occupancy.added(slot, (table, adds), || {
             let known = tables.get(&table);
@@ -235,7 +254,7 @@ mod tests {
         let mut switch = Switch::new(info, 1);
         let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
         switch.tables(vec![table]);
-        (0..100).for_each(|_| switch.added(0, (0, 1)));
+        (0..100).for_each(|_| switch.added(AppSlot::new(0), (0, 1)));
         let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", None, 0).flows;
         assert_eq!((flows, switch.fullest()), (Some(2), Some((0, 2, 10))));
     }

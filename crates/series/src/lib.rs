@@ -106,7 +106,7 @@ pub struct Expanded {
     pub range: Range<usize>,
     /// `false` if its version has no such port: the message must not be sent, and is written with port 0 for a report.
     pub is_expressible: bool,
-    /// What a flow-mod fills into the template; `None` for a packet-out.
+    /// The blanks of a flow-mod; `None` for a packet-out.
     pub flow: Option<Blanks>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Series<'a> {
         Some(Self { template, first_xid, flows })
     }
 
-    /// The flow-mod of which all others are made; it outputs to port 1.
+    /// The flow-mod that is the model of all others; it outputs to port 1.
     #[inline]
     pub fn flow_mod(&self) -> &[u8] {
         self.template.message()

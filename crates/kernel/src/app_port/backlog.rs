@@ -1,9 +1,8 @@
-//! Packet-ins that wait until their app can take them: rings that nobody reads but we.
+//! Queues packet-ins for an app that is away, in rings that only the kernel uses.
 //!
-//! A dead zone's up ring, which only we could write, becomes the front of the queue as it is; what
-//! comes while the app is away is written behind, and what finds no room there into one more ring, which
-//! is [`LARGER`]: an app that is started again takes a second. So the policy of a full ring is that
-//! of a live one.
+//! The up ring of a dead zone, which only the kernel could write, becomes the front of the queue. Packet-ins that come
+//! while the app is away are written behind, and those that find no room there into one more ring, which is [`LARGER`]
+//! times as large: a restart takes about a second. So a full backlog has the policy of a full ring.
 
 use std::collections::VecDeque;
 
@@ -13,10 +12,10 @@ use sys::ring::Room;
 use super::tracked::Tracked;
 use crate::hold_queue::Ticket;
 
-/// How many times a ring of the app's the last ring is.
+/// Size of the last ring, in rings of the app.
 pub(crate) const LARGER: u32 = 8;
 
-/// See the module's description.
+/// The backlog of one app.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     rings: VecDeque<Waiting>,
@@ -25,15 +24,14 @@ pub(super) struct Backlog {
 #[derive(Debug)]
 struct Waiting {
     ring: Tracked,
-    /// How many, from the front, a dead zone may have seen.
+    /// Number of records, from the front, that a dead zone may have seen.
     maybe_seen: u32,
-    /// Whether it is the last that there may be.
+    /// Whether no other ring may follow.
     last: bool,
 }
 
 impl Backlog {
-    /// Appends a record; the app's rings are of `capacity`. `false` if there is no room for its
-    /// class.
+    /// Appends a record; the app's rings have `capacity` bytes. `false` if there is no room for its class.
     pub(super) fn push(
         &mut self,
         head: &Words,
@@ -54,7 +52,7 @@ impl Backlog {
         pushed
     }
 
-    /// Bytes that records of a class may still use.
+    /// Bytes left for records of a class.
     pub(super) fn room(&self, room: Room, capacity: u32) -> usize {
         let another = room.of(capacity * LARGER);
         match self.rings.back() {
@@ -64,7 +62,7 @@ impl Backlog {
         }
     }
 
-    /// Puts what a dead zone has left undone before everything else.
+    /// Puts the records that a dead zone has not handled before all others.
     pub(super) fn put_first(&mut self, ring: Tracked) {
         let maybe_seen = ring.outstanding();
         if maybe_seen > 0 {
@@ -77,8 +75,7 @@ impl Backlog {
         self.rings.iter().any(|waiting| waiting.maybe_seen > 0)
     }
 
-    /// The oldest record, whole, into `out`: its ticket, and whether a dead zone may have seen
-    /// it.
+    /// Copies the oldest record into `out`; returns its ticket, and whether a dead zone may have seen it.
     pub(super) fn oldest(&mut self, out: &mut Vec<u8>) -> Option<(Ticket, bool)> {
         while let Some(first) = self.rings.front() {
             if let Some(ticket) = first.ring.oldest(out) {
@@ -89,7 +86,7 @@ impl Backlog {
         None
     }
 
-    /// Leaves the oldest record behind.
+    /// Drops the oldest record.
     pub(super) fn drop_oldest(&mut self) {
         if let Some(first) = self.rings.front_mut() {
             first.ring.drop_oldest();

@@ -1,50 +1,50 @@
-//! What became of the packet-ins that an app was to get, and when the operator is to hear of it.
+//! Counts an app's messages and packet-ins, and reports the beginning and the end of drops.
 
 use std::time::{Duration, Instant};
 
-/// Drops that are no further apart than this are told as one spell.
+/// Drops that are no further apart than this are reported as one burst.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Counted since the kernel knows the app, its restarts included.
+/// Counters since the kernel knows the app, its restarts included.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Packet-ins that it got, or that wait for it while it is away.
+    /// Packet-ins that it received, or that wait for it while it is away.
     pub(crate) delivered: u64,
-    /// Packet-ins that it did not get.
+    /// Packet-ins that it did not receive.
     pub(crate) dropped: u64,
-    /// Messages of it that were refused.
+    /// Its messages that were refused.
     pub(crate) refused: u64,
-    /// Replies, errors, removed flows and refusals that it did not get.
+    /// Replies, errors, removed flows and refusals that it did not receive.
     pub(crate) lost: u64,
     /// How often it was slowed down.
     pub(crate) slowed: u64,
     /// Records that its zones have handled.
     pub(crate) handled: u64,
-    spell: Option<Spell>,
-    /// Drops up to when it was last looked.
-    seen: u64,
+    burst: Option<Burst>,
+    /// Value of `dropped` at the last report.
+    reported: u64,
 }
 
 /// A time in which packet-ins are dropped.
 #[derive(Debug)]
-struct Spell {
+struct Burst {
     began: Instant,
-    /// When drops were last seen.
+    /// When drops last increased.
     last: Instant,
     /// Drops before it.
     before: u64,
 }
 
-/// What the operator is to hear.
+/// A report about drops for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
-    /// Packet-ins for the app have begun to be dropped.
+pub(crate) enum DropReport {
+    /// The first packet-in of a burst was dropped.
     Began,
-    /// For a second none was dropped any more; before that `dropped` were, in the time that it took.
+    /// No packet-in was dropped for a second after the burst.
     Ended {
-        /// How many.
+        /// Packet-ins dropped in the burst.
         dropped: u64,
-        /// How long it went on.
+        /// Duration of the burst.
         took: Duration,
     },
 }
@@ -56,22 +56,22 @@ impl Counts {
         self.dropped += u64::from(!taken);
     }
 
-    /// Looks whether drops have begun or ended. At most one of each comes in a second, so this needs
-    /// no other limit before it is logged.
-    pub(crate) fn news(&mut self, now: Instant) -> Option<News> {
-        let before = std::mem::replace(&mut self.seen, self.dropped);
+    /// Reports whether drops have begun or ended. There is at most one report of each kind in a second, so the log needs no
+    /// other limit.
+    pub(crate) fn drop_report(&mut self, now: Instant) -> Option<DropReport> {
+        let before = std::mem::replace(&mut self.reported, self.dropped);
         if self.dropped > before {
-            if let Some(spell) = &mut self.spell {
-                spell.last = now;
+            if let Some(burst) = &mut self.burst {
+                burst.last = now;
                 return None;
             }
-            self.spell = Some(Spell { began: now, last: now, before });
-            return Some(News::Began);
+            self.burst = Some(Burst { began: now, last: now, before });
+            return Some(DropReport::Began);
         }
-        let Spell { began, last, before } =
-            self.spell.take_if(|spell| now.saturating_duration_since(spell.last) >= QUIET)?;
+        let Burst { began, last, before } =
+            self.burst.take_if(|burst| now.saturating_duration_since(burst.last) >= QUIET)?;
         let took = last.saturating_duration_since(began);
-        Some(News::Ended { dropped: self.dropped - before, took })
+        Some(DropReport::Ended { dropped: self.dropped - before, took })
     }
 }
 
@@ -80,25 +80,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginning_and_end_of_drops_are_told_once_with_how_many_they_were() {
+    fn burst_of_drops_is_reported_twice_with_its_count() {
         let (mut counts, start) = (Counts::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         counts.packet_in(true);
-        assert_eq!(counts.news(at(0)), None);
+        assert_eq!(counts.drop_report(at(0)), None);
         counts.packet_in(false);
-        assert_eq!(counts.news(at(100)), Some(News::Began));
-        assert_eq!(counts.news(at(200)), None);
+        assert_eq!(counts.drop_report(at(100)), Some(DropReport::Began));
+        assert_eq!(counts.drop_report(at(200)), None);
         counts.packet_in(false);
         counts.packet_in(false);
-        assert_eq!(counts.news(at(1000)), None);
-        assert_eq!(counts.news(at(1999)), None);
+        assert_eq!(counts.drop_report(at(1000)), None);
+        assert_eq!(counts.drop_report(at(1999)), None);
         let took = Duration::from_millis(900);
-        assert_eq!(counts.news(at(2000)), Some(News::Ended { dropped: 3, took }));
-        assert_eq!(counts.news(at(9000)), None);
+        assert_eq!(counts.drop_report(at(2000)), Some(DropReport::Ended { dropped: 3, took }));
+        assert_eq!(counts.drop_report(at(9000)), None);
         counts.packet_in(false);
-        assert_eq!(counts.news(at(9100)), Some(News::Began));
+        assert_eq!(counts.drop_report(at(9100)), Some(DropReport::Began));
         let took = Duration::ZERO;
-        assert_eq!(counts.news(at(10_100)), Some(News::Ended { dropped: 1, took }));
+        assert_eq!(counts.drop_report(at(10_100)), Some(DropReport::Ended { dropped: 1, took }));
         assert_eq!((counts.delivered, counts.dropped), (1, 4));
     }
 }

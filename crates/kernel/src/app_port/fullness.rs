@@ -1,24 +1,24 @@
-//! Whether an app is full: from when its up ring has hardly any room for packet-ins until half of it
-//! is free again.
+//! Decides whether an app is full: from when its up ring has hardly any room for packet-ins until half of it is free
+//! again.
 //!
-//! While it is, no ordinary packet-in is put into the few places that it frees: a guard or a control app
-//! that is far behind would be waited for again and again, for a packet each. And a switch that was
-//! paused for its sake is not read for a single place.
+//! While the app is full, no ordinary packet-in is put into the few places that it frees: the kernel would wait for a guard
+//! or a control app that is far behind again and again, for one packet each time. And a switch that was paused because of
+//! the app is not read for a single free place.
 
 use std::time::Instant;
 
 use sys::ring::Room;
 
-use super::drain::Drain;
+use super::throughput::Throughput;
 
 /// How full an app is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// It takes packet-ins, records of so many bytes.
+    /// It takes packet-ins, as records of this number of bytes.
     Room(usize),
-    /// The same, but as much waits already as it handles in a while: more is to wait for it elsewhere.
+    /// It takes packet-ins too, but as many records wait as it handles in a while: more are to wait elsewhere.
     Behind(usize),
-    /// It does not, since then.
+    /// It has taken none since then.
     Full(Instant),
 }
 
@@ -30,20 +30,21 @@ pub(super) struct Fullness {
 }
 
 impl Fullness {
-    /// What `room` bytes for ordinary packet-ins, of a ring of `capacity`, make of it. `drain` is known of an app in a
-    /// zone.
+    /// Decides by the `room` that ordinary packet-ins have left in a ring of `capacity` bytes, and by the throughput of an
+    /// app in a zone.
     pub(super) fn note(
         &mut self,
         room: usize,
         capacity: u32,
-        drain: Option<&Drain>,
+        throughput: Option<&Throughput>,
         now: Instant,
     ) -> Fill {
         let all = Room::Ordinary.of(capacity);
         let waiting = all.saturating_sub(room);
-        let allowed = drain.map_or(usize::MAX, Drain::allowed);
+        let allowed = throughput.map_or(usize::MAX, Throughput::allowed);
         self.is_behind = waiting > if self.is_behind { allowed / 2 } else { allowed / 10 * 9 };
-        let is_stuck = self.is_behind && drain.is_some_and(|drain| drain.is_stuck(now));
+        let is_stuck =
+            self.is_behind && throughput.is_some_and(|throughput| throughput.is_stuck(now));
         match self.since {
             None if is_stuck || room < all / 10 => self.since = Some(now),
             Some(_) if !is_stuck && room >= all / 2 => self.since = None,
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn app_is_full_from_when_hardly_any_room_is_left_until_half_is_free() {
+    fn full_app_stays_full_until_half_is_free() {
         let (start, capacity) = (Instant::now(), 16 * 1024); // 10 KiB are for ordinary packet-ins
         let mut fullness = Fullness::default();
         let mut note =
@@ -87,27 +88,27 @@ mod tests {
     }
 
     #[test]
-    fn app_is_behind_from_nearly_what_may_wait_until_half_of_that_and_full_if_it_is_stuck() {
+    fn app_behind_its_records_becomes_full_if_stuck() {
         let (start, capacity) = (Instant::now(), 16 * 1024);
-        let (mut fullness, mut drain) = (Fullness::default(), Drain::new());
-        let allowed = drain.allowed();
+        let (mut fullness, mut throughput) = (Fullness::default(), Throughput::default());
+        let allowed = throughput.allowed();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut note = |waiting: usize, drain: &Drain, ms| {
+        let mut note = |waiting: usize, throughput: &Throughput, ms| {
             let room = Room::Ordinary.of(capacity) - waiting;
-            match fullness.note(room, capacity, Some(drain), at(ms)) {
+            match fullness.note(room, capacity, Some(throughput), at(ms)) {
                 Fill::Room(bytes) => ("room", bytes == room),
                 Fill::Behind(bytes) => ("behind", bytes == room),
                 Fill::Full(since) => ("full", since == at(700)),
             }
         };
-        drain.note(0, true, at(0));
-        assert_eq!(note(allowed / 10 * 9, &drain, 1), ("room", true));
-        assert_eq!(note(allowed / 10 * 9 + 1, &drain, 2), ("behind", true));
-        assert_eq!(note(allowed / 2 + 1, &drain, 499), ("behind", true));
-        assert_eq!(note(allowed / 2 + 1, &drain, 700), ("full", true));
-        assert_eq!(note(allowed / 2 + 1, &drain, 900), ("full", true));
-        assert_eq!(note(allowed / 2, &drain, 901), ("room", true), "others may have gone");
-        drain.note(1, true, at(1000));
-        assert_eq!(note(allowed, &drain, 1001), ("behind", true));
+        throughput.note(0, true, at(0));
+        assert_eq!(note(allowed / 10 * 9, &throughput, 1), ("room", true));
+        assert_eq!(note(allowed / 10 * 9 + 1, &throughput, 2), ("behind", true));
+        assert_eq!(note(allowed / 2 + 1, &throughput, 499), ("behind", true));
+        assert_eq!(note(allowed / 2 + 1, &throughput, 700), ("full", true));
+        assert_eq!(note(allowed / 2 + 1, &throughput, 900), ("full", true));
+        assert_eq!(note(allowed / 2, &throughput, 901), ("room", true), "others may have gone");
+        throughput.note(1, true, at(1000));
+        assert_eq!(note(allowed, &throughput, 1001), ("behind", true));
     }
 }

@@ -15,10 +15,11 @@ use sys::rate::Rate;
 use sys::ring::{Down, Room};
 use tracing::{debug, error, info, warn};
 
+use super::AppPort;
+use super::hosting::Hosting;
 use super::outbox::Outbox;
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
-use super::{AppPort, Place};
 use crate::control::AppId;
 use crate::hold_queue::Ticket;
 
@@ -70,7 +71,7 @@ impl Host for KernelHost {
     fn log(&mut self, level: Level, text: &str) {
         let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
         let app = self.name.as_str();
-        // An application's text must not pass for lines of ours.
+        // An application's text must not look like lines of the kernel.
         let text = text.escape_debug();
         match level {
             Level::Error => error!(app, suppressed, "{text}"),
@@ -81,25 +82,26 @@ impl Host for KernelHost {
     }
 }
 
-/// See the module's description.
+/// An instance of an app, with the records that wait for it.
 #[derive(Debug)]
 pub(super) struct Hosted {
     app: HostedApp<KernelHost>,
     records: Gathered,
     tickets: Tickets,
     capacity: u32,
-    most: usize,
+    /// Most records in one call.
+    batch: usize,
     wake_at_ns: Option<u64>,
 }
 
 impl Hosted {
-    /// The instance that `create` makes; records of up to `capacity` bytes wait for it, and it is called with
-    /// `most` of them at most.
+    /// Makes an instance by `create`; records of up to `capacity` bytes wait for it, and it is called with at most `batch`
+    /// of them.
     fn create(
         app: AppId,
         name: &str,
         band: (u16, u16),
-        (capacity, most): (u32, usize),
+        (capacity, batch): (u32, usize),
         create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
     ) -> Result<Self, LoadError> {
         let host = KernelHost {
@@ -116,7 +118,7 @@ impl Hosted {
             records: Gathered::default(),
             tickets: Tickets::default(),
             capacity,
-            most: most.min(MAX_BATCH),
+            batch: batch.min(MAX_BATCH),
             wake_at_ns: None,
         })
     }
@@ -137,40 +139,39 @@ impl Hosted {
         true
     }
 
-    /// Lets `write` write records that have no ticket, as many as there may be before the app is to be called; what
-    /// is longer goes by [`push`](Self::push). Returns what it returns.
+    /// Lets `write` write records that have no ticket, until the app must be called; longer records need
+    /// [`push`](Self::push). Returns the result of `write`.
     #[inline]
     pub(super) fn write<T>(&mut self, write: impl for<'w> FnOnce(&mut Writer<'w>) -> T) -> T {
         let before = self.records.len();
-        let room = self.many().saturating_sub(self.records.size());
-        let written = self.records.write(self.most.saturating_sub(before), room, write);
+        let room = self.nearly_full().saturating_sub(self.records.size());
+        let written = self.records.write(self.batch.saturating_sub(before), room, write);
         self.tickets.push_none(self.records.len() - before);
         written
     }
 
-    /// How many records wait.
+    /// Number of records that wait.
     pub(super) fn waiting(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are as many as it can be called with, or so long ones that there will soon be
-    /// no room.
+    /// Whether a whole batch waits, or the records nearly fill the queue.
     pub(super) fn batch_waits(&self) -> bool {
-        self.records.len() >= self.most || self.records.size() >= self.many()
+        self.records.len() >= self.batch || self.records.size() >= self.nearly_full()
     }
 
-    /// So many bytes of records that there will soon be no room; less than what is for ordinary ones.
-    fn many(&self) -> usize {
+    /// Bytes of records with which the queue is nearly full: less than the part for ordinary records.
+    fn nearly_full(&self) -> usize {
         self.capacity as usize / 4
     }
 
-    /// When it wants to be called at the latest, in nanoseconds of the monotonic clock.
+    /// When the app's timer expires, in nanoseconds of the monotonic clock.
     pub(super) fn wake_at_ns(&self) -> Option<u64> {
         self.wake_at_ns
     }
 
     /// Calls the app with the oldest records, or with none as a wake-up. If its timer has expired, it is called with none
-    /// first, as there may always be some. What it says about tickets is appended to `verdicts`; its messages are then
+    /// first, as records may always wait. What it says about tickets is appended to `verdicts`; its messages are then
     /// [taken](Self::take). Returns how many records it handled.
     ///
     /// # Errors
@@ -181,7 +182,7 @@ impl Hosted {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<usize, String> {
         self.app.host().outbox.clear();
-        let count = self.records.len().min(self.most);
+        let count = self.records.len().min(self.batch);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
             self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
         }
@@ -206,10 +207,10 @@ impl Hosted {
         self.app.host().outbox.take(out)
     }
 
-    /// Ends it without another call into it; what it had not handled, as the ring of a dead zone.
+    /// Ends the app without another call into it; returns the records that it had not handled, as the ring of a dead zone.
     pub(super) fn disable(self) -> Option<Tracked> {
         let Self { app, records, mut tickets, capacity, .. } = self;
-        // It has failed: nothing of its code is to run again, not even what would free it.
+        // The app has failed: none of its code may run again, not even its destructor.
         std::mem::forget(app);
         let (mut ring, _) = Tracked::create(capacity).ok()?;
         for record in records.iter() {
@@ -235,23 +236,18 @@ impl AppPort {
         let band = (self.policy.band.lowest, self.policy.band.highest);
         let bounds = (self.capacity, self.batch);
         let hosted = Hosted::create(self.app, &self.name, band, bounds, create)?;
-        self.place = Place::Here(Box::new(hosted));
-        self.life = self.life.wrapping_add(1);
-        self.begin_snapshot();
+        self.start(Hosting::Kernel(Box::new(hosted)));
         Ok(())
     }
 
     /// The version that the app in this process states.
     pub(crate) fn version(&self) -> Option<&str> {
-        match &self.place {
-            Place::Here(hosted) => Some(hosted.version()),
-            Place::Nowhere | Place::Zone(_) => None,
-        }
+        self.hosting.kernel().map(Hosted::version)
     }
 
-    /// The app in this process must not be called again: what it had not handled waits for a zone.
+    /// Ends the app in this process, which must not be called again; the records that it had not handled wait for a zone.
     pub(crate) fn disable(&mut self) {
-        if let Place::Here(hosted) = self.leave()
+        if let Hosting::Kernel(hosted) = self.stop()
             && let Some(undone) = hosted.disable()
         {
             self.put_first(undone);
@@ -260,34 +256,22 @@ impl AppPort {
 
     /// How many records wait for the app in this process.
     pub(crate) fn waiting_here(&self) -> usize {
-        match &self.place {
-            Place::Here(hosted) => hosted.waiting(),
-            Place::Nowhere | Place::Zone(_) => 0,
-        }
+        self.hosting.kernel().map_or(0, Hosted::waiting)
     }
 
-    /// Whether the app in this process is to be called before more is written for it.
+    /// Whether the app in this process must be called before more records are written for it.
     pub(crate) fn batch_waits(&self) -> bool {
-        match &self.place {
-            Place::Here(hosted) => hosted.batch_waits(),
-            Place::Nowhere | Place::Zone(_) => false,
-        }
+        self.hosting.kernel().is_some_and(Hosted::batch_waits)
     }
 
-    /// When the app in this process wants to be called at the latest.
+    /// When the timer of the app in this process expires.
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
-        match &self.place {
-            Place::Here(hosted) => hosted.wake_at_ns(),
-            Place::Nowhere | Place::Zone(_) => None,
-        }
+        self.hosting.kernel().and_then(Hosted::wake_at_ns)
     }
 
-    /// How many lines of the app in this process were left out in a flood that has ended.
+    /// Number of log lines of the app in this process that were suppressed in a flood that has ended.
     pub(crate) fn left_out(&mut self, now: Instant) -> Option<u64> {
-        match &mut self.place {
-            Place::Here(hosted) => hosted.app.host().lines.rest(now),
-            Place::Nowhere | Place::Zone(_) => None,
-        }
+        self.hosting.kernel_mut()?.app.host().lines.rest(now)
     }
 
     /// Calls the app in this process; see [`Hosted::call`]. `None` if it is elsewhere.
@@ -296,15 +280,12 @@ impl AppPort {
         now_ns: u64,
         verdicts: &mut Vec<Verdict>,
     ) -> Option<Result<usize, String>> {
-        match &mut self.place {
-            Place::Here(hosted) => {
-                let before = hosted.records.size();
-                let called = hosted.call(now_ns, verdicts);
-                self.drain.handled_here(before.saturating_sub(hosted.records.size()));
-                Some(called)
-            }
-            Place::Nowhere | Place::Zone(_) => None,
-        }
+        let hosted = self.hosting.kernel_mut()?;
+        let before = hosted.records.size();
+        let called = hosted.call(now_ns, verdicts);
+        let handled = before.saturating_sub(hosted.records.size());
+        self.load.throughput_mut().handled_in_kernel(handled);
+        Some(called)
     }
 }
 

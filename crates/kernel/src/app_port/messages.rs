@@ -107,10 +107,10 @@ impl AppPort {
                         count => messages.expand(&self.rights, to, size, count),
                     }
                     taken += messages.messages.len() - before + size / LONG;
-                    self.throttle.sent();
+                    self.throttle.note_message();
                 }
                 Some(Down::Done(count)) => {
-                    self.throttle.done(count);
+                    self.throttle.note_done(count);
                     taken += 1;
                 }
                 Some(Down::Stop(_)) => taken += 1,

@@ -1,145 +1,105 @@
-//! An app's rings, from attach to death and back: snapshot, replay, live.
+//! The kernel's side of one app: its rings, its quota, and what was announced to it.
 //!
-//! ```text
-//!            attach                 all told             backlog empty
-//!   Down ------------> Snapshot --------------> Replay ---------------> Live
-//!     ^                  |                         |                     |
-//!     \--- the zone dies +-------------------------+---------------------/
-//!          and its up ring becomes the front of the backlog
-//! ```
+//! * [`hosting`]: where the app runs, with [`rings`] and a zone or in this process ([`hosted`]).
+//! * [`snapshot`]: the announcement of switches and ports after each start.
+//! * [`backlog`] and [`replay`]: packet-ins for an app that is away, and their delivery when it is back.
+//! * [`quota`] and [`throttle`]: what the app may send, and how often it is served if it wastes the kernel's time.
+//! * [`load`]: how full the app is.
 //!
-//! Why: `docs/decisions/0001-ring-commit-protocol.md`, "After a death". In short: packet-ins that
-//! were not done are delivered again behind a snapshot, those that may have ended the zone one at
-//! a time; state (switches and ports) is always told from what it is now, never from what was
-//! queued.
-//!
-//! The rule that keeps it right: **no record about a switch before that switch is told**
-//! ([`AppPort::announce`]), and what finds the ring full is noted ([`Told`], `AppPort::gone`) instead of
-//! queued.
+//! `docs/decisions/0001-ring-commit-protocol.md`, "After a death", gives the reasons. In short: packet-ins that were not
+//! done are delivered again behind a snapshot, those that may have ended the zone one at a time. Switches and ports are
+//! always announced as they are now, never from a queue.
 
 mod answers;
 mod backlog;
 mod counts;
-mod drain;
 mod fullness;
 mod hosted;
+mod hosting;
+mod load;
 mod messages;
 mod outbox;
 mod packets;
 pub mod part;
 mod quota;
 mod replay;
+mod rings;
+mod snapshot;
 mod throttle;
+mod throughput;
 mod tickets;
 mod tracked;
 
-use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Instant;
 
+use openflow::PortDesc;
 use sdk::Refusal;
-use sdk::abi::{self, Record, RecordKind, Words};
-use sys::doorbell::{Doorbell, Ringer};
+use sdk::abi::{self, Words};
+use sys::doorbell::Doorbell;
 use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
 use crate::control::{AppId, Tuning};
-use crate::hold_queue::Ticket;
+use crate::ids::AppSlot;
 use crate::policy::Policy;
 use crate::pool::SharedQuota;
-use crate::record::{port_record, refused_record, switch_record};
-use crate::switch::{Switch, Told};
+use crate::record::refused_record;
+use crate::switch::Switch;
 
 use self::backlog::Backlog;
 #[cfg(test)]
 pub(crate) use self::backlog::LARGER;
-pub(crate) use self::counts::{Counts, News};
-use self::drain::Drain;
+pub(crate) use self::counts::{Counts, DropReport};
 pub(crate) use self::fullness::Fill;
-use self::fullness::Fullness;
-use self::hosted::Hosted;
+use self::hosting::Hosting;
+use self::load::Load;
 pub(crate) use self::messages::{Message, Messages};
-use self::part::Role;
 pub(crate) use self::quota::{Metered, QuotaMeter};
+use self::snapshot::{Phase, Snapshot};
 pub(crate) use self::throttle::{Slowed, Throttle};
 pub(crate) use self::tickets::Verdict;
-use self::tracked::Tracked;
 
-/// `reason` of a port record that an announcement gives (`OFPPR_ADD`).
-const PORT_ADD: u8 = 0;
-
-/// One app, as the worker knows it.
+/// One app, as one worker knows it.
 #[derive(Debug)]
 pub(crate) struct AppPort {
     pub(crate) app: AppId,
     pub(crate) name: String,
+    /// Its place among the app ports.
+    slot: AppSlot,
     pub(crate) policy: Policy,
     pub(crate) rights: Rights,
     pub(crate) quota: QuotaMeter,
     pub(crate) throttle: Throttle,
     pub(crate) counts: Counts,
-    fullness: Fullness,
-    drain: Drain,
-    /// Place in [`Switch::told`].
-    slot: usize,
-    phase: Phase,
-    place: Place,
-    backlog: Backlog,
-    /// Whether switches wait to be told.
-    to_announce: bool,
-    /// Connections that the app was told of and that are gone, which is still to be told. At most
-    /// as many as it was told of, as nothing new is told before ([`AppPort::tell_gone`]).
-    gone: VecDeque<Record>,
-    capacity: u32,
-    /// Most records that it is called with.
-    batch: usize,
-    /// Which instance of the app has the rings, counted from 1.
+    hosting: Hosting,
+    /// The instance of the app that runs or ran last, counted from 1.
     pub(crate) life: u16,
-    /// What did not reach the app and was not told to be lost.
+    snapshot: Snapshot,
+    backlog: Backlog,
+    load: Load,
+    /// Bytes of a ring of the app, and most records in one call of it.
+    capacity: u32,
+    batch: usize,
+    /// Messages that did not reach the app and were not reported to it yet.
     lost: u64,
-    /// A packet-in of its own flow, with its own cookie.
+    /// Memory for a packet-in of the app's own flow, with its own cookie.
     own_packet: Vec<u8>,
 }
 
-/// Where the app is.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there are few, and rings are looked at for each packet"
-)]
-enum Place {
-    /// It is down.
-    Nowhere,
-    /// In a zone.
-    Zone(Rings),
-    /// In this process.
-    Here(Box<Hosted>),
+impl Index<AppSlot> for Vec<AppPort> {
+    type Output = AppPort;
+
+    fn index(&self, slot: AppSlot) -> &AppPort {
+        &self[slot.index()]
+    }
 }
 
-/// What a zone and the kernel share.
-#[derive(Debug)]
-struct Rings {
-    ring: Tracked,
-    /// Rung by us, when there is something in the up ring.
-    up_bell: Ringer,
-    /// Rung by the zone, when there is something in the down ring.
-    down_bell: Doorbell,
-    /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
-    in_flight: bool,
-    role: Role,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The app is nowhere.
-    Down,
-    /// Switches are being told; `begun` once the snapshot's first record, if it is for this worker
-    /// to say, is in the ring.
-    Snapshot { begun: bool },
-    /// The backlog is being delivered.
-    Replay,
-    /// Packet-ins go straight into the ring.
-    Live,
+impl IndexMut<AppSlot> for Vec<AppPort> {
+    fn index_mut(&mut self, slot: AppSlot) -> &mut AppPort {
+        &mut self[slot.index()]
+    }
 }
 
 impl AppPort {
@@ -147,7 +107,7 @@ impl AppPort {
     pub(crate) fn new(
         app: AppId,
         name: String,
-        slot: usize,
+        slot: AppSlot,
         tuning: Tuning,
         shared_quota: Arc<SharedQuota>,
     ) -> Self {
@@ -155,289 +115,168 @@ impl AppPort {
         Self {
             app,
             name,
+            slot,
             rights: Rights::of(app, &policy),
             policy,
             throttle: Throttle::new(Arc::clone(&shared_quota)),
             quota: QuotaMeter::new(shared_quota),
             counts: Counts::default(),
-            fullness: Fullness::default(),
-            drain: Drain::new(),
-            slot,
-            phase: Phase::Down,
-            place: Place::Nowhere,
+            hosting: Hosting::Nowhere,
+            life: 0,
+            snapshot: Snapshot::new(slot),
             backlog: Backlog::default(),
-            to_announce: true,
-            gone: VecDeque::new(),
+            load: Load::default(),
             capacity: tuning.ring,
             batch: tuning.batch.into(),
-            life: 0,
             lost: 0,
             own_packet: Vec::new(),
         }
     }
 
-    /// The doorbell by which the zone wakes us, while there is one.
-    pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
-        match &self.place {
-            Place::Zone(rings) => Some(&rings.down_bell),
-            Place::Nowhere | Place::Here(_) => None,
-        }
+    /// Notes that a new instance of the app runs, and begins its snapshot.
+    fn start(&mut self, hosting: Hosting) {
+        self.hosting = hosting;
+        self.life = self.life.wrapping_add(1);
+        self.snapshot.begin();
     }
 
-    /// The zone is dead and its down ring was taken to the end. Returns the record that has now
-    /// ended it twice, if there is one; it is not delivered again.
+    /// Notes that the app runs no longer; returns where it ran.
+    fn stop(&mut self) -> Hosting {
+        self.snapshot.phase = Phase::Down;
+        self.load.reset();
+        std::mem::replace(&mut self.hosting, Hosting::Nowhere)
+    }
+
+    /// The doorbell by which the zone wakes the worker, if the app is in a zone.
+    pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
+        self.hosting.zone().map(rings::Rings::down_bell)
+    }
+
+    /// Detaches the rings of a dead zone, whose messages were all taken. Returns the record that has ended a zone twice, if
+    /// there is one; it is not delivered again.
     pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
-        let Place::Zone(Rings { mut ring, in_flight, .. }) = self.leave() else { return None };
-        let mut ended_it = None;
-        if in_flight {
+        let Hosting::Zone(rings) = self.stop() else { return None };
+        let (mut ring, mut culprit) = (rings.ring, None);
+        if rings.in_flight {
             let mut record = Vec::new();
-            ended_it = self.backlog.oldest(&mut record).map(|_| record);
+            culprit = self.backlog.oldest(&mut record).map(|_| record);
             self.backlog.drop_oldest();
-            ring.drop_oldest(); // the same
+            ring.drop_oldest(); // the same record
         }
         self.put_first(ring);
-        ended_it
+        culprit
     }
 
-    fn leave(&mut self) -> Place {
-        self.phase = Phase::Down;
-        self.drain = Drain::new();
-        std::mem::replace(&mut self.place, Place::Nowhere)
-    }
-
-    /// Whether the app is somewhere.
+    /// Whether the app runs.
     pub(crate) fn is_attached(&self) -> bool {
-        self.phase != Phase::Down
+        self.snapshot.is_up()
     }
 
     /// Whether the app is in a zone.
     pub(crate) fn is_in_zone(&self) -> bool {
-        matches!(self.place, Place::Zone(_))
+        self.hosting.zone().is_some()
     }
 
-    /// How full the app is now. One in this process never is: it is called when there is a batch.
+    /// Notes how full the app is now.
     pub(crate) fn fill(&mut self, now: Instant) -> Fill {
-        let room = match (&self.place, self.phase) {
-            (Place::Here(_), Phase::Live) => {
-                self.drain.note_here(now);
-                usize::MAX
+        let Self { hosting, load, backlog, capacity, .. } = self;
+        match (hosting, self.snapshot.phase) {
+            (Hosting::Kernel(_), Phase::Live) => load.note_kernel(*capacity, now),
+            (Hosting::Zone(rings), Phase::Live) => {
+                let ring = &rings.ring;
+                let handled = (ring.handled(), ring.outstanding() > 0);
+                load.note_zone((ring.room(Room::Ordinary), *capacity), handled, now)
             }
-            (Place::Zone(rings), Phase::Live) => {
-                let has_records = rings.ring.outstanding() > 0;
-                self.drain.note(rings.ring.handled(), has_records, now);
-                let room = rings.ring.room(Room::Ordinary);
-                return self.fullness.note(room, self.capacity, Some(&self.drain), now);
-            }
-            _ => self.backlog.room(Room::Ordinary, self.capacity),
-        };
-        self.fullness.note(room, self.capacity, None, now)
+            _ => load.note_backlog(backlog.room(Room::Ordinary, *capacity), *capacity, now),
+        }
     }
 
-    /// Bytes of records that the app handles in a while that is short beside a tenth of a second, if that is known.
+    /// Bytes of records that the app handles in a time that is short beside a tenth of a second, if that is known.
     pub(crate) fn pace(&self) -> usize {
-        match (&self.place, self.phase) {
-            (Place::Nowhere, _) | (_, Phase::Down | Phase::Snapshot { .. } | Phase::Replay) => {
-                usize::MAX
-            }
-            (Place::Zone(_) | Place::Here(_), Phase::Live) => self.drain.pace(),
+        match self.snapshot.phase {
+            Phase::Live => self.load.throughput().pace(),
+            Phase::Down | Phase::Snapshot { .. } | Phase::Replay => usize::MAX,
         }
     }
 
-    /// Whether the app has something to do and has handled some of it lately.
+    /// Whether the app has records and has handled some of them lately.
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
-        self.phase == Phase::Live && self.drain.is_busy(now)
+        self.snapshot.phase == Phase::Live && self.load.throughput().is_busy(now)
     }
 
-    /// Notes that a switch was left with something to be read for the app's sake.
+    /// Notes that a switch was left unread because of the app.
     pub(crate) fn hold_back(&mut self) {
-        self.drain.hold_back();
+        self.load.throughput_mut().hold_back();
     }
 
-    /// Bytes of ordinary packet-ins that wait in its zone's ring.
+    /// Bytes of ordinary packet-ins that wait in the ring of the app's zone.
     pub(crate) fn queued(&self) -> usize {
-        match &self.place {
-            Place::Zone(rings) => {
-                let all = Room::Ordinary.of(self.capacity);
-                all.saturating_sub(rings.ring.room(Room::Ordinary))
-            }
-            Place::Nowhere | Place::Here(_) => 0,
-        }
+        self.hosting.zone().map_or(0, |rings| rings.queued(self.capacity))
     }
 
-    /// Records in its zone's ring that it has not handled. One in this process has none: it handles what it is
-    /// called with before the call returns.
+    /// Records in the ring of the app's zone that it has not handled. An app in the kernel handles its records before its
+    /// call returns, so none wait.
     pub(crate) fn waiting(&self) -> u32 {
-        match &self.place {
-            Place::Zone(rings) => rings.ring.outstanding(),
-            Place::Nowhere | Place::Here(_) => 0,
-        }
+        self.hosting.zone().map_or(0, |rings| rings.ring.outstanding())
     }
 
-    /// Whether it was full when [`fill`](Self::fill) was last transactions.
+    /// Whether the app was full at the last [`fill`](Self::fill).
     pub(crate) fn is_full(&self) -> bool {
-        self.fullness.is_full()
+        self.load.is_full()
     }
 
     /// Whether it was full or behind then.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.fullness.is_waited_for()
+        self.load.is_waited_for()
     }
 
-    /// Tells the app about a switch and its ports, as far as there is room; `true` once it is
-    /// told wholly. Continues where it stopped.
+    /// Announces a switch and its ports, while the ring has room; `true` once all is announced.
     pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
-        if switch.told.len() <= self.slot {
-            switch.told.resize(self.slot + 1, Told::Nothing);
-        }
-        let mut told = switch.told[self.slot];
-        if told == Told::All {
-            return true;
-        }
-        if !self.has_begun() {
-            return false;
-        }
-        if !self.tell_gone() {
-            // Else its past connection would seem to go after this one came.
-            self.to_announce = true;
-            return false;
-        }
-        if matches!(told, Told::Nothing | Told::Stale) {
-            let record = switch_record(RecordKind::SwitchUp, switch);
-            if self.push(&record.words(), &[], Room::All) {
-                told = Told::PortsBelow(0);
-            }
-        }
-        if let Told::PortsBelow(first) = told {
-            told = Told::All;
-            for (number, port) in switch.ports.range(first..) {
-                let (record, body) = port_record(switch, PORT_ADD, port);
-                if !self.push(&record.words(), &body, Room::All) {
-                    told = Told::PortsBelow(*number);
-                    break;
-                }
-            }
-        }
-        switch.told[self.slot] = told;
-        self.to_announce |= told != Told::All;
-        told == Told::All
+        self.snapshot.announce(&mut self.hosting, switch)
     }
 
-    /// Tells the app of a change of a port, which `switch.ports` contains already.
-    pub(crate) fn port(&mut self, switch: &mut Switch, reason: u8, port: &openflow::PortDesc) {
-        match switch.told.get(self.slot) {
-            Some(Told::All) => {}
-            Some(Told::PortsBelow(first)) if port.port_no.0 < *first => {}
-            _ => return, // it will be told as it is then
-        }
-        if !self.has_begun() {
-            return; // what it was told is void
-        }
-        let (record, body) = port_record(switch, reason, port);
-        if !self.push(&record.words(), &body, Room::All) {
-            switch.told[self.slot] = Told::Stale;
-            self.to_announce = true;
-        }
+    /// Announces a change of a port, which `switch.ports` contains already.
+    pub(crate) fn port(&mut self, switch: &mut Switch, reason: u8, port: &PortDesc) {
+        self.snapshot.port(&mut self.hosting, switch, reason, port);
     }
 
-    /// Tells the app that a switch is gone.
+    /// Announces that a switch is gone.
     pub(crate) fn switch_down(&mut self, switch: &Switch) {
-        if switch.told.get(self.slot).is_none_or(|told| *told == Told::Nothing) {
-            return; // it never heard of this connection
-        }
-        if self.has_begun() {
-            self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
-            self.to_announce |= !self.tell_gone();
-        }
+        self.snapshot.switch_down(&mut self.hosting, switch);
     }
 
-    /// Tells the app which switches are gone, as far as there is room; `true` once all are told.
-    fn tell_gone(&mut self) -> bool {
-        while let Some(record) = self.gone.pop_front() {
-            if !self.push(&record.words(), &[], Room::All) {
-                self.gone.push_front(record);
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Whether the app's snapshot has begun: before, it is told nothing.
-    fn has_begun(&self) -> bool {
-        !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
-    }
-
-    /// Tells the app that a message of its was refused, if there is room for it.
+    /// Reports a refused message to the app, if there is room for the report.
     pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) {
         let version = message.first().copied().unwrap_or(0);
         let (record, body) = refused_record(version, dpid, epoch, why, message);
-        if !self.push(&record.words(), body, Room::AllButReserve) && self.is_attached() {
+        let is_reported = self.hosting.push(&record.words(), body, Room::AllButReserve);
+        if !is_reported && self.is_attached() {
             self.lose();
         }
     }
 
     /// Whether [`pump`](Self::pump) has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_attached() && (self.to_announce || self.phase == Phase::Replay || self.has_lost())
+        self.is_attached()
+            && (self.snapshot.is_pending()
+                || self.snapshot.phase == Phase::Replay
+                || self.has_lost())
     }
 
-    /// Does what could not be done before: goes on with announcements, then with the backlog.
-    /// `is_current` says whether a datapath is connected with this epoch.
+    /// Continues with work that found no room before: announcements, then the backlog. `is_current` says whether a
+    /// datapath is connected with this epoch.
     pub(crate) fn pump<'s>(
         &mut self,
         switches: impl Iterator<Item = &'s mut Switch>,
         is_current: impl Fn(u64, u32) -> bool,
     ) {
-        if self.to_announce && self.is_attached() {
-            self.tell_all(switches);
+        if self.snapshot.is_pending() {
+            self.snapshot.announce_all(&mut self.hosting, switches);
         }
-        if self.phase == Phase::Replay {
+        if self.snapshot.phase == Phase::Replay {
             self.replay(is_current);
         }
-        self.tell_lost();
-    }
-
-    fn begin_snapshot(&mut self) {
-        self.phase = Phase::Snapshot { begun: false };
-        self.gone.clear();
-        self.to_announce = true;
-    }
-
-    fn tell_all<'s>(&mut self, switches: impl Iterator<Item = &'s mut Switch>) {
-        let anew = self.phase == (Phase::Snapshot { begun: false });
-        if anew {
-            let begins = self.role().is_none_or(Role::begins);
-            if begins && !self.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
-                return;
-            }
-            self.phase = Phase::Snapshot { begun: true };
-        }
-        if !self.tell_gone() {
-            return;
-        }
-        let snapshot = self.phase == (Phase::Snapshot { begun: true });
-        let (mut complete, mut stale) = (true, false);
-        for switch in switches {
-            let told = switch.told.get_mut(self.slot);
-            if anew && let Some(told) = told {
-                *told = Told::Nothing;
-            } else if snapshot && told.is_some_and(|told| *told == Told::Stale) {
-                // After the snapshot: what keeps changing must not keep it from ending.
-                stale = true;
-                continue;
-            }
-            complete = complete && self.announce(switch);
-        }
-        if !complete {
-            return;
-        }
-        if snapshot {
-            let end = self.role().map_or(RecordKind::SnapshotEnd, Role::end);
-            if !self.push(&bare(end), &[], Room::All) {
-                return;
-            }
-            self.phase = Phase::Replay;
-        }
-        self.to_announce = stale;
+        self.report_lost();
     }
 
     /// Takes the next record of the app, its message appended to `out`; what the app said about tickets is appended to
@@ -450,10 +289,10 @@ impl AppPort {
         out: &'o mut Vec<u8>,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Option<Down<'o>>, PeerFault> {
-        let rings = match &mut self.place {
-            Place::Zone(rings) => rings,
-            Place::Here(hosted) => return Ok(hosted.take(out)),
-            Place::Nowhere => return Ok(None),
+        let rings = match &mut self.hosting {
+            Hosting::Zone(rings) => rings,
+            Hosting::Kernel(hosted) => return Ok(hosted.take(out)),
+            Hosting::Nowhere => return Ok(None),
         };
         let taken = rings.ring.take(out, verdicts)?;
         if let Some(Down::Done(count @ 1..)) = taken {
@@ -465,63 +304,41 @@ impl AppPort {
         Ok(taken)
     }
 
-    /// Shows the zone what was written, and wakes it if it sleeps.
+    /// Shows the zone the written records, and wakes it if it sleeps.
     pub(crate) fn publish(&mut self) {
-        if let Place::Zone(rings) = &mut self.place
-            && rings.ring.ring().publish()
-        {
-            rings.up_bell.ring();
+        if let Some(rings) = self.hosting.zone_mut() {
+            rings.publish();
         }
     }
 
-    /// Gives the zone the space of what was taken, and wakes it if it waits for that.
+    /// Returns the space of the consumed records to the zone, and wakes it if it waits for space.
     pub(crate) fn release(&mut self) {
-        if let Place::Zone(rings) = &mut self.place
-            && rings.ring.ring().release()
-        {
-            rings.up_bell.ring();
+        if let Some(rings) = self.hosting.zone_mut() {
+            rings.release();
         }
     }
 
-    /// Says that the worker is about to sleep. `true` if the zone has said something after all.
+    /// Announces that the worker is about to sleep. `true` if the app needs it after all.
     ///
     /// # Errors
-    /// [`PeerFault`]: the zone lied about its index.
+    /// [`PeerFault`]: the zone broke its ring.
     pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        match &mut self.place {
-            Place::Nowhere => Ok(false),
-            Place::Zone(rings) => rings.ring.ring().prepare_to_sleep(),
-            Place::Here(hosted) => Ok(hosted.waiting() > 0),
+        match &mut self.hosting {
+            Hosting::Nowhere => Ok(false),
+            Hosting::Zone(rings) => rings.prepare_to_sleep(),
+            Hosting::Kernel(hosted) => Ok(hosted.waiting() > 0),
         }
     }
 
-    /// Says that the worker is awake.
+    /// Announces that the worker is awake.
     pub(crate) fn awake(&mut self) {
-        if let Place::Zone(rings) = &mut self.place {
-            rings.ring.ring().awake();
-        }
-    }
-
-    fn push(&mut self, head: &Words, body: &[u8], room: Room) -> bool {
-        self.push_ticket(head, body, room, Ticket::NONE)
-    }
-
-    #[inline]
-    fn push_ticket(&mut self, head: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
-        match &mut self.place {
-            Place::Nowhere => false,
-            Place::Zone(rings) => rings.ring.push(head, body, room, ticket),
-            Place::Here(hosted) => hosted.push(head, body, room, ticket),
+        if let Some(rings) = self.hosting.zone_mut() {
+            rings.awake();
         }
     }
 }
 
-/// The head of a record that is about no switch.
-fn bare(kind: RecordKind) -> Words {
-    Record::new(kind, 0, 0, 0).words()
-}
-
-/// The words of the head and the body of a whole record of ours; `None` if it has no head.
+/// Splits a whole record that the kernel wrote into the words of its head and its body; `None` if it has no head.
 fn split(record: &[u8]) -> Option<(Words, &[u8])> {
     let (head, body) = record.split_first_chunk::<{ abi::RECORD_HEAD }>()?;
     let (words, _) = head.as_chunks::<8>();

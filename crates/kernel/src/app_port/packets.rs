@@ -4,7 +4,7 @@ use openflow::{PacketIn, Version};
 use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
-use super::{AppPort, Phase, Place};
+use super::{AppPort, Hosting, Phase};
 use crate::check::{OWN_BITS, Rights};
 use crate::control::AppId;
 use crate::frame::{is_vital, whole_packet_in};
@@ -23,16 +23,16 @@ impl AppPort {
     /// It is [`packet_in`](Self::packet_in) for an app that gets all and alone does; what is the same for
     /// all of them is looked at once.
     pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
-        if self.phase != Phase::Live || self.is_full() || !self.announce(switch) {
+        if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
         }
-        let to = (&self.rights, Set::of(self.slot));
-        let (count, size) = match &mut self.place {
-            Place::Nowhere => return 0,
-            Place::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
+        let to = (&self.rights, Set::of(self.slot.index()));
+        let (count, size) = match &mut self.hosting {
+            Hosting::Nowhere => return 0,
+            Hosting::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
                 write_all(to, switch, bytes, |words, body| span.push(words, body))
             }),
-            Place::Here(hosted) => hosted.write(|writer| {
+            Hosting::Kernel(hosted) => hosted.write(|writer| {
                 write_all(to, switch, bytes, |words, body| writer.push(words, body))
             }),
         };
@@ -99,7 +99,7 @@ impl AppPort {
         ticket: Ticket,
     ) -> bool {
         let frame = body.get(data_offset.into()..).unwrap_or_default();
-        let told = self.phase != Phase::Live || self.announce(switch);
+        let told = self.snapshot.phase != Phase::Live || self.announce(switch);
         let taken = told
             && (!self.is_full() && self.put(words, body, Room::Ordinary, ticket)
                 || is_vital(frame)
@@ -112,8 +112,8 @@ impl AppPort {
     /// Writes a packet-in where it belongs now.
     #[inline]
     fn put(&mut self, words: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
-        if self.phase == Phase::Live {
-            self.push_ticket(words, body, room, ticket)
+        if self.snapshot.phase == Phase::Live {
+            self.hosting.push_ticket(words, body, room, ticket)
         } else {
             self.backlog.push(words, body, room, ticket, self.capacity)
         }

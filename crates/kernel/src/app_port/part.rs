@@ -1,14 +1,13 @@
-//! A worker's part of an app's rings, and what the parts must agree on.
+//! Makes the rings of a zone with each worker, and coordinates the workers that serve it.
 //!
-//! A zone has a pair of rings with each worker, and one doorbell that all of them ring. Two things
-//! they do together:
+//! A zone has a pair of rings with each worker, and one doorbell that all of them ring. The workers do two things
+//! together:
 //!
-//! * **The snapshot is one.** Worker 0 begins it, the last one ends it, and the zone reads ring after
-//!   ring until each worker's part of it is over.
-//! * **After a death one record at a time is delivered again, over all rings**: else a record would
-//!   be blamed for what one of another ring did. So the workers take turns, in their order, with what
-//!   the dead zone may have seen, and nobody delivers packets that it has not seen before all have
-//!   had theirs.
+//! * **They write one snapshot.** Worker 0 begins it, the last worker ends it, and the zone reads ring after ring until
+//!   each worker's part of it is over.
+//! * **After a death they deliver one record at a time again, over all rings.** Otherwise a record would be blamed for
+//!   what a record in another ring did. So the workers take turns, in their order, with the records that the dead zone may
+//!   have seen, and no worker delivers packets that it has not seen before all have had their turn.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,8 +18,9 @@ use sdk::abi::RecordKind;
 use sys::doorbell::{Doorbell, Ringer};
 use sys::ring::KernelEnd;
 
-use super::tracked::Tracked;
-use super::{AppPort, Place, Rings};
+use super::AppPort;
+use super::hosting::Hosting;
+use super::rings::Rings;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 
@@ -28,9 +28,9 @@ use crate::pool::WorkerPool;
 #[derive(Debug)]
 pub struct Part {
     pub(super) ring: KernelEnd,
-    /// Rung by us, when there is something in the up ring.
+    /// The worker rings it after writing to the up ring.
     pub(super) up_bell: Ringer,
-    /// Rung by the zone, when there is something in the down ring.
+    /// The zone rings it after writing to the down ring.
     pub(super) down_bell: Doorbell,
     pub(super) role: Role,
 }
@@ -43,42 +43,28 @@ impl Part {
 }
 
 impl AppPort {
-    /// Takes our part of the rings of a new incarnation of the app's zone; the one before was
-    /// detached.
+    /// Uses this worker's part of the rings of a new zone of the app; the previous zone was detached.
     pub(crate) fn attach(&mut self, part: Part) {
-        let Part { ring, up_bell, down_bell, role } = part;
-        role.join(self.backlog.has_seen());
-        let ring = Tracked::of(ring);
-        self.place = Place::Zone(Rings { ring, up_bell, down_bell, in_flight: false, role });
-        self.life = self.life.wrapping_add(1);
+        part.role.join(self.backlog.has_seen());
         self.throttle.is_deaf = false;
-        self.begin_snapshot();
-    }
-
-    /// Our part among the workers that serve the app's zone; an app in this process has an instance
-    /// with each, which is told everything by that one.
-    pub(super) fn role(&self) -> Option<&Role> {
-        match &self.place {
-            Place::Zone(rings) => Some(&rings.role),
-            Place::Nowhere | Place::Here(_) => None,
-        }
+        self.start(Hosting::Zone(Rings::new(part)));
     }
 }
 
-/// A worker among those that serve one zone.
+/// One of the workers that serve a zone.
 #[derive(Debug)]
 pub(super) struct Role {
     worker: usize,
-    together: Arc<Together>,
+    shared: Arc<SharedRole>,
 }
 
-/// What the workers know of each other's parts.
+/// The state that the workers of a zone share.
 #[derive(Debug)]
-struct Together {
+struct SharedRole {
     pool: Arc<WorkerPool>,
-    /// How many have joined.
+    /// Number of workers that have joined.
     joined: AtomicUsize,
-    /// A bit for each that has records which the dead zone may have seen.
+    /// A bit for each worker that has records which the dead zone may have seen.
     repeating: AtomicU32,
 }
 
@@ -88,29 +74,32 @@ struct Together {
 /// # Errors
 /// The system is out of descriptors or memory.
 pub fn make(pool: &Arc<WorkerPool>, capacity: u32) -> io::Result<(Vec<Part>, Vec<OwnedFd>)> {
-    let together =
-        Together { pool: pool.clone(), joined: AtomicUsize::new(0), repeating: AtomicU32::new(0) };
-    let together = Arc::new(together);
+    let shared = SharedRole {
+        pool: pool.clone(),
+        joined: AtomicUsize::new(0),
+        repeating: AtomicU32::new(0),
+    };
+    let shared = Arc::new(shared);
     let (up_bell, hears) = Ringer::new()?;
     let (mut parts, mut fds) = (Vec::new(), vec![hears]);
     for worker in 0..pool.workers() {
         let (ring, ring_fds) = KernelEnd::create(capacity)?;
         let (down_bell, rings) = Doorbell::new()?;
         fds.extend([ring_fds.up, ring_fds.down, rings]);
-        let role = Role { worker, together: together.clone() };
+        let role = Role { worker, shared: shared.clone() };
         parts.push(Part { ring, up_bell: up_bell.try_clone()?, down_bell, role });
     }
     Ok((parts, fds))
 }
 
-/// What a worker may deliver.
+/// Which records a worker may deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing yet: others are to go first.
+    /// None yet: other workers go first.
     Wait,
-    /// What the dead zone may have seen.
+    /// Those that the dead zone may have seen.
     Repeat,
-    /// Everything.
+    /// All.
     Go,
 }
 
@@ -120,26 +109,25 @@ impl Role {
         self.worker == 0
     }
 
-    /// What ends this worker's part of the snapshot.
+    /// The kind of the record that ends this worker's part of the snapshot.
     pub(super) fn end(&self) -> RecordKind {
-        let last = self.worker + 1 == self.together.pool.workers();
+        let last = self.worker + 1 == self.shared.pool.workers();
         if last { RecordKind::SnapshotEnd } else { RecordKind::SnapshotPart }
     }
 
-    /// The worker serves the zone from now on; `repeats` says whether it has records that a dead
-    /// one may have seen.
+    /// Notes that the worker serves the zone from now on, and whether it has records that a dead zone may have seen.
     pub(super) fn join(&self, repeats: bool) {
         if repeats {
-            self.together.repeating.fetch_or(1 << self.worker, Ordering::Relaxed);
+            self.shared.repeating.fetch_or(1 << self.worker, Ordering::Relaxed);
         }
         // Release and acquire: who sees that all have joined sees what each has to repeat.
-        self.together.joined.fetch_add(1, Ordering::AcqRel);
+        self.shared.joined.fetch_add(1, Ordering::AcqRel);
         self.wake_others();
     }
 
-    /// What may be delivered now. Who must wait is woken when that has changed.
+    /// Says which records the worker may deliver now. A worker that must wait is woken when that changes.
     pub(super) fn turn(&self) -> Turn {
-        let Together { pool, joined, repeating } = &*self.together;
+        let SharedRole { pool, joined, repeating } = &*self.shared;
         if joined.load(Ordering::Acquire) < pool.workers() {
             return Turn::Wait;
         }
@@ -150,14 +138,14 @@ impl Role {
         }
     }
 
-    /// The worker has nothing left to repeat: the next one's turn.
+    /// Notes that the worker has nothing left to repeat: it is the next worker's turn.
     pub(super) fn repeated(&self) {
-        self.together.repeating.fetch_and(!(1 << self.worker), Ordering::AcqRel);
+        self.shared.repeating.fetch_and(!(1 << self.worker), Ordering::AcqRel);
         self.wake_others();
     }
 
     fn wake_others(&self) {
-        let pool = &self.together.pool;
+        let pool = &self.shared.pool;
         let others = (0..pool.workers()).filter(|other| *other != self.worker);
         others.for_each(|other| pool.wake(WorkerId(other)));
     }

@@ -5,7 +5,7 @@ use sys::ring::Room;
 
 use super::part::Turn;
 use super::tracked::Tracked;
-use super::{AppPort, Phase, Place, low_half, split};
+use super::{AppPort, Hosting, Phase, low_half, split};
 
 const PACKET_IN: u64 = RecordKind::PacketIn as u64;
 const FLOW_REMOVED: u64 = RecordKind::FlowRemoved as u64;
@@ -34,7 +34,7 @@ impl AppPort {
         let mut record = Vec::new();
         loop {
             let oldest = self.backlog.oldest(&mut record);
-            if let Place::Zone(rings) = &self.place
+            if let Hosting::Zone(rings) = &self.hosting
                 && !rings.in_flight
             {
                 match rings.role.turn() {
@@ -47,11 +47,11 @@ impl AppPort {
                 }
             }
             let Some((ticket, seen)) = oldest else {
-                self.phase = Phase::Live;
+                self.snapshot.phase = Phase::Live;
                 return;
             };
             // What an app in this process leaves behind goes to a zone, never the other way.
-            let Place::Zone(rings) = &mut self.place else { return };
+            let Hosting::Zone(rings) = &mut self.hosting else { return };
             if rings.in_flight {
                 return;
             }

@@ -1,11 +1,16 @@
-//! A app port and the zone's end of its rings, through attach, death and back.
+//! An app port and the zone's end of its rings, through attach, death and back.
 
 use dal::SwitchInfo;
 use openflow::{Dpid, MacAddr, PortDesc, PortNo, Version};
+use sdk::abi::RecordKind;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
+use super::snapshot::bare;
 use super::*;
+use crate::hold_queue::Ticket;
 use crate::pool::idle;
+use crate::record::switch_record;
+use crate::switch::Announced;
 
 mod answers;
 mod packets;
@@ -19,7 +24,7 @@ struct Bench {
     switches: Vec<Switch>,
 }
 
-/// What the zone sees of a record: its kind, what it is about, its flags.
+/// A record as the zone sees it: its kind, its subject, its flags.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Begin,
@@ -37,7 +42,7 @@ impl Bench {
         let app_port = AppPort::new(
             AppId(1),
             "app".into(),
-            0,
+            AppSlot::new(0),
             Tuning { ring: CAPACITY, ..Tuning::default() },
             shared_quota,
         );
@@ -144,7 +149,7 @@ fn every_start_begins_with_a_snapshot() {
 }
 
 #[test]
-fn packets_that_come_before_the_snapshot_is_complete_wait_behind_it() {
+fn packets_wait_behind_the_snapshot() {
     let mut bench = Bench::new(vec![switch(7, 0)]);
     bench.attach();
     assert!(bench.packet(1));
@@ -154,7 +159,7 @@ fn packets_that_come_before_the_snapshot_is_complete_wait_behind_it() {
 }
 
 #[test]
-fn zone_that_dies_leaves_what_was_not_done_to_the_next_one_at_a_time() {
+fn dead_zones_records_are_delivered_again_one_by_one() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     (1..=3).for_each(|number| assert!(bench.packet(number)));
     assert_eq!(bench.peek(MAX_BATCH).len(), 3);
@@ -176,7 +181,7 @@ fn zone_that_dies_leaves_what_was_not_done_to_the_next_one_at_a_time() {
 }
 
 #[test]
-fn record_that_ends_an_app_twice_is_set_aside_whole_and_the_next_is_delivered() {
+fn record_that_ends_an_app_twice_is_set_aside() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     (1..=3).for_each(|number| assert!(bench.packet(number)));
     bench.peek(MAX_BATCH);
@@ -203,7 +208,7 @@ impl Seen {
 }
 
 #[test]
-fn replayed_record_that_was_done_before_the_death_is_not_set_aside() {
+fn replayed_record_that_was_done_is_not_set_aside() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     (1..=2).for_each(|number| assert!(bench.packet(number)));
     bench.peek(MAX_BATCH);
@@ -236,7 +241,7 @@ fn packets_of_a_past_connection_are_not_delivered_again() {
 }
 
 #[test]
-fn switch_with_more_ports_than_the_ring_holds_is_told_in_parts() {
+fn many_ports_are_announced_in_parts() {
     let mut bench = Bench::new(vec![switch(7, 500)]);
     bench.attach();
     let mut all = Vec::new();
@@ -250,9 +255,9 @@ fn switch_with_more_ports_than_the_ring_holds_is_told_in_parts() {
 }
 
 #[test]
-fn change_of_a_port_that_finds_the_ring_full_has_its_switch_told_anew() {
+fn lost_port_change_announces_the_switch_again() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
-    while bench.app_port.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     let mut told = Vec::new();
@@ -269,9 +274,9 @@ fn change_of_a_port_that_finds_the_ring_full_has_its_switch_told_anew() {
 }
 
 #[test]
-fn switch_that_goes_while_the_ring_is_full_is_told_to_be_gone_when_there_is_room() {
+fn end_of_a_switch_waits_for_room() {
     let mut bench = Bench::live(vec![switch(7, 0), switch(8, 0)]);
-    while bench.app_port.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
     let mut told = Vec::new();
@@ -279,13 +284,13 @@ fn switch_that_goes_while_the_ring_is_full_is_told_to_be_gone_when_there_is_room
         told.extend(bench.seen());
     }
     told.retain(|seen| *seen != Seen::End);
-    assert_eq!(told, [Seen::Down(7)], "and nothing else is told again");
+    assert_eq!(told, [Seen::Down(7)], "and nothing else is announced again");
 }
 
 #[test]
-fn switch_that_goes_and_comes_while_the_ring_is_full_is_told_in_that_order() {
+fn reconnect_with_a_full_ring_is_announced_in_order() {
     let mut bench = Bench::live(vec![switch(7, 1), switch(8, 0)]);
-    while bench.app_port.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
     let mut back = switch(7, 1);
@@ -301,7 +306,7 @@ fn switch_that_goes_and_comes_while_the_ring_is_full_is_told_in_that_order() {
 }
 
 #[test]
-fn app_that_is_full_loses_packets_and_hears_of_switches_all_the_same() {
+fn full_app_still_gets_announcements() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     while bench.packet(1) {}
     let gone = bench.switches.remove(0);
@@ -314,7 +319,7 @@ fn app_that_is_full_loses_packets_and_hears_of_switches_all_the_same() {
 }
 
 #[test]
-fn app_that_comes_back_under_load_catches_up_and_is_live_again() {
+fn app_back_under_load_becomes_live() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     (0..20).for_each(|number| assert!(bench.packet(number)));
     bench.peek(MAX_BATCH);
@@ -326,11 +331,11 @@ fn app_that_comes_back_under_load_catches_up_and_is_live_again() {
         (0..2).for_each(|_| number += u8::from(bench.packet(number)));
         bench.seen();
     }
-    assert_eq!(bench.app_port.phase, Phase::Live);
+    assert_eq!(bench.app_port.snapshot.phase, Phase::Live);
 }
 
 #[test]
-fn packet_that_nobody_has_seen_before_is_not_blamed_for_a_death() {
+fn unseen_packet_is_not_blamed_for_a_death() {
     let mut bench = Bench::new(vec![switch(7, 0)]);
     bench.attach();
     assert!(bench.packet(1));
@@ -342,7 +347,7 @@ fn packet_that_nobody_has_seen_before_is_not_blamed_for_a_death() {
 }
 
 #[test]
-fn replayed_record_that_was_done_is_not_blamed_for_what_a_later_event_did() {
+fn replayed_record_is_not_blamed_for_a_later_event() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
     assert!(bench.packet(1));
     bench.peek(MAX_BATCH);
@@ -357,10 +362,10 @@ fn replayed_record_that_was_done_is_not_blamed_for_what_a_later_event_did() {
 }
 
 #[test]
-fn death_while_a_switch_is_to_be_told_gone_loses_nothing() {
+fn death_before_a_pending_announcement_loses_nothing() {
     let mut bench = Bench::live(vec![switch(7, 0), switch(8, 0)]);
     assert!(bench.packet(1));
-    while bench.app_port.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.pop().unwrap();
     bench.app_port.switch_down(&gone);
     assert!(!bench.packet(2), "the ring is full");
@@ -376,20 +381,20 @@ fn death_while_a_switch_is_to_be_told_gone_loses_nothing() {
 }
 
 #[test]
-fn app_that_ends_again_and_again_before_it_gets_packets_leaves_no_rings_behind() {
+fn early_deaths_leave_no_rings_behind() {
     let mut bench = Bench::new(vec![switch(7, 500)]);
     for _ in 0..3 {
         bench.attach();
         assert!(bench.packet(1));
         assert!(bench.peek(MAX_BATCH).contains(&Seen::Up(7)), "more than the ring holds");
         assert_eq!(bench.die(), None);
-        assert!(!bench.app_port.backlog.has_seen(), "all of it is told by the next snapshot");
+        assert!(!bench.app_port.backlog.has_seen(), "the next snapshot announces all of it");
     }
     assert_eq!(bench.app_port.counts.delivered, 3, "these wait");
 }
 
 #[test]
-fn switch_that_keeps_changing_does_not_keep_the_snapshot_from_ending() {
+fn changing_switch_does_not_delay_the_snapshot() {
     let mut bench = Bench::new(vec![switch(7, 500)]);
     bench.attach();
     let port = bench.switches[0].ports[&1];
@@ -401,9 +406,9 @@ fn switch_that_keeps_changing_does_not_keep_the_snapshot_from_ending() {
 }
 
 #[test]
-fn switch_that_goes_after_a_change_that_found_no_room_is_told_to_be_gone() {
+fn stale_switch_that_ends_is_announced() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
-    while bench.app_port.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     let gone = bench.switches.pop().unwrap();
@@ -417,11 +422,13 @@ fn switch_that_goes_after_a_change_that_found_no_room_is_told_to_be_gone() {
 }
 
 #[test]
-fn port_that_changes_while_its_switch_is_being_told_is_told_as_it_is() {
+fn port_changed_amid_announcement_is_announced_as_it_is() {
     let mut bench = Bench::new(vec![switch(7, 500)]);
     bench.attach();
     bench.seen();
-    let Told::PortsBelow(next) = bench.switches[0].told[0] else { panic!("told in parts") };
+    let Announced::PortsBelow(next) = bench.switches[0].announced.get(AppSlot::new(0)) else {
+        panic!("announced in parts")
+    };
     bench.hear(); // there is room again
     for number in [1, next] {
         let port = bench.switches[0].ports.remove(&number).unwrap();
@@ -432,11 +439,11 @@ fn port_that_changes_while_its_switch_is_being_told_is_told_as_it_is() {
         told.extend(bench.seen());
     }
     let of = |number| told.iter().filter(|seen| **seen == Seen::Port(number)).count();
-    assert_eq!((of(1), of(next)), (1, 0), "its going is told; the other was never told");
+    assert_eq!((of(1), of(next)), (1, 0), "its end is announced; the other was never announced");
 }
 
 #[test]
-fn arp_gets_to_a_full_app_but_no_more_of_one_switch_than_its_share() {
+fn full_app_gets_a_share_of_arp_per_switch() {
     let (mut arp, ip) = ([7; 42], [7; 42]);
     arp[12..14].copy_from_slice(&[0x08, 0x06]);
     for away in [false, true] {
@@ -459,7 +466,7 @@ fn arp_gets_to_a_full_app_but_no_more_of_one_switch_than_its_share() {
 }
 
 #[test]
-fn full_app_gets_nothing_for_single_places_until_half_is_free() {
+fn full_app_gets_packets_once_half_is_free() {
     let (mut bench, now) = (Bench::live(vec![switch(7, 0)]), Instant::now());
     let is_full = |bench: &mut Bench| matches!(bench.app_port.fill(now), Fill::Full(_));
     while bench.packet(1) {}

@@ -1,13 +1,13 @@
-//! Slows down an app that costs the kernel work for nothing: messages that are refused, records that say nothing, rings of
-//! the doorbell with nothing behind them.
+//! Slows down an app that wastes the kernel's time: by messages that are refused, by empty records, by rings of the doorbell
+//! without records.
 //!
-//! Each is an offence. An app with [`MOST`] of them in a second, with all workers together, is heard every [`PAUSE`] only,
-//! and [`SLOWED`] messages at a time, until that second is over. Until it is heard its messages stay in its own ring, its
-//! doorbell is not listened to, and so it takes no time from others.
+//! Each of these is an offence. The worker serves an app with [`MOST`] offences in a second, counted by all workers
+//! together, only every [`PAUSE`], and takes at most [`SLOWED`] messages each time, until that second is over. In between
+//! its messages stay in its own ring and its doorbell is ignored, so it takes no time from other apps.
 //!
-//! An app that answers packet-ins may be refused through the fault of a switch or a host: a flood uses up its quota, a switch
-//! misstates its buffers, does not read or does not reply. So each packet-in that the app is given pays for [`FREE`]
-//! refusals, for whatever reason. Refusals beyond that are offences, for whatever reason.
+//! An app that answers packet-ins may be refused because of a switch or a host: a flood uses up its quota, a switch
+//! misstates its buffers, or does not read or reply. So each packet-in that the app receives pays for [`FREE`] refusals for
+//! any reason. Refusals beyond that are offences, for any reason.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,59 +17,59 @@ use crate::pool::SharedQuota;
 /// Offences in a second from which an app is slowed down.
 const MOST: u32 = 10_000;
 
-/// Refusals that a packet-in pays for: most apps answer with a flow-mod and a packet-out.
+/// Refusals that a packet-in pays for: most apps answer it with a flow-mod and a packet-out.
 const FREE: u64 = 4;
 
-/// The most refusals that are paid for in advance. Answers come late: about 40,000 packet-ins fit into a ring.
+/// Most refusals that are paid for in advance. Answers come late: about 40,000 packet-ins fit into a ring.
 const MOST_FREE: u64 = 1 << 18;
 
-/// Offences that a ring for nothing counts as: it wakes the worker.
+/// Offences for a ring of the doorbell without records: it wakes the worker.
 const RING: u32 = 4;
 
-/// How long an app that is slowed down waits until it is heard again.
+/// Time between two turns of an app that is slowed down.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Messages of an app that are taken then.
+/// Messages of such an app in one turn.
 const SLOWED: usize = 128;
 
-/// One app with one worker.
+/// The offences of one app at one worker.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that happened, or not")]
 pub(crate) struct Throttle {
     shared_quota: Arc<SharedQuota>,
-    /// When the app is heard next, if it is slowed down.
+    /// When the app has its next turn, if it is slowed down.
     until: Option<Instant>,
-    /// Whether the doorbell is not listened to.
+    /// Whether the doorbell is ignored.
     pub(crate) is_deaf: bool,
-    /// Offences since the app was heard last.
+    /// Offences since the app's last turn.
     offences: u32,
     /// Messages that were refused since then.
     refused: u64,
     /// Refusals that are paid for.
     free: u64,
-    /// Packet-ins that the app had been given by then.
+    /// Packet-ins that the app had received by then.
     delivered: u64,
-    /// Of these, rings for nothing, in the second that runs.
+    /// Rings without records in the current second.
     rings: u32,
-    /// Whether the doorbell has rung since the app was heard last.
+    /// Whether the doorbell has rung since the app's last turn.
     has_rung: bool,
-    /// Whether there was nothing when the app was heard last.
+    /// Whether the app's last turn found no records.
     was_silent: bool,
-    /// Whether the app has sent something since it last said that records are handled.
+    /// Whether the app has sent a message since its last `Done`.
     has_sent: bool,
 }
 
-/// An app is slowed down from now on.
+/// The reason for slowing an app down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slowed {
     /// Its offences in this second.
     pub(crate) offences: u32,
-    /// How often it rang for nothing, with this worker.
+    /// Its rings without records at this worker.
     pub(crate) rings: u32,
 }
 
 impl Throttle {
-    /// For an app that has done nothing yet.
+    /// For an app without offences.
     pub(crate) fn new(shared_quota: Arc<SharedQuota>) -> Self {
         Self {
             shared_quota,
@@ -86,53 +86,58 @@ impl Throttle {
         }
     }
 
-    /// When the app is heard next, if it is slowed down.
+    /// When the app has its next turn, if it is slowed down.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// How many messages may be taken now, at most `most`; `None` if the app is not heard now.
+    /// Messages that may be taken in a turn now, at most `most`; `None` if the app has no turn now.
     #[inline]
-    pub(crate) fn hears(&self, most: usize, now: Instant) -> Option<usize> {
+    pub(crate) fn portion(&self, most: usize, now: Instant) -> Option<usize> {
         match self.until {
             None => Some(most),
             Some(until) => (until <= now).then_some(most.min(SLOWED)),
         }
     }
 
-    /// The doorbell has rung.
-    pub(crate) fn ring(&mut self) {
+    /// Notes that the doorbell has rung.
+    pub(crate) fn note_ring(&mut self) {
         self.has_rung = true;
     }
 
-    /// A message of the app was refused.
-    pub(crate) fn refused(&mut self) {
+    /// Notes that a message of the app was refused.
+    pub(crate) fn note_refusal(&mut self) {
         self.refused += 1;
     }
 
-    /// The app has sent something.
+    /// Notes that the app has sent a message.
     #[inline]
-    pub(crate) fn sent(&mut self) {
+    pub(crate) fn note_message(&mut self) {
         self.has_sent = true;
     }
 
-    /// The app said that `count` records are handled.
+    /// Notes that the app has handled `count` records. Without a record or a message, that is an offence.
     #[inline]
-    pub(crate) fn done(&mut self, count: u32) {
+    pub(crate) fn note_done(&mut self, count: u32) {
         let has_sent = std::mem::take(&mut self.has_sent);
         self.offences = self.offences.saturating_add((count == 0 && !has_sent).into());
     }
 
-    /// Ends a hearing of the app that took this many messages. The app has been given `delivered` packet-ins in all. Returns
-    /// its offences if it is slowed down from now on.
-    pub(crate) fn heard(&mut self, taken: usize, delivered: u64, now: Instant) -> Option<Slowed> {
+    /// Ends a turn of the app that took this many messages. The app has received `delivered` packet-ins in all. Returns its
+    /// offences if it is slowed down from now on.
+    pub(crate) fn end_turn(
+        &mut self,
+        taken: usize,
+        delivered: u64,
+        now: Instant,
+    ) -> Option<Slowed> {
         let given = delivered.saturating_sub(std::mem::replace(&mut self.delivered, delivered));
         self.free = self.free.saturating_add(given.saturating_mul(FREE)).min(MOST_FREE);
         let refused = std::mem::take(&mut self.refused);
         let unpaid = refused.saturating_sub(self.free);
         self.free = self.free.saturating_sub(refused);
         self.offences = self.offences.saturating_add(u32::try_from(unpaid).unwrap_or(u32::MAX));
-        // A ring that came just behind what it was rung for is no offence.
+        // A ring that comes just after its records were taken is no offence.
         let was_silent = std::mem::replace(&mut self.was_silent, taken == 0);
         if std::mem::take(&mut self.has_rung) && taken == 0 && was_silent {
             self.offences = self.offences.saturating_add(RING);
@@ -162,21 +167,21 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn app_with_too_many_refusals_is_heard_seldom_until_the_second_is_over() {
+    fn refusals_slow_an_app_until_the_second_ends() {
         let (mut throttle, now) = throttle();
         for _ in 1..MOST {
-            throttle.refused();
+            throttle.note_refusal();
         }
-        assert_eq!(throttle.heard(9, 0, now), None);
-        assert_eq!(throttle.hears(4096, now), Some(4096));
-        throttle.refused();
-        assert_eq!(throttle.heard(9, 0, now), Some(Slowed { offences: MOST, rings: 0 }));
-        assert_eq!(throttle.hears(4096, now), None);
-        assert_eq!(throttle.hears(4096, now + PAUSE), Some(SLOWED));
-        assert_eq!(throttle.heard(SLOWED, 0, now + PAUSE), None, "reported once");
-        assert_eq!(throttle.hears(4096, now + PAUSE), None);
-        throttle.heard(0, 0, now + 1000 * MS);
-        assert_eq!(throttle.hears(4096, now + 1000 * MS), Some(4096));
+        assert_eq!(throttle.end_turn(9, 0, now), None);
+        assert_eq!(throttle.portion(4096, now), Some(4096));
+        throttle.note_refusal();
+        assert_eq!(throttle.end_turn(9, 0, now), Some(Slowed { offences: MOST, rings: 0 }));
+        assert_eq!(throttle.portion(4096, now), None);
+        assert_eq!(throttle.portion(4096, now + PAUSE), Some(SLOWED));
+        assert_eq!(throttle.end_turn(SLOWED, 0, now + PAUSE), None, "reported once");
+        assert_eq!(throttle.portion(4096, now + PAUSE), None);
+        throttle.end_turn(0, 0, now + 1000 * MS);
+        assert_eq!(throttle.portion(4096, now + 1000 * MS), Some(4096));
     }
 
     #[test]
@@ -185,45 +190,45 @@ mod tests {
         let mut delivered = 0;
         for _ in 0..20 {
             delivered += u64::from(MOST);
-            (0..MOST).for_each(|_| throttle.refused());
-            assert_eq!((throttle.heard(9, delivered, now), throttle.until()), (None, None));
+            (0..MOST).for_each(|_| throttle.note_refusal());
+            assert_eq!((throttle.end_turn(9, delivered, now), throttle.until()), (None, None));
         }
     }
 
     #[test]
     fn late_answers_to_a_full_ring_slow_nobody_down() {
         let (mut throttle, now) = throttle();
-        throttle.heard(0, MOST_FREE / FREE, now);
-        (0..MOST_FREE).for_each(|_| throttle.refused());
-        assert_eq!(throttle.heard(9, MOST_FREE / FREE, now + 1000 * MS), None);
+        throttle.end_turn(0, MOST_FREE / FREE, now);
+        (0..MOST_FREE).for_each(|_| throttle.note_refusal());
+        assert_eq!(throttle.end_turn(9, MOST_FREE / FREE, now + 1000 * MS), None);
     }
 
     #[test]
     fn refusals_above_the_rate_of_packet_ins_are_offences() {
         let (mut throttle, now) = throttle();
         // Packet-ins of long ago pay for a bounded number of them only.
-        throttle.heard(0, u64::MAX, now);
-        (0..MOST_FREE).for_each(|_| throttle.refused());
-        assert_eq!(throttle.heard(9, u64::MAX, now), None);
-        (0..MOST).for_each(|_| throttle.refused());
+        throttle.end_turn(0, u64::MAX, now);
+        (0..MOST_FREE).for_each(|_| throttle.note_refusal());
+        assert_eq!(throttle.end_turn(9, u64::MAX, now), None);
+        (0..MOST).for_each(|_| throttle.note_refusal());
         let slowed = Slowed { offences: MOST, rings: 0 };
-        assert_eq!(throttle.heard(9, u64::MAX, now), Some(slowed));
+        assert_eq!(throttle.end_turn(9, u64::MAX, now), Some(slowed));
     }
 
     #[test]
-    fn rings_for_nothing_slow_an_app_down_and_late_ones_do_not() {
+    fn rings_without_records_slow_an_app() {
         let (mut throttle, now) = throttle();
         for _ in 0..MOST {
-            throttle.heard(1, 0, now);
-            throttle.ring();
-            throttle.heard(0, 0, now);
+            throttle.end_turn(1, 0, now);
+            throttle.note_ring();
+            throttle.end_turn(0, 0, now);
         }
         assert_eq!(throttle.until(), None, "each came just behind a message");
         let mut rings = 0;
         let slowed = loop {
-            throttle.ring();
+            throttle.note_ring();
             rings += 1;
-            if let Some(slowed) = throttle.heard(0, 0, now) {
+            if let Some(slowed) = throttle.end_turn(0, 0, now) {
                 break slowed;
             }
         };
@@ -231,25 +236,25 @@ mod tests {
     }
 
     #[test]
-    fn records_that_say_nothing_are_offences_and_those_behind_a_message_are_not() {
+    fn empty_done_is_an_offence() {
         let (mut throttle, now) = throttle();
         for _ in 0..2 * MOST {
-            throttle.sent();
-            throttle.done(0);
-            throttle.done(1);
+            throttle.note_message();
+            throttle.note_done(0);
+            throttle.note_done(1);
         }
-        assert_eq!(throttle.heard(9, 0, now), None);
-        (0..MOST).for_each(|_| throttle.done(0));
-        assert!(throttle.heard(9, 0, now).is_some());
+        assert_eq!(throttle.end_turn(9, 0, now), None);
+        (0..MOST).for_each(|_| throttle.note_done(0));
+        assert!(throttle.end_turn(9, 0, now).is_some());
     }
 
     #[test]
-    fn workers_count_together() {
+    fn workers_count_offences_together() {
         let shared_quota = Arc::new(SharedQuota::new(2));
         let [mut one, mut other] = [(), ()].map(|()| Throttle::new(Arc::clone(&shared_quota)));
         let now = Instant::now();
-        (0..MOST).for_each(|_| one.refused());
-        assert!(one.heard(1, 0, now).is_some());
-        assert!(other.heard(1, 0, now).is_some());
+        (0..MOST).for_each(|_| one.note_refusal());
+        assert!(one.end_turn(1, 0, now).is_some());
+        assert!(other.end_turn(1, 0, now).is_some());
     }
 }

@@ -1,24 +1,24 @@
-//! What waits for an app to be done with records: tickets, of which few records have one.
+//! Keeps the tickets of records until the app has handled them; few records have one.
 
 use std::collections::VecDeque;
 
 use crate::hold_queue::Ticket;
 
-/// What an app said about a record: its ticket, and whether it was `Stop`.
+/// An app's verdict on a record: the ticket, and whether the app has sent `Stop`.
 pub(crate) type Verdict = (Ticket, bool);
 
 /// The tickets of records that are not done, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    /// How many records there were, and how many of them are done.
+    /// Number of records written, and of those that are done.
     written: u64,
     done: u64,
-    /// Those that a record has, by how many were written before it; `true` once the app said `Stop`.
+    /// The tickets with the number of records before theirs; `true` once the app has sent `Stop`.
     marked: VecDeque<(u64, Verdict)>,
 }
 
 impl Tickets {
-    /// A record is written.
+    /// Notes a record with its ticket.
     #[inline]
     pub(super) fn push(&mut self, ticket: Ticket) {
         if ticket != Ticket::NONE {
@@ -27,12 +27,12 @@ impl Tickets {
         self.written += 1;
     }
 
-    /// So many records are written that have none.
+    /// Notes records without a ticket.
     pub(super) fn push_none(&mut self, count: usize) {
         self.written += count as u64;
     }
 
-    /// The app said `Stop` of a record, by its number from the oldest.
+    /// Notes `Stop` for a record, by its number from the oldest.
     pub(super) fn stop(&mut self, number: u64) {
         let number = self.done + number;
         if let Ok(place) = self.marked.binary_search_by_key(&number, |(before, _)| *before)
@@ -42,7 +42,7 @@ impl Tickets {
         }
     }
 
-    /// The oldest `count` records are done; what the app said about them is appended to `verdicts`.
+    /// Notes that the oldest `count` records are done; the verdicts on them are appended to `verdicts`.
     pub(super) fn done(&mut self, count: u64, verdicts: &mut Vec<Verdict>) {
         self.done += count;
         while let Some((before, verdict)) = self.marked.front()
@@ -53,13 +53,13 @@ impl Tickets {
         }
     }
 
-    /// That of the oldest record.
+    /// The ticket of the oldest record.
     pub(super) fn oldest(&self) -> Ticket {
         let first = self.marked.front().filter(|(before, _)| *before == self.done);
         first.map_or(Ticket::NONE, |(_, (ticket, _))| *ticket)
     }
 
-    /// Nobody waits for the oldest record any more.
+    /// Drops the oldest record with its ticket.
     pub(super) fn drop_oldest(&mut self) {
         self.done(1, &mut Vec::new());
     }
@@ -70,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_have_their_tickets_and_verdicts_whatever_is_between() {
+    fn verdicts_match_tickets_between_other_records() {
         let (mut tickets, mut verdicts) = (Tickets::default(), Vec::new());
         for ticket in [0, 7, 0, 0, 8, 9, 0] {
             tickets.push(Ticket(ticket));
         }
         assert_eq!(tickets.oldest(), Ticket::NONE);
-        tickets.stop(0); // nobody waits for it
+        tickets.stop(0); // a record without a ticket
         tickets.stop(4);
         tickets.done(1, &mut verdicts);
         assert_eq!((tickets.oldest(), verdicts.len()), (Ticket(7), 0));

@@ -1,4 +1,4 @@
-//! A ring whose every undone record is known by the ticket of what waits for it.
+//! A ring together with the tickets of its records.
 
 use std::io;
 
@@ -22,7 +22,7 @@ impl Tracked {
         Ok((Self::of(ring), fds))
     }
 
-    /// Of a ring pair that nothing was written into yet.
+    /// Of a new ring pair.
     pub(super) fn of(ring: KernelEnd) -> Self {
         Self { ring, tickets: Tickets::default() }
     }
@@ -38,7 +38,7 @@ impl Tracked {
         pushed
     }
 
-    /// As [`KernelEnd::write`], of records that have no ticket.
+    /// As [`KernelEnd::write`], for records without a ticket.
     #[inline]
     pub(super) fn write<T>(
         &mut self,
@@ -51,7 +51,7 @@ impl Tracked {
         written
     }
 
-    /// As [`KernelEnd::take`]; what the zone has now said about tickets is appended to `verdicts`.
+    /// As [`KernelEnd::take`]; the zone's verdicts are appended to `verdicts`.
     pub(super) fn take<'o>(
         &mut self,
         out: &'o mut Vec<u8>,
@@ -66,7 +66,7 @@ impl Tracked {
         Ok(taken)
     }
 
-    /// As [`KernelEnd::oldest`]; the record's ticket.
+    /// As [`KernelEnd::oldest`]; returns the record's ticket.
     pub(super) fn oldest(&self, out: &mut Vec<u8>) -> Option<Ticket> {
         self.ring.oldest(out).then(|| self.tickets.oldest())
     }
@@ -92,7 +92,7 @@ impl Tracked {
         self.ring.room(room)
     }
 
-    /// The ring itself, for what concerns no single record.
+    /// The ring itself, for calls that concern no single record.
     pub(super) fn ring(&mut self) -> &mut KernelEnd {
         &mut self.ring
     }

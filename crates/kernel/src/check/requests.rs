@@ -69,7 +69,7 @@ impl Expects {
 }
 
 impl Rights {
-    /// A barrier affects nobody but its sender: an app that may change a switch may ask whether the change is done.
+    /// A barrier has no effect on others: an app that may change a switch may ask whether the change is done.
     pub(super) fn barrier(&self, message: &[u8]) -> Result<Allowed, Refusal> {
         allow(message.len() == Header::SIZE, Refusal::Shape)?;
         let writes = self.packet_out

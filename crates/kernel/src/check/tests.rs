@@ -67,7 +67,7 @@ fn own() -> FlowMod<'static> {
 }
 
 #[test]
-fn flow_of_its_own_band_may_go_out_and_carries_the_apps_number() {
+fn admitted_flow_carries_the_apps_number() {
     for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
         let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
         let checked = usual().check(version, &message).unwrap();
@@ -79,7 +79,7 @@ fn flow_of_its_own_band_may_go_out_and_carries_the_apps_number() {
 }
 
 #[test]
-fn message_of_another_version_or_length_is_refused_by_its_shape() {
+fn wrong_version_or_length_is_refused() {
     let message = bytes(|out| own().encode(Version::V1_3, 0, out));
     assert_eq!(check(&usual(), Version::V1_0, &message), Err(Refusal::Shape));
     for size in 0..message.len() {
@@ -200,7 +200,7 @@ fn modify_and_delete_of_1_3_are_narrowed_to_its_own_flows() {
 }
 
 #[test]
-fn table_miss_entry_is_made_anew_after_all_that_may_have_touched_it() {
+fn table_miss_is_restored_after_sweeping_messages() {
     use FlowModCommand::{Add, Delete, DeleteStrict, Modify, ModifyStrict};
     let any = rights(&[Capability::FlowWriteAny]);
     let alone = Rights { alone: true, ..usual() };
@@ -242,7 +242,7 @@ fn buffer_that_it_was_not_given_is_refused() {
 }
 
 #[test]
-fn experimenters_actions_need_a_grant_for_that_experimenter() {
+fn experimenter_action_needs_its_grant() {
     let data: Box<[u8]> = vec![0, 16, 0, 0].into(); // Open vSwitch's learn begins like this
     let learn = [Action::Experimenter { experimenter: 0x2320, data }];
     for version in VERSIONS {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Connection;
 use crate::fair_queue::FairQueue;
+use crate::ids::AppSlot;
 
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
@@ -37,7 +38,7 @@ pub(crate) struct AppRun {
     /// Bytes of `out` before the run.
     before: usize,
     /// The app whose queue `out` is; `None` if it is the output itself.
-    queue_of: Option<usize>,
+    queue_of: Option<AppSlot>,
 }
 
 impl AppRun {
@@ -127,7 +128,7 @@ impl Connection {
     /// Prepares `out` for messages of the app in `slot`: if the switch does not take all at once, `out` is that app's
     /// queue until [`end_run`](Self::end_run).
     #[inline]
-    pub(crate) fn begin_run(&mut self, slot: usize) -> AppRun {
+    pub(crate) fn begin_run(&mut self, slot: AppSlot) -> AppRun {
         if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
         {
             return AppRun { limit: FULL, before: self.out.len(), queue_of: None };
@@ -260,7 +261,7 @@ mod tests {
 
     /// Sends a message of `size` bytes as the app in `slot`; `false` if it is refused.
     fn send(connection: &mut Connection, slot: u8, size: u16) -> bool {
-        let run = connection.begin_run(slot.into());
+        let run = connection.begin_run(AppSlot::new(slot.into()));
         let has_room = connection.out.len() <= run.limit;
         if has_room {
             let mut message = vec![slot; size.into()];
@@ -288,7 +289,10 @@ mod tests {
         assert!(connection.is_blocked());
         assert!(send(&mut connection, 2, 1000), "another app's message is accepted");
         assert!(!send(&mut connection, 1, 1000));
-        assert_eq!(connection.queued().and_then(FairQueue::largest).map(|(slot, _)| slot), Some(1));
+        assert_eq!(
+            connection.queued().and_then(FairQueue::largest).map(|(slot, _)| slot.index()),
+            Some(1)
+        );
         connection.out.extend_from_slice(&[9, 0, 0, 8, 0, 0, 0, 0]); // the kernel's own
         let (mut got, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
         while got.len() < flooded * 1000 + 1008 {

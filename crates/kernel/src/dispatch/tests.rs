@@ -7,7 +7,7 @@ use sys::ring::{DEFAULT_CAPACITY, Room};
 use super::*;
 use crate::app_port::{LARGER, part};
 use crate::control::{AppId, Tuning};
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::policy::{Policy, Stage};
 use crate::pool::idle;
 
@@ -19,8 +19,13 @@ fn dispatch(policies: Vec<Policy>) -> Dispatch {
     let mut dispatch = Dispatch::default();
     for (slot, policy) in policies.into_iter().enumerate() {
         let shared_quota = idle(1).shared_quota(AppId(1));
-        let mut app_port =
-            AppPort::new(AppId(1), "app".into(), slot, Tuning::default(), shared_quota);
+        let mut app_port = AppPort::new(
+            AppId(1),
+            "app".into(),
+            AppSlot::new(slot),
+            Tuning::default(),
+            shared_quota,
+        );
         app_port.policy = policy;
         dispatch.app_ports.push(app_port);
     }
@@ -124,7 +129,7 @@ fn observer_with_room_does_not_fill_up_a_slow_control_app() {
     let mut app_port = AppPort::new(
         AppId(2),
         "observer".into(),
-        1,
+        AppSlot::new(1),
         Tuning::default(),
         idle(1).shared_quota(AppId(2)),
     );

@@ -60,7 +60,7 @@ fn seen(rights: &Rights, version: Version, cookies: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn app_sees_its_own_flows_with_its_own_cookies_and_no_others() {
+fn reply_contains_only_own_flows() {
     let cookies = [cookie(7, 1), cookie(8, 2), cookie(0, 3), cookie(7, 4), cookie(0xffff, 0)];
     for version in VERSIONS {
         assert_eq!(seen(&rights(&[]), version, &cookies), [1, 4]);
@@ -159,7 +159,7 @@ fn error_quotes_the_message_as_its_app_sent_it() {
 }
 
 #[test]
-fn error_quotes_a_request_for_flows_without_what_narrowed_it() {
+fn error_quotes_the_request_before_narrowing() {
     let request =
         FlowStatsRequest { cookie: 5, cookie_mask: 0xff, ..FlowStatsRequest::new(Match::new()) };
     for request in [MultipartRequest::Flow(request.clone()), MultipartRequest::Aggregate(request)] {
@@ -177,7 +177,7 @@ fn error_quotes_a_request_for_flows_without_what_narrowed_it() {
 }
 
 #[test]
-fn error_with_text_or_another_message_in_it_is_left_as_it_is() {
+fn error_quoting_something_else_is_unchanged() {
     for data in [&b"no, I do not want to"[..], &[4, 14, 0, 80, 0, 0, 0, 1, 0, 7, 0, 0]] {
         let told = ErrorMessage { version: Version::V1_3, kind: 1, code: 1, data };
         let mut message = bytes(|out| told.encode(900, out));
@@ -210,7 +210,7 @@ fn flow_that_went_is_told_with_its_owners_cookie() {
 }
 
 #[test]
-fn packet_in_loses_its_cookie_and_gets_it_back_for_its_owner() {
+fn packet_in_cookie_is_restored_for_its_owner() {
     let mut message = vec![4, 10, 0, 42, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 1, 0];
     message.extend(cookie(7, 0xabc).to_be_bytes());
     message.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0]);

@@ -1,7 +1,7 @@
-//! The main thread: serves the monitor's control socket and operators' questions.
+//! Runs the main thread, which serves the monitor's control socket and the questions of operators.
 //!
-//! It owns no switch. The monitor asks, the workers act, the monitor is told; an operator asks,
-//! the workers answer between two turns. If the monitor goes away, so does the kernel.
+//! It owns no switch. It forwards requests of the monitor to the workers and their events to the monitor; workers answer
+//! questions of operators between two turns. If the monitor ends, the kernel ends too.
 
 mod questions;
 mod rings;
@@ -36,33 +36,33 @@ use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
 
-/// How long the monitor may take to make room for what it is told.
+/// How long the monitor may take to make room for a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the kernel cannot go on.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// The monitor is gone, or does not say what it should.
+    /// The monitor is gone, or its message is invalid.
     #[error("the monitor: {0}; rosemary-kernel is started by the monitor, see `rosemary up`")]
     Monitor(#[from] ChannelError),
     /// The first message was something else.
     #[error("the monitor's first message was not Start")]
     NotStarted,
-    /// Keys were announced and did not come.
+    /// Keys were announced but did not come.
     #[error("the monitor's first message was without the keys that it announced")]
     NoKeys,
     /// The flight recorder did not come.
     #[error("the monitor's first message was without the flight recorder")]
     NoRecorder,
-    /// The monitor has checked them, so this should not happen.
+    /// The keys are invalid. The monitor has checked them, so this should not happen.
     #[error("the keys for TLS: {0}")]
     Keys(#[from] KeysError),
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// Its answer.
+        /// The error of the system.
         error: io::Error,
     },
     /// A worker ended by itself.
@@ -77,15 +77,15 @@ struct Server {
     operators: Vec<Operator>,
     workers: Workers,
     attempts: Attempts,
-    /// For each app in this process: on how many workers it runs, until one says that it failed.
+    /// For each app in this process: the number of workers on which it runs, until one reports its failure.
     hosted: HashMap<AppId, usize>,
-    /// For what operators are told.
+    /// The names of apps, for answers to operators.
     names: Names,
-    /// How many questions workers were asked for operators.
+    /// Number of questions forwarded to workers.
     questions: u64,
 }
 
-/// Serves until the monitor says stop.
+/// Serves until the monitor sends `Stop`.
 ///
 /// # Errors
 /// [`ServerError`]: the process is to end.
@@ -115,7 +115,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (report, listener) = sandbox::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
-    drop(listener); // it is the monitor's alone
+    drop(listener); // only the monitor may have it
     let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &transport);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
@@ -129,8 +129,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
-/// Loads the objects of those that run in this process; `configs` are their configurations, one behind
-/// the other. The second list is of those that could not be loaded, and why.
+/// Loads the objects of the apps that run in this process; `configs` holds their configurations, one behind the other.
+/// Returns all apps, and those that could not be loaded with the reasons.
 fn load(
     apps: Vec<App>,
     mut configs: &[u8],
@@ -148,7 +148,7 @@ fn load(
         configs = rest;
         let config = config.into();
         let _noted = note(&mut seat, app.app); // its constructors run
-        // The copies are in a file system of our own, and read-only there; what came is sealed.
+        // The copies are in a file system of the kernel's own, and read-only; the descriptors are sealed.
         let loaded = match copies.next() {
             Some(copy) => Object::load_copy(copy),
             None => Object::load(object),
@@ -166,7 +166,7 @@ fn load(
     (apps.into_iter().map(with_object).collect(), not_loaded)
 }
 
-/// Makes of the keys that came with `Start` what is needed to serve.
+/// Reads and checks the keys that came with `Start`.
 fn take_keys(fds: impl Iterator<Item = OwnedFd>) -> Result<tls::Server, ServerError> {
     let fds: Vec<OwnedFd> = fds.take(Keys::FILES).collect();
     let fds = fds.try_into().map_err(|_| ServerError::NoKeys)?;
@@ -192,25 +192,25 @@ impl Server {
                     Ok((request, fds)) => self.obey(request, fds),
                     Err(ChannelError::WouldBlock) => break,
                     Err(ChannelError::Closed) => return Err(ChannelError::Closed.into()),
-                    // Most likely descriptors that found no room: whoever waits will ask again.
-                    Err(error) => warn!(%error, "left out a request of the monitor"),
+                    // Most likely descriptors that found no room: the sender will try again.
+                    Err(error) => warn!(%error, "ignored a request of the monitor"),
                 }
             }
             self.answer_attempts()?;
             let Self { operators, workers, names, questions, .. } = &mut self;
-            operators.retain_mut(|operator| operator.hear(workers, names, questions));
+            operators.retain_mut(|operator| operator.serve(workers, names, questions));
             self.workers.pool.memory().trim();
         }
     }
 
-    /// Sleeps until somebody has said something.
+    /// Sleeps until a message waits.
     fn wait(&self) {
         let mut fds = vec![
             PollFd::new(&self.monitor, PollFlags::IN),
             PollFd::new(&self.workers.events_bell, PollFlags::IN),
         ];
         fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
-        let _ = poll(&mut fds, None); // interrupted: everything is looked at anyway
+        let _ = poll(&mut fds, None); // if interrupted, everything is looked at anyway
     }
 
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
@@ -227,14 +227,14 @@ impl Server {
                 let channels = fds.into_iter().take(1).map(Channel::from_fd);
                 self.operators.extend(channels.map(Operator::new));
             }
-            Request::Start { .. } | Request::Stop => warn!("the monitor started a kernel twice"),
+            Request::Start { .. } | Request::Stop => warn!("ignored a second start by the monitor"),
         }
     }
 
     fn tell(&mut self, notice: WorkerEvent) -> Result<(), ServerError> {
         match notice {
             WorkerEvent::Attached { attempt, result } => {
-                self.attempts.heard(attempt, result);
+                self.attempts.note_result(attempt, result);
                 self.answer_attempts()?;
             }
             WorkerEvent::Hosted { app, version } => {
@@ -245,7 +245,7 @@ impl Server {
                 }
             }
             WorkerEvent::Demoted { app, why } => {
-                // Of several workers the first counts: later a zone may have taken over.
+                // Only the first report counts: a zone may have taken over since.
                 if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
                     self.workers.command(|| Command::Disable { app });
                     tell(&self.monitor, &Answer::Demoted { app, why }, &[])?;
@@ -260,7 +260,10 @@ impl Server {
                 let record = hex(&record);
                 match tell(&self.monitor, &Answer::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
-                        warn!(app = app.0, size, "a record set aside was too long to report");
+                        warn!(
+                            app = app.0,
+                            size, "did not report a record set aside, as it was too long"
+                        );
                     }
                     result => result?,
                 }
@@ -269,15 +272,15 @@ impl Server {
         Ok(())
     }
 
-    /// Takes in what a worker said to a question; whoever asked it may have gone.
+    /// Takes a worker's part of an answer; the operator may have gone.
     fn flows(&mut self, question: u64, part: Part) {
-        let asked = |operator: &&mut Operator| operator.asked(question);
-        if let Some(operator) = self.operators.iter_mut().find(asked) {
+        let waits = |operator: &&mut Operator| operator.waits_for(question);
+        if let Some(operator) = self.operators.iter_mut().find(waits) {
             operator.take(part, &self.names);
         }
     }
 
-    /// Tells the monitor what came of the attempts to make rings that are decided.
+    /// Reports the attempts to make rings that are decided to the monitor.
     fn answer_attempts(&mut self) -> Result<(), ServerError> {
         while let Some(Answered { app, rings, last }) = self.attempts.next_answered() {
             match rings {
@@ -288,7 +291,7 @@ impl Server {
                 }
                 Err(why) => {
                     if last {
-                        // Some workers may use their parts of what is no whole.
+                        // Some workers may use their parts of incomplete rings.
                         self.workers.command(|| Command::Detach { app });
                     }
                     tell(&self.monitor, &Answer::NotAttached { app, why }, &[])?;
@@ -305,8 +308,8 @@ impl Server {
     }
 }
 
-/// Tells the monitor something, as soon as it has room for that: apps that end together are told of in
-/// more words than its socket holds. No switch waits here, and the monitor never waits for us.
+/// Sends a message to the monitor, and waits for room if needed: the reports about apps that end together can exceed its
+/// socket's buffer. No switch waits meanwhile, and the monitor never waits for the kernel.
 fn tell(monitor: &Channel, answer: &Answer, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -334,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn monitor_that_has_not_read_the_last_long_records_is_told_the_next_all_the_same() {
+    fn long_reports_to_a_slow_monitor_arrive() {
         let (ours, monitors) = Channel::pair().unwrap();
         let told = |number| Answer::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
         // So many at once are too many already.

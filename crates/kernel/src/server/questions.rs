@@ -1,4 +1,4 @@
-//! What operators ask: every worker answers for itself, and the answers are made into one.
+//! Answers the questions of operators: asks every worker, and merges their answers.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Sender, channel};
@@ -14,30 +14,30 @@ use crate::worker::Command;
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Somebody whom the monitor has authenticated.
+/// An operator, whom the monitor has authenticated.
 #[derive(Debug)]
 pub(super) struct Operator {
     channel: Channel,
-    /// What they asked for and was not told wholly.
+    /// The answer that is not sent completely.
     flows: Option<Flows>,
 }
 
 impl Operator {
-    /// One who has asked nothing yet.
+    /// An operator without questions.
     pub(super) fn new(channel: Channel) -> Self {
         Self { channel, flows: None }
     }
 
-    /// Answers questions. `false` when the operator is to be forgotten.
-    pub(super) fn hear(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
+    /// Answers a question. `false` if the operator must be forgotten.
+    pub(super) fn serve(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
         match self.channel.receive() {
             Ok((Query::Switches { after }, _)) => {
                 let Some((switches, more)) = switches(workers, after) else { return false };
-                self.tell(&Reply::Switches { switches, more })
+                self.reply(&Reply::Switches { switches, more })
             }
             Ok((Query::Apps, _)) => {
                 let Some(apps) = apps(workers) else { return false };
-                self.tell(&Reply::Apps(apps))
+                self.reply(&Reply::Apps(apps))
             }
             Ok((Query::Flows { dpid }, _)) => {
                 *questions += 1;
@@ -49,30 +49,30 @@ impl Operator {
             Ok((Query::MoreFlows, _)) => match &mut self.flows {
                 Some(flows) if flows.is_complete() => {
                     let page = flows.page(names);
-                    self.tell(&page)
+                    self.reply(&page)
                 }
-                _ => false, // there is nothing more, and it was told so
+                _ => false, // the last page said that there is no more
             },
             Err(ChannelError::WouldBlock) => true,
             Err(_) => false,
         }
     }
 
-    /// Whether they wait for the answer to this question.
-    pub(super) fn asked(&self, question: u64) -> bool {
+    /// Whether the operator waits for the answer to this question.
+    pub(super) fn waits_for(&self, question: u64) -> bool {
         self.flows.as_ref().is_some_and(|flows| flows.is_about(question))
     }
 
-    /// Takes in what a worker said to their question.
+    /// Takes a worker's part of the answer.
     pub(super) fn take(&mut self, part: Part, names: &Names) {
         let reply = self.flows.as_mut().and_then(|flows| flows.take(part, names));
         if let Some(reply) = reply {
-            self.tell(&reply); // one that cannot be told is noticed when it is heard
+            self.reply(&reply); // a failure is noticed when the next question is received
         }
     }
 
-    /// Answers. `false` if that cannot be done.
-    fn tell(&mut self, reply: &Reply) -> bool {
+    /// Sends an answer; `false` if that fails.
+    fn reply(&mut self, reply: &Reply) -> bool {
         if matches!(
             reply,
             Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
@@ -89,18 +89,17 @@ impl AsFd for Operator {
     }
 }
 
-/// The switches with a greater DPID, a page of them, and whether there are more. `None` if some
-/// worker did not answer.
+/// A page of the switches with a greater DPID, and whether there are more. `None` if a worker did not answer.
 fn switches(workers: &Workers, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
     ask(workers, |reply| Command::Switches { after, reply }).map(merge)
 }
 
-/// What became of the packet-ins for all apps. `None` if some worker did not answer.
+/// The counters of all apps. `None` if a worker did not answer.
 fn apps(workers: &Workers) -> Option<Vec<AppCounters>> {
     ask(workers, |reply| Command::Apps { reply }).map(add_up)
 }
 
-/// The answer of each worker.
+/// Asks each worker; `None` if one did not answer in time.
 fn ask<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<Vec<T>> {
     let (reply, answers) = channel();
     workers.command(|| question(reply.clone()));
@@ -112,19 +111,19 @@ fn ask<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<
     (0..workers.count()).map(answer).collect()
 }
 
-/// Makes one page of a page of each worker.
+/// Merges a page of each worker into one page.
 fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
     let mut more = pages.iter().any(|(_, more)| *more);
     let mut all: Vec<_> = pages.into_iter().flat_map(|(switches, _)| switches).collect();
-    // As numbers and as texts they have the same order. What is left out of this page, and what
-    // a worker has left out, comes behind the page's end, so it is in the next.
+    // Datapath ids have the same order as numbers and as text. Switches that are cut off here or by a worker come behind the
+    // page's end, so they are on the next page.
     all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
     more |= all.len() > PAGE;
     all.truncate(PAGE);
     (all, more)
 }
 
-/// Adds up what the workers counted for each app.
+/// Adds up the workers' counters of each app.
 fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
     let mut all: Vec<AppCounters> = Vec::new();
     for one in counts.into_iter().flatten() {
@@ -167,7 +166,7 @@ mod tests {
         Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp", None, 0)
     }
 
-    /// What a worker says that has these switches.
+    /// The page of a worker with these switches.
     fn page(dpids: &[u64], after: Option<u64>) -> (Vec<SwitchStatus>, bool) {
         let left = dpids.iter().filter(|dpid| after.is_none_or(|after| **dpid > after));
         let left: Vec<_> = left.copied().map(switch).collect();
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_workers_make_pages_of_all_switches_in_order() {
+    fn pages_of_workers_are_merged_in_order() {
         let count = 3 * PAGE as u64;
         let (few, many): (Vec<u64>, Vec<u64>) = (0..count).partition(|dpid| dpid % 5 == 0);
         let (mut after, mut seen, mut pages) = (None, Vec::new(), 0);
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_workers_are_added_up_by_app() {
+    fn counters_of_workers_are_added_up_by_app() {
         let of = |name: &str, delivered, dropped, refused| AppCounters {
             name: name.into(),
             delivered,

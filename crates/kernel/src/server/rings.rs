@@ -1,9 +1,8 @@
-//! Rings that are being made: each worker gets its part, and when all use theirs the zone gets its
-//! own.
+//! Makes the rings of a zone: gives each worker its part, and sends the zone's ends to the monitor once all workers use
+//! theirs.
 //!
-//! The rule that keeps it right: **attempts are answered in their order**, as the monitor counts
-//! answers, and what a worker says of a zone before it uses the next one's rings is told before that
-//! one's answer.
+//! **Attempts are answered in their order**, as the monitor counts answers. An event about the previous zone that a worker
+//! reported before it used the new rings is sent before the answer for the new zone.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,20 +14,20 @@ use crate::ids::WorkerId;
 use crate::policy::Policy;
 use crate::worker::Command;
 
-/// The attempts that are not answered.
+/// The pending attempts.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Oldest first, numbered on from `answered`.
-    open: VecDeque<Attempt>,
+    /// The oldest first; its number is `answered`.
+    pending: VecDeque<Attempt>,
     answered: u64,
 }
 
 #[derive(Debug)]
 struct Attempt {
     app: AppId,
-    /// For the zone, or why there are none.
+    /// The zone's descriptors, or why there are none.
     rings: Result<Vec<OwnedFd>, String>,
-    /// How many workers have said nothing.
+    /// Number of workers that have not reported.
     silent: usize,
 }
 
@@ -38,14 +37,14 @@ pub(super) struct Answered {
     pub(super) app: AppId,
     /// The zone's descriptors, or why there are none.
     pub(super) rings: Result<Vec<OwnedFd>, String>,
-    /// Whether no later attempt for this app is open.
+    /// Whether no later attempt for this app is pending.
     pub(super) last: bool,
 }
 
 impl Attempts {
     /// Makes rings for an app and gives each worker its part.
     pub(super) fn begin(&mut self, workers: &Workers, app: AppId, name: &str, policy: &Policy) {
-        let attempt = self.answered + self.open.len() as u64;
+        let attempt = self.answered + self.pending.len() as u64;
         let (rings, silent) = match part::make(&workers.pool, workers.pool.tuning().ring) {
             Ok((parts, fds)) => {
                 for (worker, part) in parts.into_iter().enumerate() {
@@ -57,13 +56,13 @@ impl Attempts {
             }
             Err(error) => (Err(format!("could not make its rings: {error}")), 0),
         };
-        self.open.push_back(Attempt { app, rings, silent });
+        self.pending.push_back(Attempt { app, rings, silent });
     }
 
-    /// A worker uses its part, or could not.
-    pub(super) fn heard(&mut self, attempt: u64, result: Result<(), String>) {
+    /// Notes that a worker uses its part, or could not.
+    pub(super) fn note_result(&mut self, attempt: u64, result: Result<(), String>) {
         let place = attempt.checked_sub(self.answered).and_then(|it| usize::try_from(it).ok());
-        if let Some(attempt) = place.and_then(|place| self.open.get_mut(place)) {
+        if let Some(attempt) = place.and_then(|place| self.pending.get_mut(place)) {
             attempt.silent = attempt.silent.saturating_sub(1);
             if let Err(why) = result {
                 attempt.rings = Err(why);
@@ -73,12 +72,12 @@ impl Attempts {
 
     /// The next attempt that can be answered.
     pub(super) fn next_answered(&mut self) -> Option<Answered> {
-        if self.open.front()?.silent > 0 {
+        if self.pending.front()?.silent > 0 {
             return None;
         }
-        let Attempt { app, rings, .. } = self.open.pop_front()?;
+        let Attempt { app, rings, .. } = self.pending.pop_front()?;
         self.answered += 1;
-        let last = self.open.iter().all(|later| later.app != app);
+        let last = self.pending.iter().all(|later| later.app != app);
         Some(Answered { app, rings, last })
     }
 }
@@ -92,20 +91,20 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_answered_in_order_when_every_worker_has_spoken() {
-        let mut attempts = Attempts { open: [open(1, 2), open(1, 2)].into(), answered: 7 };
-        attempts.heard(7, Ok(()));
-        attempts.heard(8, Ok(()));
-        attempts.heard(8, Err("no".into()));
-        assert!(attempts.next_answered().is_none(), "the first is still open");
-        attempts.heard(7, Ok(()));
+    fn attempts_are_answered_in_order() {
+        let mut attempts = Attempts { pending: [open(1, 2), open(1, 2)].into(), answered: 7 };
+        attempts.note_result(7, Ok(()));
+        attempts.note_result(8, Ok(()));
+        attempts.note_result(8, Err("no".into()));
+        assert!(attempts.next_answered().is_none(), "the first is still pending");
+        attempts.note_result(7, Ok(()));
         let first = attempts.next_answered().unwrap();
         assert!(first.rings.is_ok() && !first.last);
         let second = attempts.next_answered().unwrap();
         assert!(second.rings.is_err_and(|why| why == "no") && second.last);
         assert!(attempts.next_answered().is_none());
-        attempts.heard(8, Ok(()));
-        attempts.heard(9, Ok(()));
-        assert_eq!((attempts.answered, attempts.open.len()), (9, 0));
+        attempts.note_result(8, Ok(()));
+        attempts.note_result(9, Ok(()));
+        assert_eq!((attempts.answered, attempts.pending.len()), (9, 0));
     }
 }

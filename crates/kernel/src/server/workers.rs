@@ -1,4 +1,4 @@
-//! The threads: how many workers there are, where each runs, and that all of them end.
+//! Starts the worker threads, pins them to CPUs, and ends them.
 
 use std::io;
 use std::net::TcpListener;
@@ -28,8 +28,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts as many as are said, or one for each CPU; the first accepts on `listeners`.
-    /// Each notes what it does in its seat of `recorder`.
+    /// Starts the given number of workers, or one for each CPU; the first accepts connections on `listeners`. Each worker
+    /// notes its calls in its seat of `recorder`.
     pub(super) fn start(
         (count, tuning): (Option<u16>, Tuning),
         listeners: Vec<TcpListener>,
@@ -44,7 +44,7 @@ impl Workers {
         let mut threads = Vec::new();
         for channels in channels {
             let number = channels.me.0;
-            // One alone has no other to keep away from: the system knows better.
+            // A single worker need not be kept away from others: the system finds a better CPU.
             let cpu = cpus
                 .get(number)
                 .copied()
@@ -61,10 +61,10 @@ impl Workers {
                 // Made in its own thread: instances of apps never leave the thread that made them.
                 let work =
                     || Worker::new(listeners, apps, transport, channels).and_then(Worker::run);
-                // A panic is one of ours; the server ends the process over it.
+                // A panic is a fault of the kernel: the server ends the process.
                 let result = catch_unwind(AssertUnwindSafe(work));
                 if let Ok(Err(error)) = &result {
-                    error!(%error, "a worker ended");
+                    error!(%error, "a worker failed");
                 }
                 let (events, bell) = ended;
                 let _ = events.send(WorkerEvent::Ended);
@@ -76,20 +76,20 @@ impl Workers {
         Ok(Self { pool, commander, events, events_bell, threads })
     }
 
-    /// How many there are.
+    /// Number of workers.
     pub(super) fn count(&self) -> usize {
         self.pool.workers()
     }
 
-    /// Asks the same of each.
+    /// Sends a command to each worker.
     pub(super) fn command(&self, command: impl Fn() -> Command) {
         self.commander.send_all(command);
     }
 
-    /// Has all of them end.
+    /// Ends all workers.
     pub(super) fn stop(self) -> io::Result<()> {
         self.command(|| Command::Stop);
-        // All of them, whatever the first says.
+        // All are joined, whatever the first returns.
         let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
         ended
             .into_iter()
@@ -102,18 +102,18 @@ fn cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
         Err(error) => {
-            warn!(%error, "could not find out which CPUs there are; there will be one worker");
+            warn!(%error, "could not find out the available CPUs; started one worker");
             Vec::new()
         }
     }
 }
 
-/// Keeps this thread on a CPU, so that its caches stay its own.
+/// Pins this thread to a CPU, so that it keeps its caches.
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     if let Err(error) = sched_setaffinity(None, &set) {
-        warn!(cpu, %error, "could not keep a worker on its CPU");
+        warn!(cpu, %error, "could not pin a worker to its CPU");
     }
 }
 

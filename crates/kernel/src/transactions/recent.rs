@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use super::Sender;
+use crate::ids::AppSlot;
 
 /// Runs that are kept of each app.
 pub(super) const RUNS: usize = 256;
@@ -64,8 +65,7 @@ impl Run {
 /// The runs of one app, of all its instances.
 #[derive(Debug)]
 struct Share {
-    /// The app's place among the app ports.
-    app_port: u16,
+    app: AppSlot,
     /// The oldest first.
     runs: VecDeque<Run>,
     /// The transaction id behind the last message of the app that is forgotten.
@@ -115,16 +115,16 @@ impl Recent {
     fn begin(&mut self, run: Run) {
         let ended = std::mem::replace(&mut self.current, run);
         if ended.count > 0 {
-            self.share(ended.sender.app_port).push(ended);
+            self.share(ended.sender.app).push(ended);
         }
         self.shares.iter_mut().for_each(|share| share.forget_before(run.xid));
     }
 
-    fn share(&mut self, app_port: u16) -> &mut Share {
-        let place = self.shares.iter().position(|share| share.app_port == app_port);
+    fn share(&mut self, app: AppSlot) -> &mut Share {
+        let place = self.shares.iter().position(|share| share.app == app);
         let place = place.unwrap_or_else(|| {
             self.shares.reserve_exact(1); // most switches hear of one app or two
-            self.shares.push(Share { app_port, runs: VecDeque::new(), forgotten: None });
+            self.shares.push(Share { app, runs: VecDeque::new(), forgotten: None });
             self.shares.len() - 1
         });
         &mut self.shares[place]
@@ -137,11 +137,11 @@ impl Recent {
     }
 
     /// The apps that may have sent a forgotten message with this transaction id, by their places among the app ports.
-    pub(super) fn may_have_sent(&self, xid: u32) -> impl Iterator<Item = usize> {
+    pub(super) fn may_have_sent(&self, xid: u32) -> impl Iterator<Item = AppSlot> {
         let may_have = move |share: &&Share| {
             share.forgotten.is_some_and(|end| (1..OLDEST).contains(&end.wrapping_sub(xid)))
         };
-        self.shares.iter().filter(may_have).map(|share| usize::from(share.app_port))
+        self.shares.iter().filter(may_have).map(|share| share.app)
     }
 }
 
@@ -149,8 +149,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    fn sender(app_port: u16, xid: u32) -> Sender {
-        Sender { app_port, life: 1, xid }
+    fn sender(app: usize, xid: u32) -> Sender {
+        Sender { app: AppSlot::new(app), life: 1, xid }
     }
 
     fn runs(recent: &Recent) -> usize {
@@ -158,22 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn sender_is_found_among_the_last_messages() {
+    fn sender_of_a_recent_message_is_found() {
         let mut recent = Recent::default();
         assert_eq!(recent.sender(0), None);
         // The kernel's own have numbers between; so have messages of other apps.
         let sent = [(1, 77), (1, 78), (1, 79), (1, 81), (2, 82), (1, 83), (1, 84), (1, 5)];
         let sent = || sent.into_iter().zip([u32::MAX, 0, 1, 2, 3, 4, 6, 7]);
-        sent().for_each(|((app_port, own), xid)| recent.sent(xid, sender(app_port, own)));
-        for ((app_port, own), xid) in sent() {
-            assert_eq!(recent.sender(xid), Some(sender(app_port, own)), "{xid}");
+        sent().for_each(|((app, own), xid)| recent.sent(xid, sender(app, own)));
+        for ((app, own), xid) in sent() {
+            assert_eq!(recent.sender(xid), Some(sender(app, own)), "{xid}");
         }
         assert_eq!([5, 8, u32::MAX - 1].map(|xid| recent.sender(xid)), [None; 3]);
         assert_eq!(runs(&recent), 5, "and the run in hand");
     }
 
     #[test]
-    fn random_ids_of_one_app_evict_nothing_of_another() {
+    fn random_ids_evict_only_own_messages() {
         let mut recent = Recent::default();
         recent.sent(0, sender(1, 7));
         let many = u32::try_from(10 * RUNS).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(runs(&recent), RUNS + 1);
         let kept = (1..many).filter(|xid| recent.sender(*xid).is_some()).count();
         assert_eq!(kept, RUNS + 1, "its own last ones");
-        assert!(recent.may_have_sent(1).eq([2]), "its first is forgotten");
+        assert!(recent.may_have_sent(1).eq([AppSlot::new(2)]), "its first is forgotten");
         assert!(recent.may_have_sent(many).next().is_none(), "nothing with this id was sent");
     }
 
@@ -195,9 +195,9 @@ mod tests {
             recent.sent(2 * number, sender(1, number));
         }
         assert_eq!((recent.sender(0), recent.sender(2)), (None, Some(sender(1, 1))));
-        assert!(recent.may_have_sent(0).eq([1]));
+        assert!(recent.may_have_sent(0).eq([AppSlot::new(1)]));
         recent.sent(1 << 31, sender(2, 0));
-        assert!(recent.may_have_sent(0).eq([1]));
+        assert!(recent.may_have_sent(0).eq([AppSlot::new(1)]));
         recent.sent((1 << 31) + 4, sender(2, 0));
         assert_eq!((recent.sender(4), recent.sender(6)), (None, Some(sender(1, 3))));
         assert!(

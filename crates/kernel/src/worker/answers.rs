@@ -71,7 +71,7 @@ impl Replies<'_> {
             }
         };
         if !is_delivered {
-            transactions.breaks(xid);
+            transactions.break_reply(xid);
         }
     }
 
@@ -115,7 +115,7 @@ impl Replies<'_> {
         }
         let mut app = None;
         if let Some(By::App(sender)) = by {
-            let app_port = &mut self.dispatch.app_ports[usize::from(sender.app_port)];
+            let app_port = &mut self.dispatch.app_ports[sender.app];
             app = Some(app_port.name.clone());
             if app_port.life == sender.life
                 && let Some(switch) = self.connection.switch_mut()
@@ -215,6 +215,6 @@ fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
 
 /// The app port of the instance that sent a message; `None` if that instance is gone.
 fn living(app_ports: &mut [AppPort], sender: Sender) -> Option<&mut AppPort> {
-    let app_port = app_ports.get_mut(usize::from(sender.app_port))?;
+    let app_port = app_ports.get_mut(sender.app.index())?;
     (app_port.life == sender.life && app_port.is_attached()).then_some(app_port)
 }

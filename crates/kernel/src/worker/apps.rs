@@ -1,4 +1,4 @@
-//! From and to apps: what they said is checked and sent, what is for them is shown.
+//! Serves the apps: takes their messages in turns, attaches and detaches their rings, reports refusals.
 
 use std::io;
 use std::time::Instant;
@@ -15,43 +15,43 @@ use crate::app_port::{AppPort, Slowed};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
 use crate::control::AppId;
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::plan::MAX_LINKS;
 use crate::policy::Policy;
 use crate::query::AppCounters;
 
-/// Things that one app said that are taken per turn, about, so that a talkative app delays nobody else.
-const TAKES: usize = 4096;
+/// Records of one app in one turn, about, so that a busy app delays no other.
+const TURN: usize = 4096;
 
 impl Worker {
-    /// Takes what apps said, checks it, and gathers it per switch.
-    pub(super) fn hear_apps(&mut self, now: Instant) {
-        for index in 0..self.dispatch.app_ports.len() {
-            let app_port = &mut self.dispatch.app_ports[index];
-            let Some(most) = app_port.throttle.hears(TAKES, now) else { continue };
+    /// Gives each app a turn: takes its messages and sends them.
+    pub(super) fn serve_apps(&mut self, now: Instant) {
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            let app_port = &mut self.dispatch.app_ports[slot];
+            let Some(most) = app_port.throttle.portion(TURN, now) else { continue };
             if app_port.throttle.is_deaf {
-                self.listen(index, true);
+                self.listen(slot, true);
             }
-            if let Err(fault) = self.hear(index, most, now) {
-                self.fault(index, fault);
+            if let Err(fault) = self.serve_app(slot, most, now) {
+                self.fault(slot, fault);
             }
         }
     }
 
-    /// An app's doorbell has rung.
-    pub(super) fn rang(&mut self, index: usize) {
-        let app_port = &mut self.dispatch.app_ports[index];
+    /// Notes that an app's doorbell has rung.
+    pub(super) fn doorbell_rang(&mut self, slot: AppSlot) {
+        let app_port = &mut self.dispatch.app_ports[slot];
         if app_port.throttle.until().is_some() {
-            self.listen(index, false);
+            self.listen(slot, false);
         } else if let Some(bell) = app_port.down_bell() {
             bell.silence();
-            app_port.throttle.ring();
+            app_port.throttle.note_ring();
         }
     }
 
-    /// Listens to an app's doorbell from now on, or does not: the app is slowed down.
-    fn listen(&mut self, index: usize, listen: bool) {
-        let app_port = &mut self.dispatch.app_ports[index];
+    /// Watches an app's doorbell from now on, or ignores it, as the app is slowed down.
+    fn listen(&mut self, slot: AppSlot, listen: bool) {
+        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.throttle.is_deaf = !listen;
         let Some(bell) = app_port.down_bell() else { return };
         let flags = if listen { EventFlags::IN } else { EventFlags::empty() };
@@ -59,18 +59,23 @@ impl Worker {
             bell.silence();
         }
         // Fails only for a doorbell that is not in the set; this one is.
-        let _ =
-            epoll::modify(&self.epoll, bell, EventData::new_u64(APP_PORT | index as u64), flags);
+        let _ = epoll::modify(
+            &self.epoll,
+            bell,
+            EventData::new_u64(APP_PORT | slot.index() as u64),
+            flags,
+        );
     }
 
-    fn hear(&mut self, index: usize, most: usize, now: Instant) -> Result<(), PeerFault> {
+    /// Takes up to `most` records of an app, about, and sends its messages.
+    fn serve_app(&mut self, slot: AppSlot, most: usize, now: Instant) -> Result<(), PeerFault> {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let (mut left, mut result) = (most, Ok(()));
         while left > 0 {
-            let received = self.dispatch.app_ports[index].receive(&mut messages, &mut verdicts);
+            let received = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts);
             // Its messages before a fault are sent all the same.
-            self.send_all(index, &mut messages, now);
+            self.send_all(slot, &mut messages, now);
             match received {
                 Ok(0) => break,
                 Ok(taken) => left = left.saturating_sub(taken),
@@ -80,11 +85,11 @@ impl Worker {
                 }
             }
         }
-        let app_port = &mut self.dispatch.app_ports[index];
+        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.release();
         if app_port.is_in_zone()
             && let Some(Slowed { offences, rings }) =
-                app_port.throttle.heard(most - left, app_port.counts.delivered, now)
+                app_port.throttle.end_turn(most - left, app_port.counts.delivered, now)
         {
             app_port.counts.slowed += 1;
             warn!(
@@ -95,14 +100,15 @@ impl Worker {
                  nothing"
             );
         }
-        self.dispatch.verdicts(index, &mut verdicts, now);
+        self.dispatch.verdicts(slot.index(), &mut verdicts, now);
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         result
     }
 
+    /// Counts a refused message, and reports it to the app and, at a limited rate, in the log.
     pub(super) fn refuse(
         &mut self,
-        index: usize,
+        slot: AppSlot,
         dpid: u64,
         epoch: u32,
         why: Refusal,
@@ -114,12 +120,12 @@ impl Worker {
         if let Some(switch) = switch {
             switch.counters.refused += 1;
         }
-        let app_port = &mut self.dispatch.app_ports[index];
+        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.counts.refused += 1;
         app_port.refused(dpid, epoch, why, message);
         app_port.quota.charge(message, app_port.policy.quota, now);
-        app_port.throttle.refused();
-        // Apps answer packet-ins of a switch that has just gone: these refusals are counted, and not logged.
+        app_port.throttle.note_refusal();
+        // Apps still answer packet-ins of a switch that has just gone: these refusals are counted but not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.switches.roster.has_just_gone(dpid, epoch, now) {
             return;
@@ -130,7 +136,7 @@ impl Worker {
             let most =
                 place.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
             let (most_queued_by, bytes) = most.unzip();
-            let app_port = &self.dispatch.app_ports[index];
+            let app_port = &self.dispatch.app_ports[slot];
             let (app, dpid) = (&app_port.name, openflow::Dpid(dpid));
             let missing = (why == Refusal::Capability).then(|| app_port.rights.missing(message));
             let capability = missing.flatten().map(tracing::field::display);
@@ -141,13 +147,13 @@ impl Worker {
         }
     }
 
-    /// The app with the most bytes in the output of a switch that does not take all at once, and how many these are.
+    /// The app with the most bytes in the queues of a switch, and their number.
     pub(super) fn most_queued(&self, key: ConnId) -> Option<(&str, usize)> {
         let (slot, bytes) = self.switches.get(key)?.queued()?.largest()?;
-        Some((self.dispatch.app_ports.get(slot)?.name.as_str(), bytes))
+        Some((self.dispatch.app_ports.get(slot.index())?.name.as_str(), bytes))
     }
 
-    /// Why a switch is dropped that does not read, with the app that has queued most for it.
+    /// The reason for dropping a switch that does not read, with the app that has queued most for it.
     pub(super) fn does_not_read(&self, key: ConnId) -> String {
         match self.most_queued(key) {
             Some((app, bytes)) => {
@@ -157,17 +163,17 @@ impl Worker {
         }
     }
 
-    /// An app's zone lied: nothing more is taken from it, and the monitor ends it.
-    pub(super) fn fault(&mut self, index: usize, fault: PeerFault) {
-        let app_port = &self.dispatch.app_ports[index];
+    /// Handles a broken ring: the worker takes nothing more from the zone, and the monitor ends it.
+    pub(super) fn fault(&mut self, slot: AppSlot, fault: PeerFault) {
+        let app_port = &self.dispatch.app_ports[slot];
         warn!(app = app_port.name, %fault, "the app's zone broke the ring's contract");
         self.channels.notify(WorkerEvent::Fault { app: app_port.app, fault: fault.to_string() });
-        self.cut_off(index);
+        self.cut_off(slot);
     }
 
-    /// Forgets an app's rings; what it had not done waits for its next zone.
-    fn cut_off(&mut self, index: usize) {
-        let app_port = &mut self.dispatch.app_ports[index];
+    /// Forgets an app's rings; the records that it had not handled wait for its next zone.
+    fn cut_off(&mut self, slot: AppSlot) {
+        let app_port = &mut self.dispatch.app_ports[slot];
         if let Some(bell) = app_port.down_bell() {
             // Fails only for a doorbell that is not in the set; this one is.
             let _ = epoll::delete(&self.epoll, bell);
@@ -178,7 +184,7 @@ impl Worker {
         }
     }
 
-    /// Moves packets on whose apps have spoken, or have been silent for too long.
+    /// Delivers pending packet-ins to the next app, once the apps before it have answered or taken too long.
     pub(super) fn move_on(&mut self, now: Instant) {
         self.dispatch.expire(now);
         while let Some(key) = self.dispatch.next_moved() {
@@ -188,11 +194,10 @@ impl Worker {
         }
     }
 
-    /// Goes on with snapshots and replays, and shows the zones and the other workers what was
-    /// written.
+    /// Continues snapshots and replays, and shows the zones and the other workers what was written for them.
     pub(super) fn pump(&mut self) {
-        for index in 0..self.dispatch.app_ports.len() {
-            let app_port = &mut self.dispatch.app_ports[index];
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            let app_port = &mut self.dispatch.app_ports[slot];
             if app_port.has_work() {
                 let (switches, roster) = self.switches.all();
                 app_port.pump(switches, |dpid, epoch| {
@@ -204,7 +209,7 @@ impl Worker {
         self.forwarder.wake(&self.channels.pool);
     }
 
-    /// Uses these rings for an app.
+    /// Attaches the rings of a new zone of an app.
     pub(super) fn attach(
         &mut self,
         app: AppId,
@@ -214,43 +219,43 @@ impl Worker {
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
-        let index = self.know(app, name, policy)?;
-        let app_port = &mut self.dispatch.app_ports[index];
-        let data = EventData::new_u64(APP_PORT | index as u64);
+        let slot = self.know(app, name, policy)?;
+        let app_port = &mut self.dispatch.app_ports[slot];
+        let data = EventData::new_u64(APP_PORT | slot.index() as u64);
         epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
         app_port.attach(part);
         Ok(())
     }
 
-    /// Makes sure that an app has a place, connected or not; returns which.
-    pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<usize> {
-        let known = self.place_of(app);
+    /// Makes sure that an app has an app port, whether it runs or not; returns its slot.
+    pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<AppSlot> {
+        let known = self.slot_of(app);
         let app_ports = &mut self.dispatch.app_ports;
-        let index = known.unwrap_or(app_ports.len());
-        if index == MAX_LINKS {
+        if known.is_none() && app_ports.len() == MAX_LINKS {
             return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
         }
+        let slot = known.unwrap_or(AppSlot::new(app_ports.len()));
         if known.is_none() {
             let shared_quota = self.channels.pool.shared_quota(app);
             app_ports.push(AppPort::new(
                 app,
                 name,
-                index,
+                slot,
                 self.channels.pool.tuning(),
                 shared_quota,
             ));
         }
-        app_ports[index].rights = Rights::of(app, &policy);
-        app_ports[index].policy = policy;
+        app_ports[slot].rights = Rights::of(app, &policy);
+        app_ports[slot].policy = policy;
         self.dispatch.replan();
-        Ok(index)
+        Ok(slot)
     }
 
-    /// How the apps fare, in the order in which they came to be known.
+    /// The counters of the apps, in the order in which the kernel got to know them.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
         let mut unsent = vec![0; self.dispatch.app_ports.len()];
         for queued in self.switches.iter().filter_map(|(_, connection)| connection.queued()) {
-            queued.sizes().for_each(|(slot, size)| unsent[slot] += size as u64);
+            queued.sizes().for_each(|(slot, size)| unsent[slot.index()] += size as u64);
         }
         let counters = |((place, app_port), unsent): ((usize, &AppPort), u64)| {
             let (skipped, passed_over) = self.dispatch.skips(place);
@@ -276,24 +281,25 @@ impl Worker {
         self.dispatch.app_ports.iter().enumerate().zip(unsent).map(counters).collect()
     }
 
-    /// Where an app's app port is.
-    pub(super) fn place_of(&self, app: AppId) -> Option<usize> {
-        self.dispatch.app_ports.iter().position(|app_port| app_port.app == app)
+    /// The slot of an app.
+    pub(super) fn slot_of(&self, app: AppId) -> Option<AppSlot> {
+        let slot = self.dispatch.app_ports.iter().position(|app_port| app_port.app == app)?;
+        Some(AppSlot::new(slot))
     }
 
-    /// The app's zone is dead.
+    /// Detaches the rings of an app's dead zone.
     pub(super) fn detach(&mut self, app: AppId, now: Instant) {
-        let Some(index) = self.place_of(app) else { return };
-        if !self.dispatch.app_ports[index].is_attached() {
+        let Some(slot) = self.slot_of(app) else { return };
+        if !self.dispatch.app_ports[slot].is_attached() {
             return;
         }
-        // All that it published before it died has happened: as many messages as a ring can hold, as a
-        // process that the zone left behind may go on writing.
+        // Messages that the zone published before its death are sent: as many as a ring can hold, as a process that the
+        // zone left behind may continue to write.
         let ring_full = self.channels.pool.tuning().ring as usize / 16;
-        if let Err(fault) = self.hear(index, ring_full, now) {
-            debug!(%fault, "the dead zone's ring was broken");
+        if let Err(fault) = self.serve_app(slot, ring_full, now) {
+            debug!(%fault, "found the ring of a dead zone broken");
         }
         self.forwarder.wake(&self.channels.pool);
-        self.cut_off(index);
+        self.cut_off(slot);
     }
 }

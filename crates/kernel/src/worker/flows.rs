@@ -38,7 +38,7 @@ pub(super) fn ask_flows(
     openflow::append(&mut request, |out| all.encode(version, xid, out))
         .expect("every version can say it");
     let expects = Expects::multipart(&request).expect("it is one");
-    if !transactions.operator_asks(xid, question, expects, now) {
+    if !transactions.begin_for_operator(xid, question, expects, now) {
         let why = "others are asking the same switch; try again in a moment";
         return channels.flows_failed(question, why.into());
     }

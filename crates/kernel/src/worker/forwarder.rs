@@ -58,11 +58,11 @@ impl Worker {
             for number in 0..queue.len() {
                 let Some((Head { app, dpid, epoch }, message)) = queue.get(number) else { break };
                 // Every worker knows the same apps by the time that one of them can send.
-                let Some(index) = self.place_of(app) else { continue };
+                let Some(slot) = self.slot_of(app) else { continue };
                 // Checked here again: only the message itself is forwarded.
-                let checked = self.dispatch.app_ports[index].rights.check_message(message);
+                let checked = self.dispatch.app_ports[slot].rights.check_message(message);
                 let only = Message { dpid, epoch, checked, start: 0, end: message.len() };
-                self.send_run(index, &[only], message, now);
+                self.send_run(slot, &[only], message, now);
             }
             queue.clear();
         }

@@ -15,8 +15,9 @@ use tracing::error;
 
 use super::{Worker, WorkerEvent};
 use crate::control::AppId;
+use crate::ids::AppSlot;
 
-/// An app's object, and what its instances are to know.
+/// An app's object, and the configuration of its instances.
 #[derive(Debug)]
 pub struct Loaded {
     /// The object.
@@ -28,81 +29,81 @@ pub struct Loaded {
 impl Worker {
     /// Makes this worker's instance of an app.
     pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
-        let Some(index) = self.place_of(app) else { return };
-        let app_port = &mut self.dispatch.app_ports[index];
+        let Some(slot) = self.slot_of(app) else { return };
+        let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.seat, app);
         let hosted = app_port.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
-            self.demote(index, why.to_string());
+            self.demote(slot, why.to_string());
             return;
         }
         let version = app_port.version().unwrap_or_default().to_owned();
         self.channels.notify(WorkerEvent::Hosted { app, version });
     }
 
-    /// Calls the apps for which a batch waits, in the middle of a turn.
+    /// Calls the apps for which a whole batch waits, in the middle of a turn.
     pub(super) fn call_full(&mut self, now: Instant) {
         if !self.dispatch.batch_waits() {
             return;
         }
-        for index in 0..self.dispatch.app_ports.len() {
-            if self.dispatch.app_ports[index].batch_waits() {
-                self.call_once(index, now);
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            if self.dispatch.app_ports[slot].batch_waits() {
+                self.call_once(slot, now);
             }
         }
     }
 
-    /// Calls the apps for which records wait, or for which it is time.
+    /// Calls the apps for which records wait, or whose timer has expired.
     pub(super) fn call_apps(&mut self, now: Instant) {
-        for index in 0..self.dispatch.app_ports.len() {
-            let app_port = &self.dispatch.app_ports[index];
-            // What they cause themselves is for the next turn.
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            let app_port = &self.dispatch.app_ports[slot];
+            // Records that the calls themselves cause wait for the next turn.
             let mut left = app_port.waiting_here();
             if left == 0 && app_port.wake_at_ns().is_none_or(|at| at > now_ns()) {
                 continue;
             }
-            while let Some(handled) = self.call_once(index, now) {
+            while let Some(handled) = self.call_once(slot, now) {
                 left = left.saturating_sub(handled);
                 if left == 0 || handled == 0 {
-                    break; // one that only sends must not do so for ever
+                    break; // an app that only sends must not keep the worker
                 }
             }
         }
     }
 
-    /// Calls an app; how many records it handled, unless it is not here, or not any more.
-    fn call_once(&mut self, index: usize, now: Instant) -> Option<usize> {
-        match self.call(index, now)? {
+    /// Calls an app, which is demoted if it fails. Returns how many records it handled; `None` if it is not here, or no longer.
+    fn call_once(&mut self, slot: AppSlot, now: Instant) -> Option<usize> {
+        match self.call(slot, now)? {
             Ok(handled) => Some(handled),
             Err(why) => {
-                self.demote(index, why);
+                self.demote(slot, why);
                 None
             }
         }
     }
 
     /// Calls an app once; `None` if it is not here.
-    fn call(&mut self, index: usize, now: Instant) -> Option<Result<usize, String>> {
+    fn call(&mut self, slot: AppSlot, now: Instant) -> Option<Result<usize, String>> {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
-        let app_port = &mut self.dispatch.app_ports[index];
+        let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.seat, app_port.app);
         let called = app_port.call(now_ns(), &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
             // Fails only for the ring of a zone.
-            while let Ok(1..) = self.dispatch.app_ports[index].receive(&mut messages, &mut verdicts)
+            while let Ok(1..) = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts)
             {
-                self.send_all(index, &mut messages, now);
+                self.send_all(slot, &mut messages, now);
             }
-            self.dispatch.verdicts(index, &mut verdicts, now);
+            self.dispatch.verdicts(slot.index(), &mut verdicts, now);
         }
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         called
     }
 
-    /// When the next app here wants to be called.
+    /// When the next timer of an app here expires.
     pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
         let at_ns = self
             .dispatch
@@ -113,24 +114,24 @@ impl Worker {
         Some(now + Duration::from_nanos(at_ns.saturating_sub(now_ns())))
     }
 
-    /// An app here cannot go on: nobody calls it any more, and a zone takes over what it left.
-    fn demote(&mut self, index: usize, why: String) {
-        let app_port = &mut self.dispatch.app_ports[index];
+    /// Ends an app here that has failed: a zone takes over its records.
+    fn demote(&mut self, slot: AppSlot, why: String) {
+        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.disable();
         let app = app_port.app;
-        error!(app = app_port.name, why, "an app in the kernel failed; it goes on as a user app");
+        error!(app = app_port.name, why, "an app in the kernel failed; it continues as a user app");
         self.channels.notify(WorkerEvent::Demoted { app, why });
     }
 
-    /// Another worker's instance of an app has failed: this one's is not called any more either.
+    /// Ends this worker's instance of an app whose instance at another worker has failed.
     pub(super) fn disable(&mut self, app: AppId) {
-        if let Some(index) = self.place_of(app) {
-            self.dispatch.app_ports[index].disable();
+        if let Some(slot) = self.slot_of(app) {
+            self.dispatch.app_ports[slot].disable();
         }
     }
 }
 
-/// Notes in the flight recorder that an app is being called, until what is returned is dropped.
+/// Notes in the flight recorder that an app is being called, until the returned value is dropped.
 pub(crate) fn note(seat: &mut Option<Seat>, app: AppId) -> Option<Call<'_>> {
     Some(seat.as_mut()?.call(NonZeroU16::new(app.0)?))
 }

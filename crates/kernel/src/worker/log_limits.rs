@@ -6,7 +6,7 @@ use std::time::Instant;
 use sys::rate::Rate;
 use tracing::{info, warn};
 
-use crate::app_port::{AppPort, News as Drops};
+use crate::app_port::{AppPort, DropReport};
 use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::hold_queue::{News, PATIENCE};
@@ -148,17 +148,17 @@ impl LogLimits {
 pub(super) fn report_drops(app_ports: &mut [AppPort], now: Instant) {
     for app_port in app_ports {
         let app = &app_port.name;
-        match app_port.counts.news(now) {
-            Some(Drops::Began) if app_port.is_attached() => {
+        match app_port.counts.drop_report(now) {
+            Some(DropReport::Began) if app_port.is_attached() => {
                 warn!(app, "the app does not keep up; packet-ins for it are dropped");
             }
-            Some(Drops::Began) => {
+            Some(DropReport::Began) => {
                 warn!(
                     app,
                     "the app is away and too many wait for it; packet-ins for it are dropped"
                 );
             }
-            Some(Drops::Ended { dropped, took }) => {
+            Some(DropReport::Ended { dropped, took }) => {
                 info!(app, dropped, ?took, "packet-ins for the app are no longer dropped");
             }
             None => {}

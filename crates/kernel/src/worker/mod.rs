@@ -49,7 +49,7 @@ use sys::flight::Seat;
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::control::{App, Tuning};
 use crate::dispatch::Dispatch;
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::tls::{self, TransportPolicy};
 
 use self::acceptor::Acceptor;
@@ -217,7 +217,7 @@ impl Worker {
                 return Ok(());
             }
             let crowded = self.read_ready(&mut buffer, now) || ready.len() == EVENTS;
-            self.hear_apps(now);
+            self.serve_apps(now);
             self.move_on(now); // also to apps that are called below
             self.call_apps(now);
             self.move_on(now);
@@ -239,7 +239,7 @@ impl Worker {
             let which = (data & WHICH) as usize;
             match data & !WHICH {
                 LISTENER => {} // below
-                APP_PORT => self.rang(which),
+                APP_PORT => self.doorbell_rang(AppSlot::new(which)),
                 CONNECTION => self.note_event(ConnId(which), event.flags),
                 _ => commands = true,
             }
@@ -261,15 +261,15 @@ impl Worker {
         }
         let mut work = false;
         let mut slowed = None;
-        for index in 0..self.dispatch.app_ports.len() {
-            let app_port = &mut self.dispatch.app_ports[index];
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            let app_port = &mut self.dispatch.app_ports[slot];
             if let Some(until) = app_port.throttle.until() {
                 slowed = Some(slowed.map_or(until, |other: Instant| other.min(until)));
                 continue; // its zone does not ring either, as it takes us to be awake
             }
             match app_port.prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
-                Err(fault) => self.fault(index, fault),
+                Err(fault) => self.fault(slot, fault),
             }
         }
         let now = Instant::now();

@@ -1,8 +1,8 @@
 //! Admits messages of apps, and appends them to the output of their switches.
 //!
 //! [`Sending::admit`] decides for every message, wherever it comes from: the ring of a zone, an app in this process, or
-//! another worker. It alone says which refusal comes first. What the message itself says was checked when it was copied
-//! out of the ring (`app_port::messages`).
+//! another worker. It alone knows the order of refusals. The content of the message was checked when it was copied out of the
+//! ring (`app_port::messages`).
 //!
 //! Apps answer a batch of one switch's records at a time, so messages come in runs for one switch. The switch is looked up
 //! once per run, and the admitted messages of a run that lie side by side are appended together.
@@ -20,7 +20,7 @@ use crate::app_port::{AppPort, Message, Messages, Metered};
 use crate::buffer_table::Usable;
 use crate::check::{Allowed, Checked};
 use crate::connection::{Connection, Up};
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::occupancy;
 use crate::pool::Head;
 use crate::rewrite;
@@ -36,18 +36,18 @@ pub(super) struct Refused {
 
 impl Worker {
     /// Sends the messages of an app to their switches; the app receives a refusal for each that must not be sent.
-    pub(super) fn send_all(&mut self, index: usize, messages: &mut Messages, now: Instant) {
+    pub(super) fn send_all(&mut self, slot: AppSlot, messages: &mut Messages, now: Instant) {
         let (messages, bytes) = messages.parts();
         let is_same = |a: &Message, b: &Message| a.dpid == b.dpid && a.epoch == b.epoch;
         for run in messages.chunk_by(is_same) {
-            self.send_run(index, run, bytes, now);
+            self.send_run(slot, run, bytes, now);
         }
     }
 
     /// Sends messages of an app for one connection of one switch.
     pub(super) fn send_run(
         &mut self,
-        index: usize,
+        slot: AppSlot,
         run: &[Message],
         bytes: &mut [u8],
         now: Instant,
@@ -56,14 +56,14 @@ impl Worker {
         let mut refused = std::mem::take(&mut self.calls.refused);
         match self.switches.roster.find(dpid) {
             Some(Entry { key, epoch: current }) if current == epoch => {
-                self.admit_run((index, key), run, bytes, &mut refused, now);
+                self.admit_run((slot, key), run, bytes, &mut refused, now);
             }
             Some(_) => {
                 let why = Refusal::Epoch;
                 refused.extend(run.iter().map(|message| Refused { message: *message, why }));
             }
             None => {
-                let head = Head { app: self.dispatch.app_ports[index].app, dpid, epoch };
+                let head = Head { app: self.dispatch.app_ports[slot].app, dpid, epoch };
                 for message in run {
                     let forwarded = message.checked.and_then(|_| {
                         let bytes = &bytes[message.start..message.end];
@@ -74,7 +74,7 @@ impl Worker {
             }
         }
         for Refused { message, why } in refused.drain(..) {
-            self.refuse(index, dpid, epoch, why, &bytes[message.start..message.end], now);
+            self.refuse(slot, dpid, epoch, why, &bytes[message.start..message.end], now);
         }
         self.calls.refused = refused;
     }
@@ -82,19 +82,19 @@ impl Worker {
     /// Appends those messages of a run that are admitted to the output of the connection with this key.
     fn admit_run(
         &mut self,
-        (index, key): (usize, ConnId),
+        (slot, key): (AppSlot, ConnId),
         run: &[Message],
         bytes: &mut [u8],
         refused: &mut Vec<Refused>,
         now: Instant,
     ) {
         let connection = &mut self.switches[key];
-        let app_run = connection.begin_run(index);
+        let app_run = connection.begin_run(slot);
         if !app_run.is_queued() {
             self.output.spare.lend(&mut connection.out);
         }
-        let app_port = &mut self.dispatch.app_ports[index];
-        let to = (&mut *app_port, index);
+        let app_port = &mut self.dispatch.app_ports[slot];
+        let to = (&mut *app_port, slot);
         let Some(mut sending) = Sending::new(connection, to, app_run.limit, now) else { return };
         // Admitted and not appended yet.
         let mut pending = 0..0;
@@ -119,7 +119,7 @@ impl Worker {
         let wanted_flows = sending.finish();
         if wanted_flows > 0 {
             let counted = (app_port.policy.flows, wanted_flows);
-            count_flows(connection, (index, app_port.app), counted, now);
+            count_flows(connection, (slot, app_port.app), counted, now);
         }
         if connection.end_run(&app_run) {
             self.output.note(key, connection);
@@ -135,8 +135,7 @@ struct Sending<'r> {
     transactions: &'r mut TransactionTable,
     out: &'r mut Vec<u8>,
     app_port: &'r mut AppPort,
-    /// The app's place among the app ports.
-    index: usize,
+    slot: AppSlot,
     /// The app's present instance; the transaction id is that of each message.
     sender: Sender,
     /// Bytes of output above which the next message is refused.
@@ -147,7 +146,7 @@ struct Sending<'r> {
     counts: RunCounts,
 }
 
-/// What a run has sent, to be added to the switch's counters.
+/// Counts the messages of a run for the switch's counters.
 #[derive(Debug, Default)]
 struct RunCounts {
     flow_mods: u64,
@@ -171,7 +170,7 @@ impl<'r> Sending<'r> {
     /// `None` if the connection is not a switch.
     fn new(
         connection: &'r mut Connection,
-        (app_port, index): (&'r mut AppPort, usize),
+        (app_port, slot): (&'r mut AppPort, AppSlot),
         limit: usize,
         now: Instant,
     ) -> Option<Self> {
@@ -179,8 +178,8 @@ impl<'r> Sending<'r> {
         let Connection { phase, session, out, .. } = connection;
         let Up { switch, transactions, .. } = phase.up_mut()?;
         let most = app_port.policy.flows;
-        let has_flows = most == u32::MAX || switch.occupancy.has_room(index, most);
-        let sender = Sender { app_port: app_port.slot(), life: app_port.life, xid: 0 };
+        let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
+        let sender = Sender { app: slot, life: app_port.life, xid: 0 };
         let counts = RunCounts::default();
         Some(Self {
             switch,
@@ -188,7 +187,7 @@ impl<'r> Sending<'r> {
             transactions,
             out,
             app_port,
-            index,
+            slot,
             sender,
             limit,
             has_flows,
@@ -231,13 +230,14 @@ impl<'r> Sending<'r> {
         rewrite::set_xid(bytes, xid);
         self.transactions.sent(xid, sender);
         if let Allowed::Request(expects) = checked.allowed {
-            self.transactions.asks(xid, sender, expects, self.now);
+            self.transactions.begin(xid, sender, expects, self.now);
         }
         self.count(checked.allowed, adds_to);
         Ok(checked.allowed == Allowed::FlowMod { sweeps: true })
     }
 
-    /// The order of refusals. What the message says comes first, then the state of the switch, then the app's quotas.
+    /// Decides in the order of refusals: first the content of the message, then the state of the switch, then the app's
+    /// quotas.
     #[inline]
     fn decide(
         &mut self,
@@ -249,7 +249,7 @@ impl<'r> Sending<'r> {
         refuse_unless(bytes.first() == Some(&switch.version.wire()), Refusal::Shape)?;
         let checked = message.checked?;
         let buffer = match checked.buffer_id {
-            Some(id) => Some(switch.buffer_table.usable(id, self.index).ok_or(Refusal::Buffer)?),
+            Some(id) => Some(switch.buffer_table.usable(id, self.slot).ok_or(Refusal::Buffer)?),
             None => None,
         };
         refuse_unless(self.out.len() + pending <= self.limit, Refusal::Full)?;
@@ -289,7 +289,7 @@ impl<'r> Sending<'r> {
     fn flush_adds(&mut self) {
         let adds = std::mem::take(&mut self.counts.adds);
         if adds > 0 {
-            self.switch.added(self.index, (self.counts.table, adds));
+            self.switch.added(self.slot, (self.counts.table, adds));
         }
     }
 

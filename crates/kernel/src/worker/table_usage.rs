@@ -11,6 +11,7 @@ use crate::check::Expects;
 use crate::connection::Connection;
 use crate::control::AppId;
 use crate::dispatch::Dispatch;
+use crate::ids::AppSlot;
 use crate::occupancy::{Change, count};
 use crate::query::Fullest;
 use crate::switch::Switch;
@@ -26,7 +27,7 @@ impl Replies<'_> {
             let Switch { dpid, .. } = switch;
             match change {
                 Change::NearlyFull { most } => {
-                    let most = most.and_then(|slot| self.dispatch.app_ports.get(slot));
+                    let most = most.and_then(|slot| self.dispatch.app_ports.get(slot.index()));
                     let app = most.map(|app_port| app_port.name.as_str());
                     warn!(
                         %dpid, table, flows, size, app,
@@ -46,7 +47,7 @@ impl Replies<'_> {
         if let (Some(switch), Some(slot)) = (self.connection.switch_mut(), slot)
             && let Ok(part) = MultipartReply::decode(message)
         {
-            switch.occupancy.counted(slot, app, &part);
+            switch.occupancy.counted(AppSlot::new(slot), app, &part);
         }
     }
 }
@@ -55,7 +56,7 @@ impl Replies<'_> {
 pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
     let (table, flows, size) = switch.fullest()?;
     let full = switch.occupancy.nearly_full().find(|(it, _)| *it == table);
-    let most = full.and_then(|(_, slot)| dispatch.app_ports.get(slot?));
+    let most = full.and_then(|(_, slot)| dispatch.app_ports.get(slot?.index()));
     let app = most.map(|app_port| app_port.name.clone());
     Some(Fullest { table, flows, size, nearly_full: full.is_some(), app })
 }
@@ -64,7 +65,7 @@ pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
 /// them.
 pub(super) fn count_flows(
     connection: &mut Connection,
-    (slot, app): (usize, AppId),
+    (slot, app): (AppSlot, AppId),
     (most, adds): (u32, u32),
     now: Instant,
 ) {
@@ -77,7 +78,7 @@ pub(super) fn count_flows(
         .expect("every version can say it");
     let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
     if let Some(up) = connection.phase.up_mut() {
-        up.transactions.kernel_asks(xid, app, expects, now);
+        up.transactions.begin_for_kernel(xid, app, expects, now);
     }
 }
 

@@ -1,5 +1,4 @@
-//! Records for an application in the caller's own process, from when they are written until the
-//! application has handled them.
+//! Queues records for an application in the caller's own process, until the application has handled them.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -13,20 +12,20 @@ const WORD: usize = size_of::<u64>();
 
 const _: () = assert!(align_of::<Record>() <= align_of::<u64>(), "a record may lie at any word");
 
-/// A whole record, where it lies for `'r`, at a multiple of 8 bytes.
+/// A whole record at a multiple of 8 bytes, which stays there for `'r`.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct WholeRecord<'r> {
-    /// No reference: that would lend the head only, and the body behind it is read through it, too.
+    /// Not a reference: that would cover the head only, and the body behind it is read through the pointer too.
     start: *const Record,
     lies: PhantomData<&'r Record>,
 }
 
 impl<'r> WholeRecord<'r> {
-    /// The record that these bytes begin with.
+    /// Returns the record at the beginning of these bytes.
     ///
     /// # Panics
-    /// If there is no whole one, or it does not lie so: they come from a ring that was checked.
+    /// If the record is not whole or not aligned. Records come from a ring that was checked.
     #[inline]
     pub fn of(record: &'r [u8]) -> Self {
         #[expect(clippy::cast_ptr_alignment, reason = "checked in the next line")]
@@ -40,10 +39,10 @@ impl<'r> WholeRecord<'r> {
         unsafe { Self::at(words) }
     }
 
-    /// The records of a ring's batch.
+    /// Returns the records of a ring's batch.
     ///
     /// # Panics
-    /// If one has no whole head: the kernel writes no such.
+    /// If one has no whole head. The kernel writes only records with one.
     #[inline]
     pub fn all<'b>(batch: &'b Batch<'r>) -> &'b [Self] {
         assert!(batch.least() as usize >= RECORD_HEAD, "whole records");
@@ -52,14 +51,14 @@ impl<'r> WholeRecord<'r> {
         unsafe { slice::from_raw_parts(starts.as_ptr().cast(), starts.len()) }
     }
 
-    /// Where each begins.
+    /// Returns the beginning of each record.
     #[inline]
     pub(super) fn pointers(records: &[Self]) -> &[*const Record] {
-        // SAFETY: each has such a pointer and nothing else that takes room.
+        // SAFETY: a record is `repr(transparent)` over such a pointer.
         unsafe { slice::from_raw_parts(records.as_ptr().cast(), records.len()) }
     }
 
-    /// The one at these words.
+    /// Returns the record at these words.
     ///
     /// # Safety
     /// A whole record is there for `'r`, and nobody changes it.
@@ -68,14 +67,14 @@ impl<'r> WholeRecord<'r> {
         Self { start: words.cast(), lies: PhantomData }
     }
 
-    /// Where it begins.
+    /// Returns its beginning.
     #[inline]
     pub(super) fn start(self) -> *const Record {
         self.start
     }
 }
 
-/// Whole records, one behind the other, each at a multiple of 8 bytes; the oldest first.
+/// A queue of whole records in one buffer, each at a multiple of 8 bytes; the oldest first.
 #[derive(Debug, Default)]
 pub struct Gathered {
     words: Vec<u64>,
@@ -83,7 +82,7 @@ pub struct Gathered {
     starts: Vec<usize>,
 }
 
-/// Room for more of them, while they are written.
+/// Writes records into room that was made once for all of them.
 #[derive(Debug)]
 pub struct Writer<'g> {
     words: &'g mut [MaybeUninit<u64>],
@@ -93,14 +92,14 @@ pub struct Writer<'g> {
 }
 
 impl Writer<'_> {
-    /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`. `false` if there
+    /// Writes a record: `head`, whose first word's low half is replaced by the size, then `body`. Returns `false` if there
     /// is no room for it.
     ///
     /// # Panics
     /// If the record has more than `u32::MAX` bytes.
     #[expect(
         clippy::inline_always,
-        reason = "a head that was just made is not read from memory anew"
+        reason = "the words of a head that was just made stay in registers"
     )]
     #[inline(always)]
     pub fn push(&mut self, head: &Words, body: &[u8]) -> bool {
@@ -118,10 +117,9 @@ impl Writer<'_> {
         }
         to_head[0].write(head[0] >> 32 << 32 | u64::from(size));
         if let Some(last) = to_body.last_mut() {
-            last.write(0); // what the body leaves of it
+            last.write(0); // for the bytes behind the body
         }
-        // SAFETY: `to_body` has as many words as the body begins, so at least its bytes, which are no part of
-        // it: that was borrowed from elsewhere.
+        // SAFETY: `to_body` has room for all bytes of `body`, and does not overlap it, as both are borrowed.
         unsafe {
             to_body.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(body.as_ptr(), body.len());
         };
@@ -133,7 +131,7 @@ impl Writer<'_> {
 }
 
 impl Gathered {
-    /// Writes a record, as [`Writer::push`].
+    /// Writes a record, as [`Writer::push`] does.
     ///
     /// # Panics
     /// If the record has more than `u32::MAX` bytes.
@@ -142,8 +140,8 @@ impl Gathered {
         self.write(1, size, |writer| writer.push(head, body));
     }
 
-    /// Lets `write` write up to `records` of together up to `bytes` bytes, for which room is made once. Returns what
-    /// it returns.
+    /// Makes room for up to `records` records of together up to `bytes` bytes, lets `write` write them, and returns its
+    /// result.
     #[inline]
     pub fn write<T>(
         &mut self,
@@ -162,38 +160,37 @@ impl Gathered {
         let written = write(&mut writer);
         let (next, left) = (writer.next, writer.starts.len());
         let count = self.starts.len() + records - left;
-        // SAFETY: there is capacity for `words` more; of which `Writer::push` has written all before its `next`: a
-        // record's head, its body's last word, and with the body's bytes all before that. It is the writer from
-        // above: no other has its lifetime.
+        // SAFETY: there is capacity for `words` more. `Writer::push` has written all of them before `next`: each record's
+        // head, its body's last word, and all bytes of the body before that. `write` cannot have replaced the writer: no
+        // other has its lifetime.
         unsafe { self.words.set_len(next) };
-        // SAFETY: there is capacity for `records` more, of which as many were written as are no longer left.
+        // SAFETY: there is capacity for `records` more, and those that are no longer left were written.
         unsafe { self.starts.set_len(count) };
         written
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     #[inline]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes of all records.
     #[inline]
     pub fn size(&self) -> usize {
         self.words.len() * WORD
     }
 
-    /// Each, the oldest first.
+    /// Returns the bytes of each record, the oldest first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.words.len() * WORD;
-        // SAFETY: the words' own memory, of which any byte may be looked at, for as long as they
-        // are borrowed.
+        // SAFETY: the memory of the words, which are borrowed for as long and have no padding.
         let bytes = unsafe { slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), bytes) };
         self.starts.iter().map(|start| {
             let size = self.words[*start] & 0xffff_ffff;
@@ -201,7 +198,7 @@ impl Gathered {
         })
     }
 
-    /// The same, as an application is given them.
+    /// Returns the records as an application gets them.
     #[inline]
     pub fn records(&self) -> impl Iterator<Item = WholeRecord<'_>> {
         let words = self.words.as_ptr();
@@ -209,14 +206,14 @@ impl Gathered {
         self.starts.iter().map(move |start| unsafe { WholeRecord::at(words.wrapping_add(*start)) })
     }
 
-    /// Forgets the oldest `count`, or all if there are not as many.
+    /// Removes the oldest `count` records, or all if there are fewer.
     pub fn drop_oldest(&mut self, count: usize) {
         match self.starts.get(count) {
             None => {
                 self.words.clear();
                 self.starts.clear();
             }
-            // What is left over is little, and seldom: an application takes whole batches.
+            // This is rare and moves little: an application takes whole batches.
             Some(&first) if count > 0 => {
                 self.words.drain(..first);
                 self.starts.drain(..count);
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_out_as_they_went_in_whatever_their_size() {
+    fn records_of_any_size_come_out_unchanged() {
         let mut gathered = Gathered::default();
         let mut next = 0;
         for step in 0..50_usize {
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn slice_is_a_record_if_it_has_all_that_its_head_says_and_lies_at_a_word() {
+    fn only_a_whole_aligned_slice_is_a_record() {
         let mut gathered = Gathered::default();
         push(&mut gathered, 7, 20);
         push(&mut gathered, 8, 0);
@@ -288,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_is_of_whole_records_or_none_of_it_is_given() {
+    fn batch_with_a_cut_head_panics() {
         const CAPACITY: u32 = 4096;
         let size = memory_size(CAPACITY);
         let ((up, up_view), (down, down_view)) = (on_heap(size), on_heap(size));
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_writes_as_many_records_and_bytes_as_there_is_room_for() {
+    fn writer_stops_at_its_room() {
         let head = Record::new(RecordKind::PacketIn, 4, 7, 1).words();
         for (records, bytes, sizes) in [
             (2, 1000, &[true, true, false][..]),

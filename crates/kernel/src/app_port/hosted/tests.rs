@@ -1,4 +1,4 @@
-//! A app port whose app runs in this process: batches, what they say, and a panic.
+//! An app port whose app runs in this process: batches, their messages, and a panic.
 
 use std::cell::Cell;
 
@@ -10,6 +10,7 @@ use sdk::{App, Event, Network, PacketIn};
 use super::super::messages::Messages;
 use super::*;
 use crate::control::{AppId, Tuning};
+use crate::ids::AppSlot;
 use crate::pool::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
@@ -70,8 +71,13 @@ impl Bench {
 
     /// With a snapshot that waits.
     fn told(tuning: Tuning) -> Self {
-        let mut app_port =
-            AppPort::new(AppId(1), "echo".into(), 0, tuning, idle(1).shared_quota(AppId(1)));
+        let mut app_port = AppPort::new(
+            AppId(1),
+            "echo".into(),
+            AppSlot::new(0),
+            tuning,
+            idle(1).shared_quota(AppId(1)),
+        );
         app_port.host_linked::<Echo>();
         let info = SwitchInfo {
             version: Version::V1_3,
@@ -115,7 +121,7 @@ impl Bench {
 }
 
 #[test]
-fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
+fn messages_of_a_batch_are_complete_after_its_call() {
     let mut bench = Bench::live();
     for number in [2, 3, 4] {
         assert!(bench.packet(number, 0));
@@ -129,7 +135,7 @@ fn batch_is_called_once_and_what_it_said_is_there_when_it_returns() {
 }
 
 #[test]
-fn app_is_called_with_no_more_than_the_operator_wants() {
+fn batch_is_bounded_by_the_operators_setting() {
     let mut bench = Bench::told(Tuning { batch: 2, ..Tuning::default() });
     assert_eq!([bench.call(), bench.call()], [Ok(2), Ok(1)], "the snapshot, with the switch in it");
     for (number, waits) in [(2, false), (4, true), (6, true)] {
@@ -141,7 +147,7 @@ fn app_is_called_with_no_more_than_the_operator_wants() {
 }
 
 #[test]
-fn app_is_woken_when_it_is_time_though_records_always_wait() {
+fn timer_expires_while_records_always_wait() {
     let mut bench = Bench::live();
     for (now_ns, woken) in [(0, 0), (76, 0), (77, 1), (78, 2)] {
         assert!(bench.packet(2, 0));
@@ -161,7 +167,7 @@ fn verdicts_go_with_the_tickets_of_their_records() {
 }
 
 #[test]
-fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice() {
+fn full_outbox_splits_a_batch_without_repeats() {
     let mut bench = Bench::live();
     let record = switch_record(RecordKind::PacketIn, &bench.switch);
     for number in 0..5 {
@@ -174,7 +180,7 @@ fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice
         let body = vec![number * 2 + 2; 7_000];
         assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
-    let Place::Here(hosted) = &mut bench.app_port.place else { unreachable!() };
+    let hosted = bench.app_port.hosting.kernel_mut().unwrap();
     hosted.app.host().outbox = Outbox::with_capacity(30_000);
     while bench.app_port.waiting_here() > 0 {
         bench.call().unwrap();
@@ -184,7 +190,7 @@ fn more_than_the_room_for_messages_is_handled_in_several_calls_and_nothing_twice
 }
 
 #[test]
-fn panic_voids_the_batch_and_a_zone_gets_all_of_it() {
+fn panic_voids_the_batch_for_a_zone() {
     let mut bench = Bench::live();
     for number in [2, 13, 4] {
         assert!(bench.packet(number, 0));
@@ -204,7 +210,7 @@ fn panic_voids_the_batch_and_a_zone_gets_all_of_it() {
 }
 
 #[test]
-fn packets_beyond_the_bound_find_no_room_and_events_still_do() {
+fn full_queue_still_takes_announcements() {
     let mut bench = Bench::live();
     let mut taken = 0;
     while bench.packet(1, 0) {
@@ -217,7 +223,7 @@ fn packets_beyond_the_bound_find_no_room_and_events_still_do() {
 }
 
 #[test]
-fn run_ends_where_the_app_is_to_be_called_and_a_long_packet_is_taken_by_itself() {
+fn run_ends_where_the_app_must_be_called() {
     let mut bench = Bench::live();
     let (packet_in, mut bytes) =
         (openflow::PacketIn::new(openflow::PortNo(1), &[7; 5000]), Vec::new());

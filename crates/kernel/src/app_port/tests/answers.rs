@@ -1,6 +1,7 @@
 //! Replies, errors and flows that went, on their way into the ring.
 
 use openflow::{FlowRemoved, FlowRemovedReason, Match};
+use sdk::abi::Record;
 
 use super::*;
 
@@ -47,7 +48,7 @@ fn removed(cookie: u64) -> FlowRemoved {
 }
 
 #[test]
-fn answer_is_a_record_of_its_switch_with_the_message_for_a_body() {
+fn answer_carries_its_message_as_body() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     assert!(answer(&mut bench, b"the message"));
     let gone = removed(1 << 48 | 0xabc);
@@ -61,7 +62,7 @@ fn answer_is_a_record_of_its_switch_with_the_message_for_a_body() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_told_when_there_is() {
+fn lost_answers_are_reported_when_there_is_room() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
     let mut given = 0;
     while answer(&mut bench, &[0; 200]) {
@@ -85,7 +86,7 @@ fn what_finds_no_room_is_counted_and_told_when_there_is() {
 }
 
 #[test]
-fn flows_that_go_while_the_app_is_away_are_counted_and_told_behind_the_snapshot() {
+fn flows_removed_while_away_are_reported_after_the_snapshot() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     let gone = removed(1 << 48);
     assert!(
@@ -127,7 +128,7 @@ fn packet_of(bench: &mut Bench, cookie: u64) -> (u64, [u8; 8]) {
 }
 
 #[test]
-fn packet_tells_its_cookie_to_who_wrote_the_flow_and_to_nobody_else() {
+fn only_the_owner_of_a_flow_sees_its_cookie() {
     let mut bench = Bench::live(vec![switch(7, 0)]);
     let own = 1 << 48 | 0xabc;
     assert_eq!(packet_of(&mut bench, own), (0xabc, 0xabc_u64.to_be_bytes()));

@@ -101,7 +101,7 @@ fn both_ways_of(policy: &Policy, shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec
 }
 
 #[test]
-fn run_of_packet_ins_leads_to_the_same_records_and_buffers_as_one_by_one() {
+fn run_of_packet_ins_equals_single_ones() {
     for shape in Shape::ALL {
         let none = PacketIn::NO_COOKIE;
         let [others, zero] =
@@ -113,7 +113,8 @@ fn run_of_packet_ins_leads_to_the_same_records_and_buffers_as_one_by_one() {
         assert_eq!(bench.switches[0].counters.packet_ins, 4);
         assert_eq!(bench.app_port.counts.delivered, one_by_one.app_port.counts.delivered);
         for buffer in 4..8 {
-            let given = [&bench, &one_by_one].map(|it| it.switches[0].buffer_table.has(buffer, 0));
+            let given = [&bench, &one_by_one]
+                .map(|it| it.switches[0].buffer_table.has(buffer, AppSlot::new(0)));
             assert_eq!(given, [buffer == 5 || buffer == 6; 2], "{buffer}");
         }
         let foreign = (9_u64 << APP_SHIFT | 0x4d).to_be_bytes();
@@ -122,7 +123,7 @@ fn run_of_packet_ins_leads_to_the_same_records_and_buffers_as_one_by_one() {
 }
 
 #[test]
-fn buffer_that_holds_lldp_is_given_to_apps_that_may_send_it() {
+fn lldp_buffer_needs_topology_probe() {
     let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
     let prober = Policy { capabilities: prober, ..Policy::default() };
     for (policy, may_send) in [(Policy::default(), false), (prober, true)] {
@@ -134,7 +135,8 @@ fn buffer_that_holds_lldp_is_given_to_apps_that_may_send_it() {
             bytes[second + 12..second + 22].copy_from_slice(&lldp_in_snap);
             for (_, seen, bench) in both_ways_of(&policy, shape, &bytes) {
                 assert_eq!(seen.len(), 2, "the app sees both");
-                let given = [5, 6].map(|buffer| bench.switches[0].buffer_table.has(buffer, 0));
+                let given = [5, 6]
+                    .map(|buffer| bench.switches[0].buffer_table.has(buffer, AppSlot::new(0)));
                 assert_eq!(given, [true, may_send], "{shape:?}");
             }
         }
@@ -155,7 +157,7 @@ fn cut_packet_in(shape: Shape, frame: &[u8], size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn buffer_of_a_frame_cut_within_its_types_needs_the_probe() {
+fn buffer_of_a_cut_frame_needs_topology_probe() {
     let frame = |types: &[u8]| [&[2; 12], types, &[9; 40]].concat();
     // Frames, and how many bytes of each say that it is no LLDP.
     let frames = [
@@ -174,7 +176,7 @@ fn buffer_of_a_frame_cut_within_its_types_needs_the_probe() {
                 let given = |policy: &Policy| {
                     both_ways_of(policy, shape, &bytes).map(|(_, seen, bench)| {
                         assert_eq!(seen.len(), 1, "the app sees it");
-                        bench.switches[0].buffer_table.has(5, 0)
+                        bench.switches[0].buffer_table.has(5, AppSlot::new(0))
                     })
                 };
                 let case = format!("{size} bytes of {frame:02x?}, {shape:?}");
@@ -186,7 +188,7 @@ fn buffer_of_a_frame_cut_within_its_types_needs_the_probe() {
 }
 
 #[test]
-fn buffer_of_a_packet_in_that_found_no_room_is_not_given() {
+fn buffer_of_a_dropped_packet_in_is_unusable() {
     let mut bench = Bench::live(vec![Shape::V1_3.switch()]);
     let mut delivered = 0;
     for buffer in 0..200 {
@@ -196,14 +198,14 @@ fn buffer_of_a_packet_in_that_found_no_room_is_not_given() {
         let switch = &mut bench.switches[0];
         let record = crate::record::packet_in_record(switch, &view, &bytes).unwrap();
         let taken = bench.app_port.packet_in(switch, &record, &bytes, Ticket::NONE);
-        assert_eq!(bench.switches[0].buffer_table.has(buffer, 0), taken, "{buffer}");
+        assert_eq!(bench.switches[0].buffer_table.has(buffer, AppSlot::new(0)), taken, "{buffer}");
         delivered += u32::from(taken);
     }
     assert!(0 < delivered && delivered < 200, "{delivered}");
 }
 
 #[test]
-fn run_ends_before_a_packet_of_the_apps_own_flow_and_before_any_other_message() {
+fn run_ends_before_an_own_packet_or_other_message() {
     for shape in Shape::WITH_COOKIE {
         let own = 1 << APP_SHIFT | 0x4d;
         let mut bytes = run(shape, &[(u64::MAX, None), (own, None), (u64::MAX, None)]);
@@ -222,7 +224,7 @@ fn run_ends_before_a_packet_of_the_apps_own_flow_and_before_any_other_message() 
 }
 
 #[test]
-fn run_ends_where_the_ring_is_full_and_nothing_of_the_rest_is_touched() {
+fn run_ends_at_a_full_ring() {
     for shape in Shape::WITH_COOKIE {
         let others = 9 << APP_SHIFT | 0x4d;
         let mut bytes = run(shape, &[(others, None); 40]);

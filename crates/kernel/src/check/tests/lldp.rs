@@ -40,7 +40,7 @@ fn frame(before: &[u8], ethertype: u16) -> Vec<u8> {
 }
 
 #[test]
-fn packet_out_of_lldp_needs_a_grant_behind_every_encapsulation() {
+fn encapsulated_lldp_packet_out_needs_a_grant() {
     let pops = [Action::PopVlan, Action::PopPbb, OUT[0].clone()];
     for before in encapsulations() {
         for (version, actions) in
@@ -61,7 +61,7 @@ fn packet_out_of_lldp_needs_a_grant_behind_every_encapsulation() {
 }
 
 #[test]
-fn action_that_makes_another_type_of_a_packet_must_not_make_lldp() {
+fn action_must_not_make_lldp() {
     type Make = fn(u16) -> Action;
     let makes: [(Make, &[u16]); 5] = [
         (Action::PopMpls, &[0x0800, 0x86dd, 0x8847]),
@@ -142,7 +142,7 @@ fn flow_that_names_lldp_needs_a_grant_whatever_it_does() {
 }
 
 #[test]
-fn modify_of_all_packets_finds_no_flow_for_lldp_to_redirect() {
+fn wide_modify_redirects_no_lldp_flow() {
     let report = [Action::output(PortNo::CONTROLLER)];
     let lldp = || Match::new().in_port(PortNo(1)).eth_type(LLDP);
     let mut rights = other();

@@ -102,7 +102,7 @@ fn outputs_to_reserved_ports_need_a_grant() {
 }
 
 #[test]
-fn outputs_of_the_action_set_are_checked_as_applied_ones() {
+fn outputs_of_the_action_set_are_checked() {
     let (normal, controller) =
         ([Action::output(PortNo::NORMAL)], [Action::output(PortNo::CONTROLLER)]);
     let flow = |actions| FlowMod::add(Match::new()).priority(150).write(actions);
@@ -138,7 +138,7 @@ fn in_port_of_a_packet_out_is_a_port_or_none() {
 }
 
 #[test]
-fn output_to_the_in_port_is_one_to_what_the_packet_out_names() {
+fn output_to_in_port_uses_the_named_port() {
     let back = [Action::output(PortNo::IN_PORT)];
     for version in VERSIONS {
         for (in_port, expected) in [
@@ -165,7 +165,7 @@ fn in_port_0_leads_nowhere() {
 }
 
 #[test]
-fn group_of_a_packet_out_may_output_to_the_in_port_that_it_names() {
+fn group_of_a_packet_out_may_use_its_in_port() {
     let (usual, granted) = (writer(&[]), writer(&[Capability::PacketOutReserved]));
     let back = [Action::output(PortNo::IN_PORT)];
     assert!(group_mod(&usual, GroupModCommand::Add, &back).is_ok(), "for a flow to use");

@@ -26,7 +26,7 @@ fn ask(rights: &Rights, version: Version, asked: &MultipartRequest<'_>) -> Resul
 }
 
 #[test]
-fn barrier_is_for_everybody_who_may_send_something_else() {
+fn barrier_needs_any_other_capability() {
     for version in VERSIONS {
         let barrier = bytes(|out| Kind::BarrierRequest.encode_empty(version, 0, out));
         let expected = Allowed::Request(Expects::only(Kind::BarrierReply));
@@ -93,7 +93,7 @@ fn statistics_and_descriptions_need_stats_read() {
 }
 
 #[test]
-fn request_that_is_an_order_or_unknown_or_in_parts_is_refused() {
+fn changing_unknown_or_partial_request_is_refused() {
     let table = [0, 64].into_iter().chain([0; 62]).collect::<Vec<u8>>();
     let mut order = request(NEW, &MultipartRequest::TableFeatures((&[]).into()));
     order.extend(&table);
@@ -126,7 +126,7 @@ fn narrowed(rights: &Rights, cookie: u64, cookie_mask: u64) -> Result<(u64, u64)
 }
 
 #[test]
-fn statistics_of_flows_are_narrowed_to_the_apps_own_in_1_3() {
+fn flow_statistics_are_narrowed_in_1_3() {
     let own = 7 << 48;
     let all_16 = 0xffff << 48;
     assert_eq!(narrowed(&curious(), 0, 0), Ok((own, all_16)));
@@ -148,7 +148,7 @@ fn sum_that_cannot_be_narrowed_in_1_0_needs_flow_read() {
 }
 
 #[test]
-fn statistics_of_groups_and_meters_are_of_all_or_of_its_own() {
+fn group_and_meter_statistics_are_limited() {
     use MultipartRequest as Ask;
     let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
     for (asked, allowed) in [
@@ -219,7 +219,7 @@ fn ports_and_tables_need_switch_config() {
 }
 
 #[test]
-fn experimenters_messages_need_a_grant_for_that_experimenter() {
+fn experimenter_message_needs_its_grant() {
     for version in VERSIONS {
         let message = |experimenter| {
             let message = Experimenter { experimenter, data: &[0, 0, 0, 12] };

@@ -24,7 +24,7 @@ impl App for OnlySends {
 }
 
 #[test]
-fn app_that_handles_nothing_but_sends_does_not_keep_its_worker() {
+fn app_that_only_sends_does_not_block_its_worker() {
     let bench = Bench::with(1, |worker| {
         worker.dispatch.app_ports[0].host_linked::<OnlySends>();
         worker.pump();

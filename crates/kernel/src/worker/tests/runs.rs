@@ -95,7 +95,7 @@ fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u3
 }
 
 #[test]
-fn what_may_go_out_of_a_run_does_in_its_order_and_the_rest_is_told() {
+fn admitted_messages_of_a_run_keep_their_order() {
     let (bench, fakes, mut zone, at) = asked();
     for (message, _) in messages() {
         say(&mut zone, (1, at.epoch), &message, 0);
@@ -180,7 +180,7 @@ fn alone(add: &FlowMod<'_>, blanks: &Blanks, xid: u32) -> Vec<u8> {
 }
 
 #[test]
-fn series_goes_out_as_its_flow_mods_and_what_must_not_is_told_alone() {
+fn series_is_sent_as_single_flow_mods() {
     let (bench, mut fakes, mut zone, at) = asked();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
@@ -290,7 +290,7 @@ fn behind(blanks: &Blanks, packet: &[u8], xid: u32) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
+fn packets_of_a_series_follow_their_flow_mods() {
     let (bench, mut fakes, mut zone, at) = asked();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
@@ -347,7 +347,7 @@ fn packets_of_a_series_go_out_behind_their_flow_mods_and_are_refused_alone() {
 }
 
 #[test]
-fn app_that_may_not_send_packets_does_not_by_a_series_nor_in_another_version() {
+fn series_does_not_bypass_capabilities_or_version() {
     let mut policy = Policy::default();
     policy.capabilities.retain(|capability| *capability != Capability::PacketOut);
     let (bench, fakes, mut zone, at) = asked_with(&policy);
@@ -371,7 +371,7 @@ fn app_that_may_not_send_packets_does_not_by_a_series_nor_in_another_version() {
 }
 
 #[test]
-fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
+fn refused_series_does_not_evict_senders() {
     let (bench, mut fakes, mut zone, at) = asked();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
@@ -418,7 +418,7 @@ fn series_of_which_nothing_goes_out_make_nobody_forget_what_did() {
 }
 
 #[test]
-fn error_about_a_forgotten_message_is_counted_and_told() {
+fn error_about_a_forgotten_message_is_reported() {
     let (bench, mut fakes, mut zone, at) = asked();
     let out = |xid: u32| {
         let (mut message, data) = (Vec::new(), xid.to_be_bytes());
@@ -444,7 +444,7 @@ fn error_about_a_forgotten_message_is_counted_and_told() {
 }
 
 #[test]
-fn series_for_a_switch_of_another_worker_goes_there() {
+fn series_is_forwarded_to_the_switchs_worker() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let mut zone = bench.attach();
@@ -487,7 +487,7 @@ fn keeps_a_packet(fake: &mut Fake, zone: &mut Zone) {
 }
 
 #[test]
-fn delete_that_names_a_buffer_uses_none_up() {
+fn delete_uses_no_buffer_up() {
     let flow = |command| FlowMod::new(command, Match::new()).priority(1).cookie(7);
     let (bench, mut fakes, mut zone, at) = asked();
     keeps_a_packet(&mut fakes[0], &mut zone);

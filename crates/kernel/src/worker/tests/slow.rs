@@ -49,7 +49,7 @@ fn refused_as_full(zone: &mut Zone) -> u32 {
 }
 
 #[test]
-fn app_that_floods_a_slow_switch_delays_no_other_app() {
+fn flooding_a_slow_switch_delays_no_other_app() {
     let mut bench = Bench::new(1);
     let fakes = bench.connect([1]);
     let to = (1, bench.switches()[0].epoch);
@@ -103,7 +103,7 @@ fn app_that_floods_a_slow_switch_delays_no_other_app() {
 }
 
 #[test]
-fn app_whose_messages_are_refused_is_slowed_down_and_others_are_not() {
+fn refusals_slow_down_only_their_app() {
     let mut bench = Bench::new(1);
     let fakes = bench.connect([1]);
     let to = (1, bench.switches()[0].epoch);

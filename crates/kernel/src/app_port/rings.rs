@@ -1,0 +1,64 @@
+//! The kernel's end of the rings that an app's zone shares with one worker, and their doorbells.
+
+use sys::doorbell::{Doorbell, Ringer};
+use sys::ring::{PeerFault, Room};
+
+use super::part::{Part, Role};
+use super::tracked::Tracked;
+
+/// The rings of one worker with one zone.
+#[derive(Debug)]
+pub(super) struct Rings {
+    pub(super) ring: Tracked,
+    /// The worker rings it after writing to the up ring.
+    up_bell: Ringer,
+    /// The zone rings it after writing to the down ring.
+    down_bell: Doorbell,
+    /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
+    pub(super) in_flight: bool,
+    pub(super) role: Role,
+}
+
+impl Rings {
+    pub(super) fn new(part: Part) -> Self {
+        let Part { ring, up_bell, down_bell, role } = part;
+        Self { ring: Tracked::of(ring), up_bell, down_bell, in_flight: false, role }
+    }
+
+    /// The doorbell by which the zone wakes the worker.
+    pub(super) fn down_bell(&self) -> &Doorbell {
+        &self.down_bell
+    }
+
+    /// Bytes of ordinary packet-ins that wait in an up ring of `capacity` bytes.
+    pub(super) fn queued(&self, capacity: u32) -> usize {
+        Room::Ordinary.of(capacity).saturating_sub(self.ring.room(Room::Ordinary))
+    }
+
+    /// Shows the zone the written records, and wakes it if it sleeps.
+    pub(super) fn publish(&mut self) {
+        if self.ring.ring().publish() {
+            self.up_bell.ring();
+        }
+    }
+
+    /// Returns the space of the consumed records to the zone, and wakes it if it waits for space.
+    pub(super) fn release(&mut self) {
+        if self.ring.ring().release() {
+            self.up_bell.ring();
+        }
+    }
+
+    /// Announces that the worker is about to sleep. `true` if there are records after all.
+    ///
+    /// # Errors
+    /// [`PeerFault`]: the zone published an impossible index.
+    pub(super) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
+        self.ring.ring().prepare_to_sleep()
+    }
+
+    /// Announces that the worker is awake.
+    pub(super) fn awake(&mut self) {
+        self.ring.ring().awake();
+    }
+}

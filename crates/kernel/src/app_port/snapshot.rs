@@ -1,0 +1,210 @@
+//! Announces switches and ports to an app: all of them in a snapshot after each start, then their changes.
+//!
+//! ```text
+//!            attach              all announced          backlog empty
+//!   Down ------------> Snapshot --------------> Replay ---------------> Live
+//!     ^                  |                         |                     |
+//!     \--- the zone dies +-------------------------+---------------------/
+//! ```
+//!
+//! Two rules keep it right. **No record about a switch precedes the announcement of that switch.** And an announcement
+//! that finds the ring full is noted ([`Announced`], [`Snapshot::gone`]) and made again from the state of that time, never
+//! queued.
+
+use std::collections::VecDeque;
+
+use openflow::PortDesc;
+use sdk::abi::{Record, RecordKind, Words};
+use sys::ring::Room;
+
+use super::hosting::Hosting;
+use crate::ids::AppSlot;
+use crate::record::{port_record, switch_record};
+use crate::switch::{Announced, Switch};
+
+/// `reason` of a port record in an announcement (`OFPPR_ADD`).
+const PORT_ADD: u8 = 0;
+
+/// How far an app has come since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The app is nowhere.
+    Down,
+    /// Switches are being announced. `begun` once the snapshot's first record is in the ring, or if another worker writes
+    /// that record.
+    Snapshot { begun: bool },
+    /// The backlog is being delivered.
+    Replay,
+    /// Packet-ins are written straight into the ring.
+    Live,
+}
+
+/// The announcements to one app: those made, and those that still wait for room.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// The app's place in [`Switch::announced`].
+    slot: AppSlot,
+    pub(super) phase: Phase,
+    /// Whether some announcement is still to be made.
+    is_pending: bool,
+    /// Announced connections that are gone, which is still to be announced. There are at most as many as were announced,
+    /// as nothing new is announced before ([`Snapshot::announce_gone`]).
+    gone: VecDeque<Record>,
+}
+
+impl Snapshot {
+    pub(super) fn new(slot: AppSlot) -> Self {
+        Self { slot, phase: Phase::Down, is_pending: true, gone: VecDeque::new() }
+    }
+
+    /// The app was started: a snapshot begins.
+    pub(super) fn begin(&mut self) {
+        self.phase = Phase::Snapshot { begun: false };
+        self.gone.clear();
+        self.is_pending = true;
+    }
+
+    /// Whether the app runs.
+    pub(super) fn is_up(&self) -> bool {
+        self.phase != Phase::Down
+    }
+
+    /// Whether announcements wait for room.
+    pub(super) fn is_pending(&self) -> bool {
+        self.is_pending && self.is_up()
+    }
+
+    /// Whether the snapshot has begun: before that, nothing is announced.
+    fn has_begun(&self) -> bool {
+        !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
+    }
+
+    /// Announces a switch and its ports while the ring has room, from where it stopped before. Returns `true` once all is
+    /// announced.
+    pub(super) fn announce(&mut self, to: &mut Hosting, switch: &mut Switch) -> bool {
+        let mut announced = switch.announced.get(self.slot);
+        if announced == Announced::All {
+            return true;
+        }
+        if !self.has_begun() {
+            return false;
+        }
+        if !self.announce_gone(to) {
+            // Otherwise its past connection would seem to end after this one began.
+            self.is_pending = true;
+            return false;
+        }
+        if matches!(announced, Announced::Nothing | Announced::Stale) {
+            let record = switch_record(RecordKind::SwitchUp, switch);
+            if to.push(&record.words(), &[], Room::All) {
+                announced = Announced::PortsBelow(0);
+            }
+        }
+        if let Announced::PortsBelow(first) = announced {
+            announced = Announced::All;
+            for (number, port) in switch.ports.range(first..) {
+                let (record, body) = port_record(switch, PORT_ADD, port);
+                if !to.push(&record.words(), &body, Room::All) {
+                    announced = Announced::PortsBelow(*number);
+                    break;
+                }
+            }
+        }
+        switch.announced.set(self.slot, announced);
+        self.is_pending |= announced != Announced::All;
+        announced == Announced::All
+    }
+
+    /// Announces a change of a port, which `switch.ports` contains already.
+    pub(super) fn port(
+        &mut self,
+        to: &mut Hosting,
+        switch: &mut Switch,
+        reason: u8,
+        port: &PortDesc,
+    ) {
+        match switch.announced.get(self.slot) {
+            Announced::All => {}
+            Announced::PortsBelow(first) if port.port_no.0 < first => {}
+            _ => return, // it will be announced as it is then
+        }
+        if !self.has_begun() {
+            return; // the announcements of the previous start are void
+        }
+        let (record, body) = port_record(switch, reason, port);
+        if !to.push(&record.words(), &body, Room::All) {
+            switch.announced.set(self.slot, Announced::Stale);
+            self.is_pending = true;
+        }
+    }
+
+    /// Announces that a switch is gone.
+    pub(super) fn switch_down(&mut self, to: &mut Hosting, switch: &Switch) {
+        if switch.announced.get(self.slot) == Announced::Nothing {
+            return; // the app never heard of this connection
+        }
+        if self.has_begun() {
+            self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
+            self.is_pending |= !self.announce_gone(to);
+        }
+    }
+
+    /// Announces which switches are gone, while the ring has room; `true` once all are announced.
+    fn announce_gone(&mut self, to: &mut Hosting) -> bool {
+        while let Some(record) = self.gone.pop_front() {
+            if !to.push(&record.words(), &[], Room::All) {
+                self.gone.push_front(record);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Continues with announcements that found no room. After the snapshot's end, the backlog is delivered.
+    pub(super) fn announce_all<'s>(
+        &mut self,
+        to: &mut Hosting,
+        switches: impl Iterator<Item = &'s mut Switch>,
+    ) {
+        let is_new = self.phase == (Phase::Snapshot { begun: false });
+        if is_new {
+            let begins = to.zone().is_none_or(|rings| rings.role.begins());
+            if begins && !to.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
+                return;
+            }
+            self.phase = Phase::Snapshot { begun: true };
+        }
+        if !self.announce_gone(to) {
+            return;
+        }
+        let is_snapshot = self.phase == (Phase::Snapshot { begun: true });
+        let (mut complete, mut stale) = (true, false);
+        for switch in switches {
+            let announced = switch.announced.get(self.slot);
+            if is_new {
+                switch.announced.set(self.slot, Announced::Nothing);
+            } else if is_snapshot && announced == Announced::Stale {
+                // After the snapshot: a switch that keeps changing must not keep it from ending.
+                stale = true;
+                continue;
+            }
+            complete = complete && self.announce(to, switch);
+        }
+        if !complete {
+            return;
+        }
+        if is_snapshot {
+            let end = to.zone().map_or(RecordKind::SnapshotEnd, |rings| rings.role.end());
+            if !to.push(&bare(end), &[], Room::All) {
+                return;
+            }
+            self.phase = Phase::Replay;
+        }
+        self.is_pending = stale;
+    }
+}
+
+/// The head of a record that is about no switch.
+pub(super) fn bare(kind: RecordKind) -> Words {
+    Record::new(kind, 0, 0, 0).words()
+}
