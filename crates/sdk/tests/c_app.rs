@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use openflow::{Action, FlowMod, FlowModTemplate, MacAddr, Match, PacketOut, PortNo, Version};
-use rosemary_sdk::abi::HostTable;
+use rosemary_sdk::abi::HostFunctions;
 use rosemary_sdk::abi::host::{HostedApp, LoadError};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use sys::object::Object;
@@ -113,19 +113,19 @@ fn structures_have_the_same_layout_in_c() {
         text += &check("rosemary_port", field, offset);
     }
     for (field, offset) in [
-        ("lowest_priority", offset_of!(HostTable, lowest_priority)),
-        ("log", offset_of!(HostTable, log)),
-        ("first_group", offset_of!(HostTable, first_group)),
-        ("last_meter", offset_of!(HostTable, last_meter)),
-        ("config", offset_of!(HostTable, config)),
-        ("config_size", offset_of!(HostTable, config_size)),
-        ("ask", offset_of!(HostTable, ask)),
-        ("take", offset_of!(HostTable, take)),
-        ("commit_series", offset_of!(HostTable, commit_series)),
+        ("lowest_priority", offset_of!(HostFunctions, lowest_priority)),
+        ("log", offset_of!(HostFunctions, log)),
+        ("first_group", offset_of!(HostFunctions, first_group)),
+        ("last_meter", offset_of!(HostFunctions, last_meter)),
+        ("config", offset_of!(HostFunctions, config)),
+        ("config_size", offset_of!(HostFunctions, config_size)),
+        ("ask", offset_of!(HostFunctions, ask)),
+        ("take", offset_of!(HostFunctions, take)),
+        ("commit_series", offset_of!(HostFunctions, commit_series)),
     ] {
         text += &check("rosemary_host", field, offset);
     }
-    let size = size_of::<HostTable>();
+    let size = size_of::<HostFunctions>();
     writeln!(text, "_Static_assert(sizeof(struct rosemary_host) == {size}, \"host\");").unwrap();
     text += "_Static_assert(sizeof(struct rosemary_record) == 48, \"record\");\n";
     text += "_Static_assert(sizeof(struct rosemary_port) == 48, \"port\");\n";

@@ -12,7 +12,7 @@ use openflow::FlowModTemplate;
 use series::{BLANKS_SIZE, FlowAndPacket, MAX_SERIES, PACKET_SIZE, Written};
 
 use super::{
-    ABI, AnswerTable, AppTable, BatchTable, FAILED, HostTable, Level, MAX_BATCH, RECORD_HEAD,
+    ABI, AnswerTable, AppTable, BatchTable, FAILED, HostFunctions, Level, MAX_BATCH, RECORD_HEAD,
     Record,
 };
 use crate::app::{App, Batch};
@@ -55,7 +55,7 @@ struct Instance<A> {
 /// Calls the host through its table, and keeps what lasts from call to call.
 #[derive(Debug)]
 pub(crate) struct Host {
-    table: *const HostTable,
+    table: *const HostFunctions,
     /// The transaction id of the last message.
     xid: u32,
     /// The series that the application writes in the room reserved last, if it does.
@@ -116,7 +116,7 @@ impl Rest {
 }
 
 impl Host {
-    fn new(table: *const HostTable) -> Self {
+    fn new(table: *const HostFunctions) -> Self {
         Self { table, xid: 0, series: None, room_at_least: 0 }
     }
 
@@ -125,7 +125,7 @@ impl Host {
         (self.series, self.room_at_least) = (None, 0);
     }
 
-    fn table(&self) -> &HostTable {
+    fn table(&self) -> &HostFunctions {
         // SAFETY: the ABI's contract: the table lives from `create` to the return of `destroy`,
         // and so does this.
         unsafe { &*self.table }
@@ -424,10 +424,10 @@ fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
     host.log(Level::Error, &format!("panicked in {what}: {why}"));
 }
 
-unsafe extern "C" fn create<A: App>(host: *const HostTable) -> *mut c_void {
+unsafe extern "C" fn create<A: App>(host: *const HostFunctions) -> *mut c_void {
     let host = Host::new(host);
     let (abi, size) = (host.table().abi, host.table().size);
-    if abi != ABI || (size as usize) < size_of::<HostTable>() {
+    if abi != ABI || (size as usize) < size_of::<HostFunctions>() {
         host.log(Level::Error, "it is built for a newer Rosemary; build it with this one's SDK");
         return std::ptr::null_mut();
     }

@@ -13,7 +13,7 @@ use sys::object::Object;
 use thiserror::Error;
 
 use super::{
-    ABI, AnswerTable, AppTable, BatchTable, HostTable, Level, MAX_BATCH, MAX_CONFIG, Record,
+    ABI, AnswerTable, AppTable, BatchTable, HostFunctions, Level, MAX_BATCH, MAX_CONFIG, Record,
     SYMBOL, guest,
 };
 
@@ -138,7 +138,7 @@ pub struct HostedApp<H: Host> {
 /// The allocation that holds the host table and the state behind it.
 #[derive(Debug)]
 struct State<H> {
-    table: HostTable,
+    table: HostFunctions,
     /// The configuration that the table points to.
     config: Box<[u8]>,
     inner: UnsafeCell<Inner<H>>,
@@ -190,9 +190,9 @@ impl<H: Host> HostedApp<H> {
             return Err(LoadError::Config(config.len()));
         }
         let state = NonNull::from(Box::leak(Box::new(State {
-            table: HostTable {
+            table: HostFunctions {
                 abi: ABI,
-                size: u32::try_from(size_of::<HostTable>()).expect("a small structure"),
+                size: u32::try_from(size_of::<HostFunctions>()).expect("a small structure"),
                 context: ptr::null_mut(),
                 lowest_priority,
                 highest_priority,
@@ -396,7 +396,7 @@ fn text(pointer: *const c_char) -> Option<String> {
 ///
 /// # Safety
 /// `host` must be the table of a live `HostedApp<H>` whose application is in a call.
-unsafe fn inner<'a, H>(host: *const HostTable) -> &'a mut Inner<H> {
+unsafe fn inner<'a, H>(host: *const HostFunctions) -> &'a mut Inner<H> {
     // SAFETY: the caller's promise; `context` was set to the `UnsafeCell`'s content.
     let context = unsafe { (*host).context }.cast::<Inner<H>>();
     // SAFETY: as above; the host itself does not touch it during a call, and calls come from
@@ -404,7 +404,7 @@ unsafe fn inner<'a, H>(host: *const HostTable) -> &'a mut Inner<H> {
     unsafe { &mut *context }
 }
 
-unsafe extern "C" fn reserve<H: Host>(host: *const HostTable, size: u32) -> *mut c_void {
+unsafe extern "C" fn reserve<H: Host>(host: *const HostFunctions, size: u32) -> *mut c_void {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     match inner.host.reserve(size as usize) {
@@ -414,7 +414,7 @@ unsafe extern "C" fn reserve<H: Host>(host: *const HostTable, size: u32) -> *mut
 }
 
 unsafe extern "C" fn commit<H: Host>(
-    host: *const HostTable,
+    host: *const HostFunctions,
     dpid: u64,
     epoch: u32,
     size: u32,
@@ -425,7 +425,7 @@ unsafe extern "C" fn commit<H: Host>(
 }
 
 unsafe extern "C" fn commit_series<H: Host>(
-    host: *const HostTable,
+    host: *const HostFunctions,
     dpid: u64,
     epoch: u32,
     size: u32,
@@ -438,13 +438,13 @@ unsafe extern "C" fn commit_series<H: Host>(
     if sent { 0 } else { -1 }
 }
 
-unsafe extern "C" fn room<H: Host>(host: *const HostTable) -> u32 {
+unsafe extern "C" fn room<H: Host>(host: *const HostFunctions) -> u32 {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     u32::try_from(inner.host.room()).unwrap_or(u32::MAX)
 }
 
-unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
+unsafe extern "C" fn stop<H: Host>(host: *const HostFunctions, number: u32) {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     if (number as usize) < inner.count {
@@ -453,7 +453,7 @@ unsafe extern "C" fn stop<H: Host>(host: *const HostTable, number: u32) {
 }
 
 unsafe extern "C" fn ask<H: Host>(
-    host: *const HostTable,
+    host: *const HostFunctions,
     service: u32,
     request: *const c_void,
     size: u32,
@@ -475,14 +475,14 @@ unsafe extern "C" fn ask<H: Host>(
     }
 }
 
-unsafe extern "C" fn take<H: Host>(host: *const HostTable, request: u64) -> i32 {
+unsafe extern "C" fn take<H: Host>(host: *const HostFunctions, request: u64) -> i32 {
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     inner.host.take(RequestId(request)).map_or(-1, OwnedFd::into_raw_fd)
 }
 
 unsafe extern "C" fn log<H: Host>(
-    host: *const HostTable,
+    host: *const HostFunctions,
     level: u32,
     text: *const c_char,
     size: u32,

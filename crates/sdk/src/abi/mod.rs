@@ -285,20 +285,24 @@ impl Port {
 #[derive(Debug)]
 #[repr(C)]
 #[expect(missing_docs, reason = "documented in rosemary_app.h")]
-pub struct HostTable {
+pub struct HostFunctions {
     pub abi: u32,
     pub size: u32,
     pub context: *mut c_void,
     pub lowest_priority: u16,
     pub highest_priority: u16,
     pub reserved: u32,
-    pub reserve: unsafe extern "C" fn(host: *const HostTable, size: u32) -> *mut c_void,
+    pub reserve: unsafe extern "C" fn(host: *const HostFunctions, size: u32) -> *mut c_void,
     pub commit:
-        unsafe extern "C" fn(host: *const HostTable, dpid: u64, epoch: u32, size: u32) -> i32,
-    pub room: unsafe extern "C" fn(host: *const HostTable) -> u32,
-    pub stop: unsafe extern "C" fn(host: *const HostTable, number: u32),
-    pub log:
-        unsafe extern "C" fn(host: *const HostTable, level: u32, text: *const c_char, size: u32),
+        unsafe extern "C" fn(host: *const HostFunctions, dpid: u64, epoch: u32, size: u32) -> i32,
+    pub room: unsafe extern "C" fn(host: *const HostFunctions) -> u32,
+    pub stop: unsafe extern "C" fn(host: *const HostFunctions, number: u32),
+    pub log: unsafe extern "C" fn(
+        host: *const HostFunctions,
+        level: u32,
+        text: *const c_char,
+        size: u32,
+    ),
     pub first_group: u32,
     pub last_group: u32,
     pub first_meter: u32,
@@ -307,20 +311,24 @@ pub struct HostTable {
     pub config_size: u32,
     pub reserved2: u32,
     pub ask: unsafe extern "C" fn(
-        host: *const HostTable,
+        host: *const HostFunctions,
         service: u32,
         request: *const c_void,
         size: u32,
     ) -> i64,
-    pub take: unsafe extern "C" fn(host: *const HostTable, request: u64) -> i32,
+    pub take: unsafe extern "C" fn(host: *const HostFunctions, request: u64) -> i32,
     pub commit_series: unsafe extern "C" fn(
-        host: *const HostTable,
+        host: *const HostFunctions,
         dpid: u64,
         epoch: u32,
         size: u32,
         count: u32,
     ) -> i32,
 }
+
+/// The former name of [`HostFunctions`]; [`hosts::HostTable`](crate::hosts::HostTable) is something else.
+#[deprecated = "use `HostFunctions`"]
+pub type HostTable = HostFunctions;
 
 /// The argument of a call: `struct rosemary_batch`.
 #[derive(Debug)]
@@ -352,7 +360,7 @@ pub struct AppTable {
     pub size: u32,
     pub name: *const c_char,
     pub version: *const c_char,
-    pub create: Option<unsafe extern "C" fn(host: *const HostTable) -> *mut c_void>,
+    pub create: Option<unsafe extern "C" fn(host: *const HostFunctions) -> *mut c_void>,
     pub on_batch: Option<
         unsafe extern "C" fn(
             app: *mut c_void,
