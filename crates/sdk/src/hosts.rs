@@ -1,16 +1,16 @@
 //! Remembers where each host of a network is: [`HostTable`], for learning switches, host trackers and the like.
 //!
-//! A scope is whatever keeps hosts apart, as a datapath or a VLAN of one: the same address may be in several scopes,
-//! at a different place in each. Each scope has a table of its own with a bound of its own, so that a flood of invented
-//! addresses in one scope takes no room from another.
+//! Hosts are kept by scope, such as a datapath, or a VLAN of a datapath. The same address can be in several scopes with a
+//! different value in each. Each scope has its own bound, so a flood of invented addresses in one scope takes no room from
+//! another.
 //!
-//! | question | answer |
+//! | property | policy |
 //! | --- | --- |
-//! | Who can crowd the table? | Nobody who does not know the random key of this instance's hash, which it never shows. |
-//! | What if a scope is full? | A new host takes the place of one that has not been learned again for long (CLOCK). |
-//! | What if there are too many scopes? | Hosts of a new scope are not learned: [`Learned::NoRoom`]. |
-//! | How old does a host become? | As old as it likes, or as [`HostTable::with_max_age`] says. |
-//! | What does a look-up cost? | One cache line, nearly always; [`HostTable::prefetch`] fetches a batch's together. |
+//! | hash | keyed with random numbers of this instance, so nobody outside can choose addresses that collide |
+//! | full scope | a new host replaces one that has not been learned again recently (CLOCK) |
+//! | too many scopes | hosts of a new scope are not learned: [`Learned::NoRoom`] |
+//! | age | unlimited, or as [`HostTable::with_max_age`] states |
+//! | look-up | one cache line in most cases; [`HostTable::prefetch`] loads the lines of a batch together |
 //!
 //! ```
 //! use rosemary_sdk::hosts::{HostTable, Learned};

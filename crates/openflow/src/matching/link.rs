@@ -1,7 +1,7 @@
-//! The exact fields of the link layer that most matches have, each in a place of its own.
+//! Stores the exact link-layer fields that most matches have, each in a place of its own.
 //!
-//! A builder sets them with stores to constant places, so that a compiler keeps a match that is being built in registers.
-//! In the canonical bytes the place of a field depends on the fields before it: each would go through memory.
+//! The builder of a match sets them with stores to constant offsets, so that a compiler keeps the match in registers. In
+//! canonical bytes the offset of a field depends on the fields before it, and each field would go through memory.
 
 use crate::Writer;
 use crate::oxm::{HEADER_SIZE, OPENFLOW_BASIC, Oxm};
@@ -16,7 +16,7 @@ const ETH_TYPE: u8 = 5;
 /// In-port, Ethernet destination, source and type, without masks. A field that is not set is zero.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Link {
-    /// A bit for each field that is set, at its OXM number.
+    /// One bit per set field, at its OXM number.
     set: u8,
     in_port: [u8; 4],
     eth_dst: [u8; 6],
@@ -28,13 +28,13 @@ impl Link {
     /// The highest OXM number of a field here.
     pub(super) const LAST: u8 = ETH_TYPE;
 
-    /// Whether the field of this number is kept here if it has no mask.
+    /// Returns whether the field of this number is stored here if it has no mask.
     #[inline]
     pub(super) const fn keeps(number: u8) -> bool {
         matches!(number, IN_PORT | ETH_DST | ETH_SRC | ETH_TYPE)
     }
 
-    /// Sets a field that is kept here; `false` if it is another or its value has the wrong size.
+    /// Sets a field; returns `false` if it is not stored here or its value has the wrong size.
     #[inline]
     pub(super) fn set(&mut self, number: u8, value: &[u8]) -> bool {
         let is_set = match number {
@@ -60,13 +60,13 @@ impl Link {
         self.set &= !(1 << number);
     }
 
-    /// Whether no field is set.
+    /// Returns whether no field is set.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.set == 0
     }
 
-    /// The fields in canonical order.
+    /// Iterates over the fields in canonical order.
     #[inline]
     pub(super) fn oxms(&self) -> impl Iterator<Item = Oxm<'_>> {
         let fields: [(u8, &[u8]); 4] = [
@@ -99,31 +99,31 @@ impl Link {
         }
     }
 
-    /// The in-port, if it is set, in network order like the others.
+    /// Returns the in-port in network order, if it is set.
     #[inline]
     pub(crate) fn in_port(&self) -> Option<[u8; 4]> {
         self.has(IN_PORT).then_some(self.in_port)
     }
 
-    /// The Ethernet destination, if it is set.
+    /// Returns the Ethernet destination, if it is set.
     #[inline]
     pub(crate) fn eth_dst(&self) -> Option<[u8; 6]> {
         self.has(ETH_DST).then_some(self.eth_dst)
     }
 
-    /// The Ethernet source, if it is set.
+    /// Returns the Ethernet source, if it is set.
     #[inline]
     pub(crate) fn eth_src(&self) -> Option<[u8; 6]> {
         self.has(ETH_SRC).then_some(self.eth_src)
     }
 
-    /// The ethertype, if it is set.
+    /// Returns the ethertype in network order, if it is set.
     #[inline]
     pub(crate) fn eth_type(&self) -> Option<[u8; 2]> {
         self.has(ETH_TYPE).then_some(self.eth_type)
     }
 
-    /// Whether the field of this number is set.
+    /// Returns whether the field of this number is set.
     #[inline]
     pub(super) fn has(&self, number: u8) -> bool {
         number <= Self::LAST && self.set >> number & 1 != 0
