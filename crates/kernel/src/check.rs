@@ -295,9 +295,9 @@ impl Rights {
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
         let mark = match version {
             Version::V1_0 => Mark::Cookie { at: COOKIE_1_0 },
-            _ if flow_mod.command == Command::Add => Mark::Cookie { at: COOKIE_1_3 },
-            _ if self.flow_write_any => Mark::None,
-            _ => Mark::CookieAndMask { at: COOKIE_1_3 },
+            Version::V1_3 if flow_mod.command == Command::Add => Mark::Cookie { at: COOKIE_1_3 },
+            Version::V1_3 if self.flow_write_any => Mark::None,
+            Version::V1_3 => Mark::CookieAndMask { at: COOKIE_1_3 },
         };
         let (allowed, buffer_id) = (Allowed::FlowMod { sweeps }, flow_mod.buffer_id);
         Ok(Checked { allowed, buffer_id, mark })

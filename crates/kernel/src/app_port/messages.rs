@@ -22,7 +22,7 @@ const LONG: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     bytes: Vec<u8>,
-    messages: Vec<Message>,
+    list: Vec<Message>,
     /// The record of the series that is being expanded.
     record: Vec<u8>,
 }
@@ -41,12 +41,12 @@ pub(crate) struct Message {
 impl Messages {
     /// The messages, and the bytes in which they are.
     pub(crate) fn parts(&mut self) -> (&[Message], &mut [u8]) {
-        (&self.messages, &mut self.bytes)
+        (&self.list, &mut self.bytes)
     }
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.messages.clear();
+        self.list.clear();
     }
 
     /// Checks a message whose `size` bytes were appended.
@@ -55,19 +55,19 @@ impl Messages {
         let end = self.bytes.len();
         let start = end - size;
         let checked = rights.check_message(&self.bytes[start..]);
-        self.messages.push(Message { dpid, epoch, checked, start, end });
+        self.list.push(Message { dpid, epoch, checked, start, end });
     }
 
     /// Replaces the record of `size` bytes that was appended, which claims to be a series of `count` flow-mods, by the
     /// messages of the series.
     fn expand(&mut self, rights: &Rights, (dpid, epoch): (u64, u32), size: usize, count: u32) {
-        let Self { bytes, messages, record } = self;
+        let Self { bytes, list, record } = self;
         let start = bytes.len() - size;
         record.clear();
         record.extend_from_slice(&bytes[start..]);
         let Some(series) = Series::read(record, count) else {
             let (checked, end) = (Err(Refusal::Shape), start + size);
-            return messages.push(Message { dpid, epoch, checked, start, end });
+            return list.push(Message { dpid, epoch, checked, start, end });
         };
         bytes.truncate(start);
         // Once for all: only buffers and ports can make a difference between them.
@@ -79,7 +79,7 @@ impl Messages {
                 None => rights.check_message(message),
             };
             let (start, end) = (expanded.range.start, expanded.range.end);
-            messages.push(Message { dpid, epoch, checked, start, end });
+            list.push(Message { dpid, epoch, checked, start, end });
         });
     }
 }
@@ -101,12 +101,12 @@ impl AppPort {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
                     let (to, size, before) =
-                        ((dpid, epoch), message.len(), messages.messages.len());
+                        ((dpid, epoch), message.len(), messages.list.len());
                     match number {
                         0 => messages.push(&self.rights, to, size),
                         count => messages.expand(&self.rights, to, size, count),
                     }
-                    taken += messages.messages.len() - before + size / LONG;
+                    taken += messages.list.len() - before + size / LONG;
                     self.throttle.note_message();
                 }
                 Some(Down::Done(count)) => {
