@@ -179,8 +179,7 @@ impl<'a> Actions<'a> {
 
     /// Reads actions that are all complete outputs to ports accepted by
     /// [`PortNo::is_usual_output`]; `None` for any other list.
-    #[expect(clippy::inline_always, reason = "as in `FlowModView::usual`")]
-    #[inline(always)]
+    #[inline]
     pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
         let (are, repr) = match version {
             Version::V1_0 => (

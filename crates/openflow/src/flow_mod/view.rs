@@ -60,11 +60,7 @@ impl<'a> FlowModView<'a> {
     ///
     /// `None` means another shape, not an error; [`decode`](Self::decode) handles it. The result
     /// equals that of `decode`.
-    #[expect(
-        clippy::inline_always,
-        reason = "the result is built in the caller's registers instead of being copied"
-    )]
-    #[inline(always)]
+    #[inline]
     pub fn usual(message: &'a [u8]) -> Option<Self> {
         let (version, body) = match message.split_first_chunk::<4>()? {
             ([1, 14, high, low], body) => (Version::V1_0, (high, low, body)),
@@ -82,8 +78,7 @@ impl<'a> FlowModView<'a> {
     }
 
     /// `body` starts after the header's length field.
-    #[expect(clippy::inline_always, reason = "as in `usual`")]
-    #[inline(always)]
+    #[inline]
     fn usual_v1_0(body: &'a [u8]) -> Option<Self> {
         let (head, actions) = body.split_first_chunk::<68>()?;
         let apply = Actions::outputs(Version::V1_0, actions)?;
@@ -114,8 +109,7 @@ impl<'a> FlowModView<'a> {
     }
 
     /// `body` starts after the header's length field.
-    #[expect(clippy::inline_always, reason = "as in `usual`")]
-    #[inline(always)]
+    #[inline]
     fn usual_v1_3(body: &'a [u8]) -> Option<Self> {
         let (head, rest) = body.split_first_chunk::<44>()?;
         // OFPMT_OXM, OpenFlow 1.3.5 §7.2.3.1.

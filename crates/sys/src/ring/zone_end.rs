@@ -4,7 +4,6 @@
 //! `Done`, and does not read behind the published index.
 
 use std::fmt;
-use std::hint::black_box;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
@@ -61,7 +60,6 @@ impl ZoneEnd {
             next: 0,
             ends: Box::new([0; MAX_BATCH]),
             count: 0,
-            step: 0,
         };
         let messages =
             DownWriter { down, up, capacity, written: 0, published: 0, reserved: None, stopped: 0 };
@@ -129,8 +127,6 @@ pub struct UpReader {
     /// The end positions of the current batch's records, and their number.
     ends: Box<[u64; MAX_BATCH]>,
     count: usize,
-    /// The distance from the start of the last record to the start of the next one.
-    step: u32,
 }
 
 impl UpReader {
@@ -145,7 +141,7 @@ impl UpReader {
         if produced.checked_sub(from).is_none_or(|ahead| ahead > u64::from(capacity)) {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
-        let (words, mut at, mut step) = (self.up.words(), from, self.step);
+        let (words, mut at) = (self.up.words(), from);
         let mut starts = [ptr::null(); MAX_BATCH];
         let (mut count, mut least) = (0, u32::MAX);
         let mut places = starts.iter_mut().zip(&mut *self.ends).take(most);
@@ -157,13 +153,7 @@ impl UpReader {
                 let most = u32::try_from(to_end).unwrap_or(capacity);
                 return Err(PeerFault::Size { at, size, least: 8, most });
             }
-            // Most records are as long as the one before. A core that foresees that here looks at the next without
-            // waiting for this one's size.
-            let padded = (size + 7) & !7;
-            if padded != step {
-                step = another(padded);
-            }
-            let end = at + u64::from(step);
+            let end = at + u64::from((size + 7) & !7);
             if kind != PAD {
                 let Some((start, its_end)) = places.next() else { break };
                 (*start, *its_end) = (self.up.place(place / WORD, size as usize), end);
@@ -171,7 +161,7 @@ impl UpReader {
             }
             at = end;
         }
-        (self.step, self.count) = (step, count);
+        self.count = count;
         Ok(Batch { up: &self.up, starts, count, least })
     }
 
@@ -187,14 +177,6 @@ impl UpReader {
     pub fn is_waiting(&self) -> bool {
         self.up.load_acquire(PRODUCED) != self.next
     }
-}
-
-/// A step that is not the one before. Were a compiler to see that it is the same, or to choose without a jump, each
-/// step would wait for the one before.
-#[cold]
-#[inline(never)]
-fn another(step: u32) -> u32 {
-    black_box(step)
 }
 
 /// The writing half.
