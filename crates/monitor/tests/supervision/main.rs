@@ -58,8 +58,11 @@ fn zone_that_breaks_ring_rules_is_killed() {
 
 #[test]
 fn zone_that_breaks_the_protocol_is_killed() {
-    let ways =
-        [("nonsense", "not one"), ("babbling", "not one"), ("flooding", "it reported twice")];
+    let ways = [
+        ("nonsense", "a malformed message"),
+        ("babbling", "a malformed message"),
+        ("flooding", "it reported twice"),
+    ];
     for (how, reason) in ways {
         let mut instance = Instance::build();
         instance.set_behaviour("rosemary-zone", how);
