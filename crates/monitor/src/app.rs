@@ -25,15 +25,16 @@ use tracing::{error, info, warn};
 
 use self::files::AppFiles;
 use self::hosting::{Hosting, InKernel};
-use self::zone::ZoneSettings;
+use self::zone::{Zone, ZoneSettings};
 use crate::admin::{AppStatus, KernelStatus, ProgramUsage};
 use crate::choice;
 use crate::config::{NO_BAND, host_name, stage_name};
 use crate::config_file::ConfigFile;
 use crate::lifecycle::State;
 use crate::process_table::Environment;
-use crate::program::{Program, harmless, shortened};
+use crate::program::Program;
 use crate::sandbox::Require;
+use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use crate::usage::report;
 
@@ -105,6 +106,11 @@ impl App {
             kernel_uid: around.users.for_kernel(),
             meter,
         }
+    }
+
+    /// The zone, if the app has one.
+    pub(crate) fn zone_mut(&mut self) -> Option<&mut Zone> {
+        self.hosting.zone_mut()
     }
 
     /// The zone's program, if the app has a zone.
@@ -197,13 +203,6 @@ impl App {
     pub(crate) fn request_start(&mut self, now: Instant) {
         if let Some(program) = self.program_mut() {
             program.request_start(now);
-        }
-    }
-
-    /// Asks the zone to end, if it runs.
-    pub(crate) fn stop(&mut self, now: Instant) {
-        if let Some(zone) = self.hosting.zone_mut() {
-            zone.stop(now);
         }
     }
 
@@ -369,28 +368,6 @@ impl App {
         Some(KernelRequest::Attach { app, name, policy })
     }
 
-    /// The kernel sent rings. Returns whether the monitor had asked for them.
-    pub(crate) fn rings_made(&mut self, sizes: (u32, u16), fds: &[OwnedFd]) -> bool {
-        self.hosting.zone_mut().is_some_and(|zone| zone.rings_made(sizes, fds))
-    }
-
-    /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had asked for them.
-    pub(crate) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
-        self.hosting.zone_mut().is_some_and(|zone| zone.rings_failed(why, now))
-    }
-
-    /// Returns once, when it is time, that the kernel must be asked for rings again.
-    pub(crate) fn must_retry_attach(&mut self, now: Instant) -> bool {
-        self.hosting.zone_mut().is_some_and(|zone| zone.must_retry(now))
-    }
-
-    /// The kernel reports that the zone broke the rules of its rings.
-    pub(crate) fn ring_fault(&mut self, why: &str) {
-        if let Some(zone) = self.hosting.zone_mut() {
-            zone.fault(why);
-        }
-    }
-
     /// Returns whether the configuration names `service` for the app.
     pub(crate) fn uses(&self, service: Service) -> bool {
         self.services.contains(&service)
@@ -438,7 +415,7 @@ impl App {
                         warn!(app, limit = name, uses, soft, hard, "app exceeded a soft limit");
                     }
                     Severity::Hard => {
-                        warn!(app, limit = name, uses, hard, "app reached a hard limit")
+                        warn!(app, limit = name, uses, hard, "app reached a hard limit");
                     }
                 }
                 self.alert(limit, [value, bound.soft, bound.hard]);

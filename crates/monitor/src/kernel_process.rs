@@ -62,7 +62,9 @@ impl KernelProcess {
 
     /// Starts the process and sends it the settings and its apps.
     pub(crate) fn start(&mut self, apps: &mut [App], now: Instant) {
-        apps.iter_mut().for_each(|app| app.prepare_for_kernel(now));
+        for app in apps.iter_mut() {
+            app.prepare_for_kernel(now);
+        }
         let (detector, recorder) = match HangDetector::new(now) {
             Ok(made) => made,
             Err(error) => {

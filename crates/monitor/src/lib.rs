@@ -14,7 +14,7 @@
 //! | `program.rs`, `lifecycle.rs` | one program's process; when it is started, killed and restarted |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
 //! | `usage/` | how much each program uses, and what enforces its limits |
-//! | `output.rs`, `log_forwarder.rs` | what programs write, into the log; log lines, to the log service |
+//! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
 //! | `admin.rs`, `admin_server.rs` | the protocol between operators' commands and the monitor; the admin socket |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
@@ -59,6 +59,7 @@ mod service_table;
 mod signals;
 mod state_dir;
 mod supervisor;
+mod text;
 pub mod usage;
 mod users;
 

@@ -24,10 +24,11 @@ use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
-use crate::program::{Port, Program, ProgramExit, shortened};
+use crate::program::{Port, Program, ProgramExit};
 use crate::rights;
 use crate::sandbox::Require;
 use crate::service_table::{ServiceSettings, ServiceSlot, ServiceTable};
+use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::users::Users;
 
@@ -138,7 +139,7 @@ impl ProcessTable {
         for slot in self.app_slots() {
             let Some(app) = self.app_mut(slot) else { continue };
             app.advance(now);
-            if app.must_retry_attach(now) {
+            if app.zone_mut().is_some_and(|zone| zone.must_retry(now)) {
                 self.attach(slot);
             }
         }
@@ -253,14 +254,17 @@ impl ProcessTable {
             KernelReply::Confined { report } => self.kernel.program.confined(&report, fds),
             KernelReply::Ready => self.kernel_ready(now),
             KernelReply::Attached { app, capacity, batch } => {
-                let requested = self.app_by_id(app).is_some_and(|app| match fds.as_slice() {
-                    [] => app.rings_failed("the monitor can open no more descriptors", now),
-                    fds => app.rings_made((capacity, batch), fds),
+                // An app in the kernel has no zone, and so no rings.
+                let zone = self.app_by_id(app).and_then(App::zone_mut);
+                let requested = zone.is_some_and(|zone| match fds.as_slice() {
+                    [] => zone.rings_failed("the monitor can open no more descriptors", now),
+                    fds => zone.rings_made((capacity, batch), fds),
                 });
                 return requested.then_some(()).ok_or("it sent rings without a request");
             }
             KernelReply::NotAttached { app, why } => {
-                let requested = self.app_by_id(app).is_some_and(|app| app.rings_failed(&why, now));
+                let zone = self.app_by_id(app).and_then(App::zone_mut);
+                let requested = zone.is_some_and(|zone| zone.rings_failed(&why, now));
                 return requested.then_some(()).ok_or("it refused rings without a request");
             }
             KernelReply::Hosted { app, version } => {
@@ -278,8 +282,8 @@ impl ProcessTable {
                     .ok_or("it demoted an app that is not in the kernel");
             }
             KernelReply::Fault { app, why } => {
-                if let Some(app) = self.app_by_id(app) {
-                    app.ring_fault(&why);
+                if let Some(zone) = self.app_by_id(app).and_then(App::zone_mut) {
+                    zone.fault(&why);
                 }
             }
             KernelReply::SetAside { app, record } => {
@@ -326,7 +330,7 @@ impl ProcessTable {
     /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
     pub(crate) fn stop(&mut self, now: Instant) {
         self.is_stopping = true;
-        self.apps.iter_mut().for_each(|app| app.stop(now));
+        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
         self.services.stop_all_but_log(now);
         self.kernel.stop(now);
     }

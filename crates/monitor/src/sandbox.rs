@@ -204,7 +204,7 @@ impl RefusedCalls {
                     Target::None => None,
                     Target::Unreadable => Some("(could not be read)".to_owned()),
                     Target::NotRead => Some(NOT_READ.to_owned()),
-                    Target::Path(text) => Some(crate::program::shortened(&text, 200)),
+                    Target::Path(text) => Some(crate::text::shortened(&text, 200)),
                 };
                 warn!(app, program, call, about, arguments, "refused a system call");
             }

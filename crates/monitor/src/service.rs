@@ -24,9 +24,10 @@ use crate::config::Limits;
 use crate::error::StartError;
 use crate::lifecycle::State;
 use crate::process_table::Environment;
-use crate::program::{Program, ProgramKind, shortened};
+use crate::program::{Program, ProgramKind};
 use crate::sandbox::Require;
 use crate::service_table::ServiceSettings;
+use crate::text::shortened;
 use crate::usage::meter::Meter;
 
 /// A service, and its process if it runs.

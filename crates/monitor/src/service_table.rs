@@ -141,7 +141,9 @@ impl ServiceTable {
     /// Connects each of `apps` with one service.
     pub(crate) fn connect_service(&mut self, slot: ServiceSlot, apps: &mut [App]) {
         if let Some(service) = self.services.get_mut(slot.0) {
-            apps.iter_mut().for_each(|app| connect(app, service));
+            for app in apps {
+                connect(app, service);
+            }
         }
     }
 

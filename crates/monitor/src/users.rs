@@ -87,7 +87,7 @@ impl Users {
     }
 }
 
-/// Returns whether one line of a `uid_map` (user_namespaces(7)) has all of `len` ids from `first`.
+/// Returns whether one line of a `uid_map` (`user_namespaces(7)`) has all of `len` ids from `first`.
 fn maps(map: &str, first: u32, len: u32) -> bool {
     map.lines().any(|line| {
         let mut fields = line.split_whitespace().map(str::parse::<u64>);

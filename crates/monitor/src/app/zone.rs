@@ -15,7 +15,8 @@ use crate::attachment::{Answered, Attachment};
 use crate::config::Limits;
 use crate::hang::events::{Activity, EventProgress};
 use crate::hang::{HangDetector, Progress};
-use crate::program::{Program, ProgramKind, shortened};
+use crate::program::{Program, ProgramKind};
+use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::{LimitEvent, Meter};
 
@@ -173,7 +174,7 @@ impl Zone {
 
     /// The kernel made rings of `capacity` bytes and calls the app with at most `batch` records. Returns whether the
     /// monitor had asked for them.
-    pub(super) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
+    pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
         match self.rings.answered() {
             Answered::Unasked => return false,
             // They belong to a process that has ended. Dropping the descriptors frees them.
@@ -188,7 +189,7 @@ impl Zone {
     }
 
     /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had asked for them.
-    pub(super) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
+    pub(crate) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
         match self.rings.failed(now) {
             Answered::Unasked => return false,
             Answered::Stale => {}
@@ -205,12 +206,12 @@ impl Zone {
     }
 
     /// Returns once, at that time, that the kernel must be asked for rings again.
-    pub(super) fn must_retry(&mut self, now: Instant) -> bool {
+    pub(crate) fn must_retry(&mut self, now: Instant) -> bool {
         self.rings.retry(now)
     }
 
     /// The kernel reports that the zone broke the rules of its rings.
-    pub(super) fn fault(&mut self, why: &str) {
+    pub(crate) fn fault(&mut self, why: &str) {
         // The report may be about a process that has ended: only rings that this one has count.
         if self.rings.is_connected() {
             self.program
@@ -224,7 +225,7 @@ impl Zone {
     }
 
     /// Asks the process to end, if it runs.
-    pub(super) fn stop(&mut self, now: Instant) {
+    pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(&ZoneRequest::Stop, &[]);
         }

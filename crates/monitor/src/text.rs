@@ -1,0 +1,31 @@
+//! Makes text of apps and peers fit for the log and for terminals.
+
+use crate::output::shown;
+
+/// Cuts the text of an app or a peer to `most` characters for the log.
+///
+/// The log quotes and escapes a field of the type `str`, so the text can add neither lines nor colours.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let mut start: String = text.chars().take(most).collect();
+    if text.chars().nth(most).is_some() {
+        start.push_str("...");
+    }
+    start
+}
+
+/// As [`shortened`], with control characters escaped, for readers other than the log such as a terminal.
+pub(crate) fn harmless(text: &str, most: usize) -> String {
+    shown(&shortened(text, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_for_the_log() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened(&"x".repeat(300), 4), "xxxx...");
+        assert_eq!(harmless("a\n\u{1b}[31mb\u{9b}c", 8), r"a\n\u{1b}[31mb...");
+    }
+}
