@@ -1,5 +1,5 @@
-/* An app that tells of every packet-in. Inside the kernel it does something bad about those from port 3:
- * BAD is 1 to fail (a Rust app's panic), 2 to exit, 3 to break off, 4 to hang. */
+/* Logs every packet-in. Inside the kernel, a packet-in from port 3 triggers the fault BAD: 1 returns
+ * an error (as a Rust app's panic does), 2 exits, 3 aborts, 4 hangs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ static const struct rosemary_host *host;
 static int in_kernel;
 
 static void *create(const struct rosemary_host *its) {
-    /* The kernel's user; apps have those behind it. */
+    /* The user id of the kernel; zones have the following ones. */
     in_kernel = getuid() == 0x70000000;
     host = its;
     return &host;

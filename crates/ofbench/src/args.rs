@@ -258,7 +258,7 @@ pub enum Mode {
     Rate(f64),
     /// Like throughput, with tables that keep the flows.
     FlowMod,
-    /// ConnectRun.
+    /// Handshakes.
     Connect,
     /// The cost of idle switches.
     Idle,

@@ -180,7 +180,7 @@ impl Hosts {
 #[derive(Debug, Clone)]
 pub struct SwitchHosts {
     hosts: Hosts,
-    /// XORed with addresses so that those of two switches differ.
+    /// Combined by XOR with addresses so that those of two switches differ.
     key: u64,
     /// The lap of the last lookup.
     lap: Lap,

@@ -225,9 +225,9 @@ pub struct ConnectRun {
 pub struct ConnectReport {
     /// Time from the first connection until all switches were settled, in seconds.
     pub all_settled_seconds: f64,
-    /// ConnectRun per second afterwards, over the intervals.
+    /// Handshakes per second afterwards, over the intervals.
     pub handshakes_per_second: Spread,
-    /// ConnectRun in all intervals.
+    /// Handshakes in all intervals.
     pub handshakes: u64,
     /// Time from the start of a connection until the switch is settled.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -97,7 +97,7 @@ fn not_that(path: &Path, what: &str) -> String {
 }
 
 /// Verifies the controller's certificate except for its name. Any certificate of the CA identifies
-/// a controller, as in PendingPacketIns vSwitch.
+/// a controller, as in Open vSwitch.
 #[derive(Debug)]
 struct AnyNameVerifier {
     algorithms: WebPkiSupportedAlgorithms,

@@ -35,6 +35,12 @@ pub mod protocol {
     pub const DESTINATION_OPTIONS: u8 = 60;
 }
 
+/// Mask of the fragment offset in the flags and offset of IPv4.
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// Flag of IPv4: this is not the last fragment.
+const MORE_FRAGMENTS: u16 = 0x2000;
+
 /// Most extension headers of IPv6 that are skipped, so that a chain of empty ones costs little.
 const MAX_EXTENSIONS: usize = 8;
 
@@ -108,8 +114,10 @@ impl<'a> IpPacket<'a> {
             return None;
         }
         let flags_and_offset = u16::from_be_bytes([offset_high, offset_low]);
-        let fragment =
-            Fragment::new(flags_and_offset & 0x1fff == 0, flags_and_offset & 0x2000 != 0);
+        let fragment = Fragment::new(
+            flags_and_offset & FRAGMENT_OFFSET == 0,
+            flags_and_offset & MORE_FRAGMENTS != 0,
+        );
         let header_size = usize::from(version_and_words & 0x0f) * 4;
         let has_payload = fragment != Fragment::Later && header_size >= header.len();
         let payload = if has_payload { packet.get(header_size..) } else { None };

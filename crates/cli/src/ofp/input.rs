@@ -41,7 +41,7 @@ pub(super) enum InputError {
 /// Format of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// LineWriter of text.
+    /// Lines of text.
     Text,
     /// Consecutive OpenFlow messages.
     Stream,

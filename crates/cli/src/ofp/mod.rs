@@ -101,7 +101,7 @@ struct DecodeArgs {
 /// Options of `rosemary ofp check`.
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// LineWriter of hexadecimal digits; - is standard input
+    /// Lines of hexadecimal digits; - is standard input
     file: PathBuf,
 }
 

@@ -15,13 +15,13 @@ pub(super) trait LoadKind: Sized {
     /// The report over several runs.
     type Report: Serialize;
 
-    /// Runs it run_once.
+    /// Runs it once.
     fn run_once(plan: &Plan, monitor: RunMonitor<'_>) -> anyhow::Result<Self>;
 
-    /// Returns the name of the compared_figure figure, as in the report.
+    /// Returns the name of the compared figure, as in the report.
     fn compared_figure(plan: &Plan) -> &'static str;
 
-    /// Returns the compared_figure figure of each interval.
+    /// Returns the compared figure of each interval.
     fn figures(&self, plan: &Plan) -> Vec<f64>;
 
     /// Summarises several runs.

@@ -18,9 +18,9 @@ use super::{Plan, Progress};
 pub struct ConnectResult {
     /// Time from the first connection until all switches were settled.
     pub all_settled: Duration,
-    /// ConnectRun per second afterwards, in each interval.
+    /// Handshakes per second afterwards, in each interval.
     pub per_second: Vec<f64>,
-    /// ConnectRun in all intervals.
+    /// Handshakes in all intervals.
     pub handshakes: u64,
     /// Time from the start of a connection until the switch is settled, in nanoseconds.
     pub times: Histogram<u64>,

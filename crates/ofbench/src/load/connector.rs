@@ -15,7 +15,7 @@ use super::{Plan, Progress};
 use crate::connection::{BUFFER, Connection, ReadResult, cut};
 use crate::switch::{Identity, Switch};
 
-/// Maximum number of events per epoll session.
+/// Maximum number of events per epoll call.
 const EVENTS: usize = 256;
 
 /// Number of handshakes in progress at a time; listen queues are short.

@@ -101,7 +101,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress)) -> Result<FloodResul
         });
         let measured = measure(plan, &shared, &mut progress);
         shared.stop.store(true, Ordering::Relaxed);
-        let flooder = flooder.join().expect("the flooder switch does not panic");
+        let flooder = flooder.join().expect("the flooding thread does not panic");
         flooder.and(measured)
     })
 }

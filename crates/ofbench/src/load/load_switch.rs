@@ -43,7 +43,7 @@ pub(super) struct LoadSwitch {
     pub(super) warm: bool,
     /// Scheduled time of each pending packet-in, by slot. Empty if latency is not measured.
     asked_at: Box<[Option<Instant>]>,
-    /// In rate mode, scheduled histograms of packet-ins that are not sent yet.
+    /// In rate mode, scheduled times of packet-ins that are not sent yet.
     pub(super) due: VecDeque<Instant>,
     /// Time of the first flow-mod since the last barrier.
     flow_mod_at: Option<Instant>,

@@ -79,7 +79,7 @@ pub struct Plan {
     /// Whether switches buffer packets.
     pub buffered: bool,
     /// Number of buffer ids that a switch cycles through: at least the number of
-    /// [places](crate::packet_ins::PendingPacketIns::slots_for) for pending packet-ins.
+    /// [slots](crate::packet_ins::PendingPacketIns::slots_for) for pending packet-ins.
     pub buffer_ids: u32,
     /// Number of buffers that a switch announces; `None` for as many as it needs.
     pub claimed_buffers: Option<u32>,

@@ -3,12 +3,11 @@
 #
 #   sudo ./make.sh          # needs openvswitch-switch, tcpdump, tshark, iproute2; 20 seconds
 #
-# It runs in network and mount namespaces of its own and leaves nothing on the machine but the two
-# files. A message is a line of hexadecimal digits; the comment under it is what
-# "ovs-ofctl ofp-print" says of it. Of messages that differ in nothing but the xid the first is kept,
-# and of large ones the first of each kind.
-# After a run: look at "git diff", then let "UPDATE_GOLDEN=1 cargo test -p rosemary-openflow --test
-# golden" write what we say of them into of10.txt and of13.txt, and compare it with the comments.
+# It runs in its own network and mount namespaces and changes only the two files. Each message is a
+# line of hexadecimal digits, followed by the output of "ovs-ofctl ofp-print" as a comment. Of
+# messages that differ only in the xid, the first is kept; of large messages, the first of each kind.
+# After a run, review "git diff". Then run "UPDATE_GOLDEN=1 cargo test -p rosemary-openflow --test
+# golden", which writes the decoded messages to of10.txt and of13.txt; compare these with the comments.
 set -euo pipefail
 
 if [ "${1-}" != inside ]; then
@@ -25,7 +24,7 @@ for variable in OVS_RUNDIR OVS_DBDIR OVS_LOGDIR OVS_SYSCONFDIR; do
 done
 cd /run/golden
 
-# A switch with three ports, and a packet for it.
+# A switch with three ports, and a packet that the sessions send.
 ip link set lo up
 ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema
 ovsdb-server --remote=punix:db.sock conf.db 2>ovsdb-server.log &
@@ -42,7 +41,7 @@ for port in 1 2 3; do
   ip link set "h$port" up
   vsctl add-port br0 "p$port" -- set interface "p$port" "ofport_request=$port"
 done
-# Queues, if the kernel has them.
+# Queues, if the kernel supports them.
 if tc qdisc add dev p3 root htb 2>/dev/null; then
   tc qdisc del dev p3 root
   vsctl set port p3 qos=@qos -- \
@@ -59,7 +58,7 @@ of() {
   local command=$1; shift
   ovs-ofctl --timeout=10 -O "$version" "${options[@]}" "$command" tcp:127.0.0.1:6653 "$@"
 }
-# Tries what one of the versions may refuse; the refusal is a message as well.
+# Like `of`, but may fail: a version may reject the command, and the error is also a message.
 try() { of "$@" >/dev/null 2>&1 || true; }
 
 session() {
@@ -74,7 +73,7 @@ session() {
   try mod-port 2 up
   try mod-table 1 controller
 
-  # Somebody who listens: packet-ins, flow-removeds, port-statuses.
+  # A listener that receives packet-ins, flow-removeds and port-statuses.
   ovs-ofctl -O "$version" -P standard monitor tcp:127.0.0.1:6653 65534 >monitor.log 2>&1 &
   local monitor=$!
   sleep 0.5
@@ -131,11 +130,11 @@ session() {
     try meter-stats meter=1
   fi
 
-  # Packets, and what they leave behind.
+  # Packets, then the statistics that they change.
   for port in 1 2 3; do try packet-out "$port" table "$packet"; done
   try packet-out CONTROLLER output:2 "$packet"
   try packet-out 3 mod_dl_dst:02:00:00:00:00:0b,output:1,output:2 "$packet"
-  # In 1.0 ovs-ofctl prefers an extension of its own to the specification's flow statistics.
+  # In 1.0, ovs-ofctl prefers its own extension to the flow statistics of the specification.
   if [ "$version" = OpenFlow10 ]; then
     try --flow-format=OpenFlow10 dump-flows
     try --flow-format=OpenFlow10 dump-flows "in_port=1"
@@ -159,10 +158,10 @@ session() {
   try del-flows "udp"
   try add-flow "dl_vlan=77,idle_timeout=1,send_flow_rem,actions=drop"
   try add-flow "dl_vlan=78,hard_timeout=1,send_flow_rem,actions=drop"
-  try add-flow "priority=1,in_port=77,actions=output:0xfff0" # a port that cannot be
+  try add-flow "priority=1,in_port=77,actions=output:0xfff0" # an invalid port
   try probe
   try ping 17
-  # Ports go down, up, away and come back.
+  # Ports go down and up, and are removed and added.
   ip link set h1 down
   sleep 0.2
   ip link set h1 up
@@ -176,8 +175,8 @@ session() {
     try del-meters
   fi
   try del-flows
-  # Kinds that ovs-ofctl has no command for: a role, the asynchronous configuration, what nobody
-  # knows. Its own bytes, sent raw; the answers are the switch's.
+  # Kinds without a command in ovs-ofctl (role, asynchronous configuration, unknown kinds) are sent
+  # as raw bytes.
   raw "$version"
   kill "$monitor" 2>/dev/null || cat monitor.log
   wait "$monitor" 2>/dev/null || true
@@ -205,13 +204,13 @@ raw() {
       010200100000000501020304 05060708"
   fi
   exec 9<>/dev/tcp/127.0.0.1/6653
-  # shellcheck disable=SC2059 # the format is the bytes
+  # shellcheck disable=SC2059 # the bytes are the format
   printf "$(tr -d ' \n' <<<"$messages" | sed 's/../\\x&/g')" >&9
   sleep 0.5
   exec 9>&-
 }
 
-# Cuts the streams of a capture into messages, in the order in which they came.
+# Splits the streams of a capture into messages, in the order of arrival.
 messages_of() {
   tshark -r "$1" -Y 'tcp.len > 0 and not tcp.analysis.retransmission' -T fields -e tcp.stream -e tcp.srcport -e tcp.payload 2>/dev/null |
     awk -F'\t' '
@@ -249,7 +248,7 @@ write() {
     echo "# Messages between ovs-ofctl and ovs-vswitchd, made by make.sh with"
     ovs-vswitchd --version | sed 's/^/#   /'
     tshark --version 2>/dev/null | sed -n '1s/^/#   /p'
-    echo "# Under each is what \"ovs-ofctl ofp-print\" says of it."
+    echo "# Each is followed by the output of \"ovs-ofctl ofp-print\"."
     messages_of "$name.pcap" | while read -r message; do
       [ "${message:0:2}" = "$byte" ] || [ "${message:2:2}" = 00 ] || continue
       echo
