@@ -66,7 +66,7 @@ pub struct IpPacket<'a> {
 }
 
 /// Which part of a packet a fragment is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fragment {
     /// The packet is no fragment.
     Whole,
@@ -157,7 +157,8 @@ impl<'a> IpPacket<'a> {
             let skipped = behind.len() - packet.payload.len();
             packet.payload_size = match usize::from(u16::from_be_bytes([size_high, size_low])) {
                 0 => None,
-                size => size.checked_sub(skipped),
+                // A size that ends inside the extension headers leaves no payload.
+                size => Some(size.saturating_sub(skipped)),
             };
         }
         Some(packet)
@@ -175,8 +176,10 @@ impl<'a> IpPacket<'a> {
                     let (&[then, _, high, low, ..], behind) = rest.split_first_chunk::<8>()?;
                     (next, rest) = (then, behind);
                     let offset_and_flag = u16::from_be_bytes([high, low]);
-                    self.fragment =
+                    let fragment =
                         Fragment::new(offset_and_flag >> 3 == 0, offset_and_flag & 1 != 0);
+                    // A second fragment header does not make a fragment whole again.
+                    self.fragment = self.fragment.max(fragment);
                     if self.fragment == Fragment::Later {
                         self.protocol = Some(next);
                         return Some(());
@@ -344,6 +347,20 @@ mod tests {
                 assert_eq!(packet.ports().is_some(), expected == Fragment::First);
             }
         }
+    }
+
+    #[test]
+    fn second_fragment_header_makes_no_fragment_whole() {
+        let headers = [[protocol::FRAGMENT, 0, 0, 1, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]];
+        let bytes = [v6(protocol::FRAGMENT, 40), headers.concat(), SEGMENT.to_vec()].concat();
+        assert_eq!(IpPacket::read_v6(&bytes).unwrap().fragment, Fragment::First);
+    }
+
+    #[test]
+    fn size_that_ends_in_extension_headers_leaves_no_payload() {
+        let bytes = [v6(0, 3), vec![6, 0, 0, 0, 0, 0, 0, 0], SEGMENT.to_vec()].concat();
+        let packet = IpPacket::read_v6(&bytes).unwrap();
+        assert_eq!((packet.ports(), packet.unpadded_payload()), (Some((0x1234, 80)), &[][..]));
     }
 
     #[test]

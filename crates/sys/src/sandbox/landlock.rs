@@ -68,11 +68,13 @@ pub(super) fn restrict(
     };
     for mechanism in [Mechanism::LandlockFiles, Mechanism::LandlockTcp, Mechanism::LandlockScopes] {
         match (mechanism, reason(mechanism)) {
-            // A process that keeps the network is meant to use TCP.
-            (Mechanism::LandlockTcp, _) if sandbox.network => report.granted(mechanism),
-            // Its list of system calls has no socket with an abstract name, and it can send signals only to
-            // processes of its own.
-            (Mechanism::LandlockScopes, Some(_)) if sandbox.network => report.granted(mechanism),
+            // A process that keeps the network is meant to use TCP. It needs no scopes: its list of system calls has
+            // no socket with an abstract name, and it can send signals only to processes of its own.
+            (Mechanism::LandlockTcp, _) | (Mechanism::LandlockScopes, Some(_))
+                if sandbox.network =>
+            {
+                report.granted(mechanism);
+            }
             (_, Some(reason)) => report.missing(mechanism, reason),
             (_, None) => report.on(mechanism),
         }
