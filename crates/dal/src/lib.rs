@@ -16,6 +16,7 @@ mod session;
 
 pub use any::AnySession;
 pub use closed::Closed;
+pub use drivers::openflow::framing::whole_packet_in;
 pub use session::{
     Description, Driver, Event, MAX_PORTS, Received, Session, SwitchInfo, Table, Timing,
 };

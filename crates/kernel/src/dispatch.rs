@@ -1,11 +1,11 @@
-//! From a switch to its apps: which app gets what, and when.
+//! Delivers the packet-ins and port changes of switches to apps, stage after stage.
 //!
-//! The plan says who wants a packet and in which stage; what must wait for what an app says is
-//! held; app ports write the records. This file puts the three together.
+//! The plan names the apps for a packet and their stages. The hold queue keeps packets that wait for an app's verdict.
+//! App ports write the records.
 
 use std::time::Instant;
 
-use dal::MAX_PORTS;
+use dal::{MAX_PORTS, whole_packet_in};
 use openflow::{PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
@@ -15,43 +15,44 @@ use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
 use crate::ids::ConnId;
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
+use crate::rewrite;
 use crate::switch::Switch;
 
-/// Everything that a packet passes between its switch and the apps.
+/// The apps, and the packets on their way to them.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
     pub(crate) app_ports: Vec<AppPort>,
     plan: Plan,
     holds: Holds,
-    /// Switches whose queues may move on.
+    /// Switches whose packets may go on to the next app.
     moved: Vec<ConnId>,
-    /// Whether an app that was full has got room since that was last [asked](Self::room_came).
+    /// Whether an app that was full has room again since the last call of [`room_came`](Self::room_came).
     room_came: bool,
-    /// Whether hardly any more packets could be held then.
+    /// Whether the hold queue was nearly full at that call.
     crowded: bool,
 }
 
-/// What keeps a switch from being read.
+/// Back-pressure on a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pressure {
     /// Which of the apps that it feeds are full.
     pub(crate) full: Full,
-    /// How many bytes of packet-ins the others can take.
+    /// Bytes of packet-ins that the other apps can take.
     pub(crate) room: usize,
-    /// How many bytes are to be read before it is another switch's turn.
+    /// Bytes to read before the next switch's turn.
     pub(crate) turn: usize,
 }
 
 /// The least turn, in bytes: a tenth of 128 packet-ins.
 const LEAST_TURN: usize = 1024;
 
-/// As many switches as are expected to have sent something, at least: where load begins, most of them have not yet.
+/// The least number of active switches that is assumed: where load begins, most have not sent yet.
 const FEW_SWITCHES: usize = 16;
 
 /// Room for held packets, in bytes of messages, that is not worth filling up.
 const HARDLY_ANY: usize = 8 * 1024;
 
-/// A switch, for what is delivered about it.
+/// Delivers held entries of a switch.
 struct To<'d> {
     app_ports: &'d mut [AppPort],
     switch: &'d mut Switch,
@@ -75,7 +76,7 @@ impl Deliver for To<'_> {
 }
 
 impl Dispatch {
-    /// Makes the plan anew: an app was added, or its policy changed.
+    /// Makes a new plan, after an app was added or its policy changed.
     pub(crate) fn replan(&mut self) {
         self.plan = Plan::of(self.app_ports.iter().map(|app_port| &app_port.policy));
         let writers =
@@ -85,7 +86,7 @@ impl Dispatch {
         }
     }
 
-    /// What speaks against reading a switch now, which is one of `active` switches that have sent something. A turn is at
+    /// Returns the back-pressure on a switch, which is one of `active` switches that have sent something. A turn is at
     /// most `most` bytes.
     ///
     /// A round of turns over all of these takes the slowest app that is waited for some 16 ms: a record is about twice as
@@ -160,8 +161,7 @@ impl Dispatch {
         fill
     }
 
-    /// Whether an app that was full has got room since this was last asked, or so many packets have
-    /// gone on that more can be held.
+    /// Whether, since the last call, an app that was full has room again, or the hold queue has.
     pub(crate) fn room_came(&mut self, now: Instant) -> bool {
         for place in 0..self.app_ports.len() {
             self.fill(place, now);
@@ -172,23 +172,50 @@ impl Dispatch {
         std::mem::take(&mut self.room_came)
     }
 
-    /// Whether some app in this process is to be called before more is written for it.
+    /// Whether an app in this process must be called before more is written for it.
     #[inline]
     pub(crate) fn batch_waits(&self) -> bool {
         self.app_ports.iter().any(AppPort::batch_waits)
     }
 
-    /// Takes the packet-ins that `bytes` begins with, as far as one app alone gets them and nothing is to be
-    /// decided for any of them; returns how many bytes they are.
-    pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
-        match self.plan.only() {
-            Some(only) if switch.queue.is_empty() => self.app_ports[only].packet_ins(switch, bytes),
-            _ => 0,
+    /// Takes the packet-ins that `bytes` begins with through the stages, until an app in this process must be called, but
+    /// at least one. Returns their size. `owner` is the switch's connection.
+    ///
+    /// Where one app gets every packet-in and no verdict is awaited, the app port takes runs of them.
+    pub(crate) fn packet_ins(
+        &mut self,
+        owner: ConnId,
+        switch: &mut Switch,
+        bytes: &mut [u8],
+        now: Instant,
+    ) -> usize {
+        let mut at = 0;
+        loop {
+            if let Some(only) = self.plan.only().filter(|_| switch.queue.is_empty()) {
+                let run = self.app_ports[only].packet_ins(switch, &mut bytes[at..]);
+                at += run;
+                if run > 0 && self.batch_waits() {
+                    return at;
+                }
+            }
+            // One at least, each time: an app may be called with a batch and leave it all. Any
+            // other message, and a malformed one, is the session's.
+            let Some(message) = whole_packet_in(switch.version, &mut bytes[at..]) else {
+                return at;
+            };
+            let cookie = rewrite::take_cookie(switch.version, message);
+            let Ok(mut view) = PacketIn::decode(message) else { return at };
+            view.cookie = cookie.unwrap_or(view.cookie);
+            self.packet_in(owner, switch, &view, message, now);
+            at += message.len();
+            if self.batch_waits() {
+                return at;
+            }
         }
     }
 
-    /// Takes a packet-in through the stages, as far as it goes now. `owner` is where the switch
-    /// is; `message` is the whole OpenFlow message that `packet_in` is a view of.
+    /// Takes one packet-in through the stages, as far as it goes now. `message` is the whole OpenFlow message that
+    /// `packet_in` is a view of.
     #[inline]
     pub(crate) fn packet_in(
         &mut self,
@@ -224,7 +251,7 @@ impl Dispatch {
         self.hold(owner, switch, record, message, wanted, now);
     }
 
-    /// Holds a packet-in until those before the last who want it have spoken.
+    /// Holds a packet-in until every guard, and every control app except the last, has sent its verdict.
     #[inline(never)]
     fn hold(
         &mut self,
@@ -315,14 +342,14 @@ impl Dispatch {
         }
     }
 
-    /// A switch is there: the apps are told.
+    /// Tells the apps about a new switch.
     pub(crate) fn switch_up(&mut self, switch: &mut Switch) {
         for app_port in &mut self.app_ports {
             app_port.announce(switch);
         }
     }
 
-    /// A switch is gone: what waits of it is void, and the apps are told.
+    /// Drops the held packets of a switch that is gone, and tells the apps.
     pub(crate) fn switch_down(&mut self, switch: &mut Switch) {
         self.holds.forget(&mut switch.queue);
         for app_port in &mut self.app_ports {
@@ -330,7 +357,7 @@ impl Dispatch {
         }
     }
 
-    /// Takes in what an app said about records.
+    /// Applies verdicts of an app.
     pub(crate) fn verdicts(&mut self, app_port: usize, verdicts: &mut Vec<Verdict>, now: Instant) {
         for (ticket, stop) in verdicts.drain(..) {
             self.moved.extend(self.holds.verdict(ticket, app_port, stop, now));
@@ -353,12 +380,12 @@ impl Dispatch {
         (self.holds.patience.skips(place), self.holds.patience.packets(place))
     }
 
-    /// When somebody will have been silent for too long.
+    /// When the next app is late with a verdict.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.holds.next_deadline()
     }
 
-    /// Passes over apps that were silent for too long.
+    /// Passes over apps that are late.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.holds.expire(now, &self.plan, &mut self.moved);
         self.moved.sort_unstable();

@@ -1,21 +1,11 @@
-//! Classifies packets for dispatch and checks: packet-in messages, and packets that a network cannot do without.
+//! Recognises packets that a network cannot do without.
 
 use openflow::ethernet::{self, ARP, IPV6, LLDP, Layer};
 use openflow::ip::protocol::{HOP_BY_HOP, ICMPV6};
 use openflow::ip::split_extension;
-use openflow::{Kind, Version};
 
 /// The types of ICMPv6 that are neighbour discovery (RFC 4861 §4).
 const NEIGHBOUR_DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
-
-/// The packet-in at the start of `bytes`; `None` if another message stands there, or only a part of one.
-#[inline]
-pub(crate) fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
-    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
-    let is = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
-    let size = usize::from(u16::from_be_bytes([high, low]));
-    if is { bytes.get_mut(..size) } else { None }
-}
 
 /// Whether a network cannot do without the packet: LLDP, ARP and IPv6 neighbour discovery. The kernel drops these
 /// packets last, see `docs/packet-in.md`.

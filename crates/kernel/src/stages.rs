@@ -8,13 +8,12 @@ use std::io;
 use std::time::Instant;
 
 use dal::SwitchInfo;
-use openflow::{Dpid, PacketIn, Version};
+use openflow::{Dpid, Version};
 use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
 
 use crate::app_port::{AppPort, Verdict, part};
 use crate::control::AppId;
 use crate::dispatch::Dispatch;
-use crate::frame::whole_packet_in;
 use crate::ids::{AppSlot, ConnId};
 use crate::policy::Stage;
 use crate::pool::idle;
@@ -80,20 +79,10 @@ impl Stages {
     ///
     /// # Panics
     /// If `bytes` is anything else.
-    pub fn packet_ins(&mut self, mut bytes: &mut [u8]) {
-        let version = self.switch.version;
-        loop {
-            let run = self.dispatch.packet_ins(&mut self.switch, bytes);
-            bytes = &mut bytes[run..];
-            if bytes.is_empty() {
-                return;
-            }
-            let message = whole_packet_in(version, bytes).expect("a packet-in");
-            let packet_in = PacketIn::decode(message).expect("a whole one");
-            self.dispatch.packet_in(ConnId(0), &mut self.switch, &packet_in, message, self.now);
-            let size = message.len();
-            bytes = &mut bytes[size..];
-        }
+    pub fn packet_ins(&mut self, bytes: &mut [u8]) {
+        let Self { dispatch, switch, now, .. } = self;
+        let taken = dispatch.packet_ins(ConnId(0), switch, bytes, *now);
+        assert_eq!(taken, bytes.len(), "only packet-ins");
     }
 
     /// Has the zones handle what was published, a control app by answering each record with `answer`

@@ -1,13 +1,13 @@
-//! Packet-ins on their way to an app.
+//! Writes packet-ins into the ring of an app, one or a run of them.
 
-use openflow::{PacketIn, Version};
+use dal::whole_packet_in;
+use openflow::PacketIn;
 use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
 use super::{AppPort, Hosting, Phase};
 use crate::check::{OWN_BITS, Rights};
-use crate::control::AppId;
-use crate::frame::{is_vital, whole_packet_in};
+use crate::frame::is_vital;
 use crate::hold_queue::Ticket;
 use crate::plan::Set;
 use crate::record::{packet_in_record_with_head, switch_record};
@@ -15,13 +15,13 @@ use crate::rewrite::{owner, put_cookie};
 use crate::switch::Switch;
 
 impl AppPort {
-    /// Gives the app the packet-ins that `bytes` begins with, and counts them, until one needs more than to
-    /// be written into its place: it is of the app's own flow, or there is no ordinary room for it without padding,
-    /// or an app in this process is to be called first. Returns how many bytes they are, which may be none although
-    /// [`packet_in`](Self::packet_in) would take the first.
+    /// Writes the packet-ins that `bytes` begins with, as [`packet_in`](Self::packet_in) does for each. Returns their
+    /// size.
     ///
-    /// It is [`packet_in`](Self::packet_in) for an app that gets all and alone does; what is the same for
-    /// all of them is looked at once.
+    /// For the sole, unfiltered subscriber: what is the same for all of them is computed once. It ends at a packet-in
+    /// that takes more than a copy into the ring: one of a flow of the app's own, one for which there is no ordinary
+    /// room without padding, or one before which an app in this process must be called. So it may return 0 although
+    /// `packet_in` would take the first.
     pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
         if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
@@ -30,10 +30,10 @@ impl AppPort {
         let (count, size) = match &mut self.hosting {
             Hosting::Nowhere => return 0,
             Hosting::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
-                write_all(to, switch, bytes, |words, body| span.push(words, body))
+                write_run(to, switch, bytes, |words, body| span.push(words, body))
             }),
             Hosting::Kernel(hosted) => hosted.write(|writer| {
-                write_all(to, switch, bytes, |words, body| writer.push(words, body))
+                write_run(to, switch, bytes, |words, body| writer.push(words, body))
             }),
         };
         switch.counters.packet_ins += count;
@@ -41,11 +41,11 @@ impl AppPort {
         size
     }
 
-    /// Gives the app a packet-in, now or after the backlog, and counts it. `false` if there was no
+    /// Writes a packet-in into the ring or the backlog, and counts it. `false` if there is no
     /// room.
     ///
-    /// What the app says of it will come with `ticket`. The cookie in `record` is that of the flow,
-    /// the one in `body` that of no flow: whose flow it is, is nobody else's business.
+    /// The app's verdict comes with `ticket`. `record` has the flow's cookie and `body` has none: only the flow's owner
+    /// learns the cookie.
     #[inline]
     pub(crate) fn packet_in(
         &mut self,
@@ -68,7 +68,7 @@ impl AppPort {
         taken
     }
 
-    /// The same of one that a flow of the app's own has sent.
+    /// The same for a packet-in that a flow of the app itself has sent.
     #[inline(never)]
     fn own_packet_in(
         &mut self,
@@ -109,7 +109,7 @@ impl AppPort {
         taken
     }
 
-    /// Writes a packet-in where it belongs now.
+    /// Writes a packet-in into the ring, or into the backlog while the app is away.
     #[inline]
     fn put(&mut self, words: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         if self.snapshot.phase == Phase::Live {
@@ -120,25 +120,9 @@ impl AppPort {
     }
 }
 
-/// Writes packet-ins of a switch for an app, as [`AppPort::packet_ins`] says; how many, and their bytes.
+/// Writes packet-ins of a switch for an app, as [`AppPort::packet_ins`] does; returns their number and size.
 #[inline]
-fn write_all(
-    to: (&Rights, Set),
-    switch: &mut Switch,
-    bytes: &mut [u8],
-    push: impl FnMut(&Words, &[u8]) -> bool,
-) -> (u64, usize) {
-    // A loop for each: where things stand in a message is then known in it.
-    match switch.version {
-        Version::V1_0 => write_all_of(Version::V1_0, to, switch, bytes, push),
-        Version::V1_3 => write_all_of(Version::V1_3, to, switch, bytes, push),
-    }
-}
-
-#[expect(clippy::inline_always, reason = "the version is known where it is called")]
-#[inline(always)]
-fn write_all_of(
-    version: Version,
+fn write_run(
     (rights, app_ports): (&Rights, Set),
     switch: &mut Switch,
     bytes: &mut [u8],
@@ -146,18 +130,12 @@ fn write_all_of(
 ) -> (u64, usize) {
     let head = switch_record(RecordKind::PacketIn, switch);
     let (mut count, mut size) = (0, 0);
-    while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
-        // Code of their own for the usual ones, in which it is known where buffer, in-port and packet stand.
-        let written = if let Some(usual) = PacketIn::usual(message) {
-            let record = packet_in_record_with_head(&head, &usual, message);
-            write_one(rights.app, record, message, &mut push)
-        } else if let Ok(other) = PacketIn::decode(message) {
-            let record = packet_in_record_with_head(&head, &other, message);
-            write_one(rights.app, record, message, &mut push)
-        } else {
-            None
-        };
-        let Some(record) = written else { break };
+    while let Some(message) = whole_packet_in(switch.version, &mut bytes[size..]) {
+        let Ok(view) = PacketIn::decode(message) else { break };
+        let Some(record) = packet_in_record_with_head(&head, &view, message) else { break };
+        if owner(record.cookie) == rights.app || !write(&record, message, &mut push) {
+            break;
+        }
         if record.buffer_id != u32::MAX {
             let frame = message.get(record.data_offset.into()..).unwrap_or_default();
             let given = if rights.may_use_buffer_of(frame) { app_ports } else { Set::EMPTY };
@@ -168,30 +146,22 @@ fn write_all_of(
     (count, size)
 }
 
-/// Writes a packet-in; `None`, and the message is as it was, if it is of the app's own flow or there is no room.
-#[expect(clippy::inline_always, reason = "what is known of the record is then known in it")]
-#[inline(always)]
-fn write_one(
-    app: AppId,
-    record: Option<Record>,
+/// Writes a packet-in without the cookie of its flow. `false`, and the message is as it was, if there is no room.
+#[inline]
+fn write(
+    record: &Record,
     message: &mut [u8],
     push: &mut impl FnMut(&Words, &[u8]) -> bool,
-) -> Option<Record> {
-    let record = record?;
-    let cookie = record.cookie;
-    if owner(cookie) == app {
-        return None;
-    }
+) -> bool {
+    let has_cookie = record.cookie != PacketIn::NO_COOKIE;
     let mut words = record.words();
     words[COOKIE_WORD] = PacketIn::NO_COOKIE;
-    if cookie != PacketIn::NO_COOKIE {
+    if has_cookie {
         put_cookie(message, PacketIn::NO_COOKIE);
     }
-    if !push(&words, message) {
-        if cookie != PacketIn::NO_COOKIE {
-            put_cookie(message, cookie);
-        }
-        return None;
+    let has_room = push(&words, message);
+    if has_cookie && !has_room {
+        put_cookie(message, record.cookie);
     }
-    Some(record)
+    has_room
 }

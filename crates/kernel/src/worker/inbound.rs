@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Received, SwitchInfo};
-use openflow::{Action, FlowMod, Match, PacketIn, PortNo, PortReason, PortStatus, Version};
+use openflow::{Action, FlowMod, Match, PortNo, PortReason, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
@@ -11,7 +11,6 @@ use super::answers::Replies;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
 use crate::connection::Claim;
-use crate::frame;
 use crate::ids::ConnId;
 use crate::rewrite::{self, KERNEL};
 
@@ -66,30 +65,15 @@ impl Worker {
     }
 
     /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
-    /// sends; returns how many bytes they are.
+    /// sends; returns their size.
     fn packet_ins(&mut self, id: ConnId, bytes: &mut [u8], now: Instant) -> usize {
         let mut at = 0;
         loop {
             let Some(switch) = self.switches[id].switch_mut() else { return at };
-            loop {
-                let run = self.dispatch.packet_ins(switch, &mut bytes[at..]);
-                at += run;
-                if run > 0 && self.dispatch.batch_waits() {
-                    break;
-                }
-                // One at least, each time: an app may be called with a batch and leave it all.
-                // Any other message, and one that is wrong, is for `message`.
-                let Some(message) = frame::whole_packet_in(switch.version, &mut bytes[at..]) else {
-                    return at;
-                };
-                let cookie = rewrite::take_cookie(switch.version, message);
-                let Ok(mut view) = PacketIn::decode(message) else { return at };
-                view.cookie = cookie.unwrap_or(view.cookie);
-                self.dispatch.packet_in(id, switch, &view, message, now);
-                at += message.len();
-                if self.dispatch.batch_waits() {
-                    break;
-                }
+            let taken = self.dispatch.packet_ins(id, switch, &mut bytes[at..], now);
+            at += taken;
+            if taken == 0 || !self.dispatch.batch_waits() {
+                return at;
             }
             self.call_full(now);
         }

@@ -1,7 +1,7 @@
-//! Cuts a stream of bytes into OpenFlow messages (OpenFlow 1.3.5 §7.1.1: the length field counts
+//! Divides a stream of bytes into OpenFlow messages (OpenFlow 1.3.5 §7.1.1: the length field counts
 //! the header).
 
-use openflow::{DecodeError, Header};
+use openflow::{DecodeError, Header, Kind, Version};
 
 /// A whole message, and the bytes that follow it.
 pub type Cut<'b> = (&'b [u8], &'b [u8]);
@@ -9,14 +9,24 @@ pub type Cut<'b> = (&'b [u8], &'b [u8]);
 /// The first whole message of `bytes` and what follows it; `None` if it is not whole yet.
 ///
 /// # Errors
-/// The length field is less than the header's own 8 bytes: where the next message would begin
-/// cannot be known, so the stream is finished.
+/// The length field is less than the header's own 8 bytes, so that nobody can know where the next message begins.
 pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
     if bytes.len() < Header::SIZE {
         return Ok(None);
     }
     let header = Header::decode(bytes)?;
     Ok(bytes.split_at_checked(usize::from(header.length)))
+}
+
+/// The packet-in that `bytes` begins with; `None` if they begin with another message, or it is not whole.
+///
+/// Nearly all messages of switches are packet-ins. They need nothing of the session, so they are taken in runs.
+#[inline]
+pub fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
+    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
+    let is_packet_in = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
+    let size = usize::from(u16::from_be_bytes([high, low]));
+    if is_packet_in { bytes.get_mut(..size) } else { None }
 }
 
 #[cfg(test)]
