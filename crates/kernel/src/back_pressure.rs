@@ -1,4 +1,4 @@
-//! How long a switch is left unread for the sake of apps that are full (design §5).
+//! Decides how long a switch is left unread because its apps are full.
 //!
 //! ```text
 //! every app that it feeds is full:   |<-- at most 50 ms unread -->| one buffer |<-- at most 50 ms ...
@@ -6,14 +6,13 @@
 //! some of them are:                  |<- at most 5 ms ->| read on for the rest of 50 ms |<- ...
 //! ```
 //!
-//! While a switch is not read, what it sends waits in its socket and soon in the switch itself: nothing
-//! is lost. The buffer in between lets echo requests and port events through. Bookkeeping only: time is
-//! passed in, and who is full is asked of the rings by the worker (`worker/reading.rs`).
+//! The messages of an unread switch wait in its socket, and soon in the switch itself: nothing
+//! is lost. The buffer that is read in between lets echo requests and port events through. The worker passes in the time
+//! and the fill level of the apps (`worker/reading.rs`).
 
 use std::time::{Duration, Instant};
 
-/// The longest that a switch is left unread at a stretch; and how often it may be made to wait for
-/// some apps only.
+/// The longest time for which a switch is left unread, and the period in which it waits once for only some of its apps.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The longest that a switch is left unread at a stretch while an app for which it waits handles its records. After that
@@ -23,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// The longest that a switch waits for some of its apps, in any [`PATIENCE`].
 const SHORT: Duration = Duration::from_millis(5);
 
-/// What is left of a wait is waived if it is less, so that the waits of many switches end together.
+/// A wait ends this much early, so that the waits of many switches end together.
 const GRAIN: Duration = Duration::from_millis(1);
 
 /// Which of the apps that a switch feeds are full.
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(pause.wait(Full::None, at(20)), None);
         pause.read();
         assert_eq!(pause.wait(Full::All, at(21)), Some(at(71)));
-        // Time that ends without a read (others have filled the room) is not counted anew.
+        // A wait that ends without a read, as others have filled the room, goes on from its beginning.
         assert_eq!(pause.wait(Full::None, at(40)), None);
         assert_eq!(pause.wait(Full::All, at(41)), Some(at(71)));
         assert_eq!(pause.wait(Full::All, at(70)), None);

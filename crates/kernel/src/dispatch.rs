@@ -392,8 +392,8 @@ impl Dispatch {
         self.moved.dedup();
     }
 
-    /// Names each app without which packets were decided, how many, and whether they went on, to `tell`, until
-    /// that says that it was told.
+    /// Calls `tell` for each app without whose verdict packets were decided, with their number and whether they went on,
+    /// until it returns true.
     pub(crate) fn late(&mut self, mut tell: impl FnMut(&AppPort, u64, bool) -> bool) {
         let (app_ports, plan) = (&self.app_ports, &self.plan);
         self.holds.late.retain(|place, packets| {

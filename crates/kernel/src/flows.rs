@@ -16,10 +16,10 @@ use crate::rewrite::{KERNEL, owner};
 /// takes two bytes there.
 const PAGE_SIZE: usize = 40 * 1024;
 
-/// What a flow takes besides its texts, about.
+/// Bytes of a flow besides its texts, about.
 const FLOW_SIZE: usize = 300;
 
-/// What a worker says to a question.
+/// A worker's answer to a question, in parts.
 #[derive(Debug)]
 pub enum Part {
     /// It has no such switch.
@@ -51,7 +51,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Nothing yet, of a question that so many workers were transactions.
+    /// No flows yet, of a question to `workers` workers.
     pub(crate) fn new(question: u64, workers: usize) -> Self {
         Self {
             question,
@@ -113,7 +113,7 @@ impl Flows {
     }
 }
 
-/// What operators are told about the flows of a multipart reply.
+/// The flows of a multipart reply, for operators.
 fn status(message: &[u8], names: &Names) -> Result<VecDeque<FlowStatus>, DecodeError> {
     match MultipartReply::decode(message)?.body {
         ReplyBody::Flow(flows) => Ok(flows.iter().map(|flow| of(flow, names)).collect()),

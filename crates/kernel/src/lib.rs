@@ -1,35 +1,35 @@
-//! The kernel: the process that owns the switch connections and moves messages, as thin as
-//! possible.
+//! The kernel: the process that owns the switch connections and moves messages between switches and apps.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`control`] | what the monitor asks and is told |
-//! | [`policy`] | what the operator lets an app do |
-//! | [`query`] | what an operator asks and is told |
-//! | [`server`] | the main thread: serves the two |
-//! | [`worker`] | the event loop that owns switches; no locks, nothing allocated per message |
-//! | [`pool`] | what the workers share |
-//! | `connection` | one switch: its socket, its session, its buffers |
-//! | [`tls`] | keys, certificates, and what they mean |
+//! | [`control`] | messages between the monitor and the kernel |
+//! | [`policy`] | an app's capabilities and stage |
+//! | [`query`] | messages between an operator and the kernel |
+//! | [`server`] | the main thread, which serves the monitor and operators |
+//! | [`worker`] | the event loop that owns switches |
+//! | [`pool`] | the state that workers share |
+//! | `connection` | one connection: socket, session, phase, buffers |
+//! | [`tls`] | TLS with switches |
 //! | [`ids`] | indices as types |
-//! | `admission` | who may be in its handshake, and who gives way |
-//! | `switch` | what is known of a switch that can be used |
-//! | `plan`, `hold_queue`, `dispatch` | which app gets what and when, and what waits for whom |
-//! | `buffer_table` | which apps were given the packets that a switch keeps |
-//! | `record`, `frame` | the records that apps get; what must be known of packets |
-//! | [`app_port`] | an app's rings: snapshot, replay after a death, live |
-//! | `check` | what an app may send, and whose it is then |
-//! | `transactions`, `rewrite` | whose message an answer is about; what it says to that app |
+//! | `admission` | bounds unfinished handshakes |
+//! | `back_pressure` | how long a switch is left unread |
+//! | `memory` | bounds the memory that switches take |
+//! | `switch` | the state of a usable switch |
+//! | `plan`, `hold_queue`, `dispatch` | deliver packet-ins to apps, stage after stage |
+//! | `buffer_table` | the apps that may use a switch's buffered packets |
+//! | `record`, `frame` | the records that apps receive; packets that a network cannot do without |
+//! | [`app_port`] | the kernel's side of one app: rings, quota, snapshot |
+//! | `check` | rights and ownership of an app's messages |
+//! | `transactions`, `rewrite` | lead a switch's replies back to their senders |
 //! | `flows` | a switch's flows, for an operator |
-//! | `occupancy` | how full a switch's tables are, and with whose flows |
-//! | `sandbox` | how it confines itself |
+//! | `occupancy` | counts flows by table and app |
+//! | `sandbox` | confines the process |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //!
-//! The way of a packet-in through them is drawn in `docs/packet-in.md`.
+//! `docs/packet-in.md` shows the path of a packet-in through them. `tests/modules.rs` keeps them free of cycles.
 //!
-//! What it will never do: execute programs, open files or sockets after its start, listen on
-//! addresses of its own choice, believe anything that stands in a ring's down memory, or wait for
-//! an application.
+//! The kernel never executes programs, opens files or sockets after its start, listens on
+//! addresses of its own choice, trusts the down memory of a ring, or waits for an app.
 
 #![forbid(unsafe_code)]
 

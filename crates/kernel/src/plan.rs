@@ -1,5 +1,5 @@
-//! Who sees a packet-in, in which order (design §7): made from the apps' policies whenever an app
-//! is added.
+//! Chooses the apps that see a packet-in, and their order. The plan is made from the apps' policies whenever an app is
+//! added.
 //!
 //! App ports are named by their place in the worker's list; a set of app ports is a bit each in a `u64`.
 

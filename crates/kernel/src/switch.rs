@@ -1,4 +1,4 @@
-//! A switch that can be used: what is known of it, what apps were told, what waits.
+//! The state of a usable switch: its description, counters, held packets, and what apps know of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,15 +23,15 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortDesc>,
     /// Flow tables it has.
     pub(crate) n_tables: u8,
-    /// What it said about them when it was connected, by number.
+    /// Its descriptions of them, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
     /// What was announced to each app.
     pub(crate) announced: AnnouncedTo,
     pub(crate) counters: Counters,
-    /// What of it waits for what apps say, oldest first; see [`Holds`](crate::hold_queue::Holds).
+    /// Its packets and port changes that wait for verdicts, oldest first; see [`Holds`](crate::hold_queue::Holds).
     pub(crate) queue: VecDeque<usize>,
     pub(crate) vital: Vital,
-    /// Whom the packets were given that it keeps.
+    /// The apps that may use the packets that it buffers.
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
 }
@@ -107,9 +107,9 @@ pub(crate) enum Announced {
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
     pub(crate) dropped: u64,
-    /// How often it was made to wait for apps.
+    /// Times when it was left unread because of full apps.
     pub(crate) pauses: u64,
-    /// Packet-ins that ended because a guard was silent or away.
+    /// Packet-ins that were dropped because a guard was silent or away.
     pub(crate) guarded: u64,
     pub(crate) flow_mods: u64,
     pub(crate) packet_outs: u64,
@@ -136,7 +136,7 @@ impl Switch {
         }
     }
 
-    /// Takes in what it said about some of its tables; what is new about how full they are.
+    /// Applies descriptions of some of its tables; returns tables that became nearly full or have room again.
     pub(crate) fn tables(&mut self, tables: Vec<Table>) -> Vec<(u8, Change)> {
         let mut changes = Vec::new();
         for table in tables {
@@ -151,7 +151,7 @@ impl Switch {
         changes
     }
 
-    /// So many adds of the app in this slot go to a table.
+    /// Counts adds of an app to a table.
     pub(crate) fn added(&mut self, slot: AppSlot, (table, adds): (u8, u32)) {
         let Self { tables, occupancy, .. } = self;
         occupancy.added(slot, (table, adds), || {
@@ -175,7 +175,7 @@ impl Switch {
         self.ports.values().filter(|port| port.port_no.is_physical()).count()
     }
 
-    /// What operators are told about it.
+    /// Its status for operators.
     pub(crate) fn status(
         &self,
         address: SocketAddr,

@@ -100,8 +100,7 @@ impl AppPort {
         while taken < PORTION && messages.bytes.len() <= PORTION_BYTES {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
-                    let (to, size, before) =
-                        ((dpid, epoch), message.len(), messages.list.len());
+                    let (to, size, before) = ((dpid, epoch), message.len(), messages.list.len());
                     match number {
                         0 => messages.push(&self.rights, to, size),
                         count => messages.expand(&self.rights, to, size, count),

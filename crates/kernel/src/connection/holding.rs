@@ -1,4 +1,4 @@
-//! Counts what a connection takes from the pools of all connections ([`memory`](crate::memory)).
+//! Counts the memory that a connection takes from the pools of all connections ([`memory`](crate::memory)).
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
-//! Output of a connection: gathered in one buffer, written with one system call per loop (design §4).
+//! Gathers the output of a connection in one buffer, and writes it with one system call per turn of the worker.
 //!
-//! As long as the switch takes everything at once, messages of apps are appended to that buffer in the order in which they
-//! come. While the socket is full, or much waits already, they wait in a queue per app ([`FairQueue`]), and become output in
-//! turns as the socket takes it. The kernel's own messages go straight into the buffer.
+//! While the switch takes everything at once, messages of apps are appended to that buffer in the order of arrival.
+//! While the socket is full, or much output waits, they join a queue per app ([`FairQueue`]). As the socket takes output,
+//! the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::ids::AppSlot;
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
 
-/// Output above which messages of apps wait in a queue per app, in bytes: what a switch takes at once is rarely as much.
+/// Output above which messages of apps wait in a queue per app, in bytes. A switch rarely takes as much at once.
 const DIRECT: usize = FULL / 2;
 
 /// Queued messages that become output at once, in bytes.
 const PORTION: usize = 64 * 1024;
 
-/// Output above which a switch that does not read is dropped, in bytes.
+/// Output above which the connection of a switch that does not read is closed, in bytes.
 const TOO_MUCH: usize = 4 << 20;
 
-/// How long a full socket may take nothing before the switch is dropped.
+/// Time in which a full socket takes nothing, after which the connection is closed.
 const STUCK: Duration = Duration::from_secs(15);
 
 /// Why a switch was dropped whose output piled up.
@@ -83,7 +83,7 @@ impl OutputState {
 }
 
 impl Connection {
-    /// Writes what is there. `Ok(false)` if the socket took only a part.
+    /// Writes the output. `Ok(false)` if the socket took only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let before = self.unsent();
         let result = loop {
@@ -221,7 +221,7 @@ impl Connection {
         self.unsent() > FULL
     }
 
-    /// Whether the switch has not read for so long that it is to be dropped.
+    /// Whether so much output waits that the connection must be closed.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.out.len() > TOO_MUCH
     }

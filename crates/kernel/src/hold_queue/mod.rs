@@ -1,17 +1,16 @@
-//! Packets whose next app waits for what another says of them (design §7).
+//! Holds packets that the next app gets only after another app's verdict.
 //!
 //! ```text
 //!  packet-in --> guards, all at once --> control apps, one after the other --> gone
 //!                  any Stop: gone          a Stop: gone
 //! ```
 //!
-//! Bookkeeping only: no rings and no clock, so that the rules are tested by themselves. What is to
-//! be delivered is handed to [`Deliver`].
+//! This module has no rings and no clock, so that its rules are tested by themselves. [`Deliver`] writes the
+//! records.
 //!
-//! The rule that keeps order: per switch there is one queue, in order of arrival. An entry may be
+//! Order: each switch has one queue, in order of arrival. An entry is
 //! delivered to a control app only if no earlier entry of the queue is still to be delivered to
-//! that app. So entries follow each other through the apps like cars through a town: several are
-//! on the road, none overtakes.
+//! that app. So several entries pass through the apps at once, and none overtakes another.
 //!
 //! An app that does not answer in time several times in a row is skipped, see [`patience`].
 
@@ -37,16 +36,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
-/// What is kept for switches of which fewer than [`FEW`] entries wait: a quarter, so that a flood of
-/// one does not end the packets of others. Nor do so few take more than that, however long they are.
+/// Reserve for switches with fewer than [`FEW`] entries: a quarter, so that the flood of
+/// one switch does not drop the packets of others. So few entries never take more than that.
 const KEPT: usize = MOST / 4;
 const KEPT_BYTES: usize = MOST_BYTES / 4;
 const FEW: usize = 16;
 
-/// The least that an entry is taken for, in bytes, when it is asked what there is room for.
+/// Least assumed size of an entry, in bytes, where room is converted to bytes.
 const LEAST: usize = 64;
 
-/// Bytes of messages that the least up ring takes for certain: a record is at most twice as long as its
+/// Bytes of messages that the smallest up ring always takes: a record is at most twice as long as its
 /// message, if that carries a whole frame.
 const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
 

@@ -1,8 +1,8 @@
-//! Messages of apps for switches of another worker.
+//! Queues messages of apps for switches of another worker.
 //!
-//! An app answers a record of one ring by the ring beside it, and may speak to any switch. What is for
-//! a switch of another worker is copied here and checked there, as if it had come by that worker's
-//! own ring. Between two messages to one switch that come by different rings there is no order.
+//! An app answers a record of one ring by the ring beside it, and may send to any switch. A message for
+//! a switch of another worker is copied here, and checked there as if it had come by that worker's
+//! own ring. Two messages to one switch that come by different rings have no order.
 
 use crate::control::AppId;
 

@@ -1,7 +1,7 @@
-//! What an app may send in a second, whichever worker it sends it by.
+//! The quota of an app per second, which all workers share.
 //!
-//! Workers take from it in small portions, so that they rarely meet; what a worker has left when the
-//! second is over is void. With one worker the portion is the whole.
+//! Workers take from it in small portions, so that they rarely touch the same memory. The rest of a portion is void when
+//! the second is over. With one worker the portion is the whole quota.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(crate) struct SharedQuota {
 }
 
 impl SharedQuota {
-    /// For so many workers.
+    /// The quota of an app with rings to `workers` workers.
     pub(crate) fn new(workers: usize) -> Self {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX);
         let portions = if workers == 1 { 1 } else { workers.saturating_mul(PORTIONS) };

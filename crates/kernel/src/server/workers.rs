@@ -15,7 +15,9 @@ use tracing::{error, warn};
 use crate::control::{self, Tuning};
 use crate::pool::{MAX_WORKERS, WorkerPool};
 use crate::tls::TransportPolicy;
-use crate::worker::{Apps, Command, Commander, Known, ServerChannels, Worker, WorkerEvent, connect};
+use crate::worker::{
+    Apps, Command, Commander, Known, ServerChannels, Worker, WorkerEvent, connect,
+};
 
 /// The workers, as the server sees them.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! socket <-- Session::send    <-- plaintext that was gathered, as few records as it fits in
 //! ```
 //!
-//! What is verified: the switch's certificate has been issued by one of our authorities, directly
+//! The kernel verifies that the switch's certificate has been issued by one of our authorities, directly
 //! or by authorities between, is valid now, is not for another purpose than a client's, and the
 //! switch holds its key. What it says about the datapath is in [`keys::datapaths`]. Nothing that a switch
 //! says reaches OpenFlow before that. Sessions are never resumed: every connection is verified,
@@ -44,7 +44,7 @@ pub(crate) const RECORD: usize = 18 * 1024;
 /// The least ciphertext that is asked for at once, in bytes.
 const LEAST: usize = 1024;
 
-/// What is needed to take in TLS connections. Cheap to clone.
+/// The server side of TLS: keys and trusted authorities. Cheap to clone.
 #[derive(Clone)]
 pub struct Server(Arc<ServerConfig>);
 
@@ -81,7 +81,7 @@ impl Server {
 pub struct TransportPolicy {
     /// Who may speak plain TCP.
     pub plain: Plain,
-    /// What is needed for TLS, if there are keys.
+    /// The server side of TLS; `None` without keys.
     pub tls: Option<Server>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) const CLIENT_HELLO: u8 = 0x16;
 /// The second byte of TLS: the major version, the same in all versions.
 pub(crate) const TLS_MAJOR: u8 = 3;
 
-/// What came in.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// Plaintext.
@@ -114,7 +114,7 @@ struct Unfinished {
     head: [u8; HEAD],
 }
 
-/// Bytes of a record's head, the last two of which say how many follow.
+/// Bytes of a record's head. Its last two bytes are the size of the rest.
 const HEAD: usize = 5;
 
 impl Unfinished {
@@ -148,7 +148,7 @@ pub(crate) struct Session {
     unfinished: Unfinished,
     /// Bytes that the handshake has brought so far.
     taken: usize,
-    /// What the switch may call itself; set when the handshake is complete.
+    /// The datapaths of its certificate; set when the handshake is complete.
     dpids: Option<CertifiedDatapaths>,
 }
 

@@ -245,7 +245,7 @@ impl Worker {
                 if now.saturating_duration_since(since) < PROBE {
                     continue;
                 }
-                self.close(other, "it was silent, and the datapath has connected anew", now);
+                self.close(other, "it was silent, and the datapath has connected again", now);
             }
             self.switch_up(id, now);
             self.output.note(id, &mut self.switches[id]);

@@ -66,7 +66,7 @@ impl LogLimits {
         ];
         for (rate, what) in warnings {
             if let Some(suppressed) = rate.rest(now) {
-                warn!(what, suppressed, "there was more than was told");
+                warn!(what, suppressed, "suppressed further lines like it");
             }
         }
         let changes = [
@@ -76,18 +76,18 @@ impl LogLimits {
         ];
         for (rate, what) in changes {
             if let Some(suppressed) = rate.rest(now) {
-                info!(what, suppressed, "there was more than was told");
+                info!(what, suppressed, "suppressed further lines like it");
             }
         }
         for app_port in app_ports {
             if let Some(suppressed) = app_port.left_out(now) {
-                warn!(app = app_port.name, suppressed, "the app logged more than was told");
+                warn!(app = app_port.name, suppressed, "suppressed further log lines of the app");
             }
             let rate = log_limits.refused.get_mut(&app_port.app);
             if let Some(suppressed) = rate.and_then(|rate| rate.rest(now)) {
                 warn!(
                     app = app_port.name,
-                    suppressed, "refused more messages of the app than was told"
+                    suppressed, "suppressed further lines on refused messages of the app"
                 );
             }
         }

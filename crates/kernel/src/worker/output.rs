@@ -20,7 +20,7 @@ const SPARE: usize = 16 << 20;
 pub(super) struct Spare {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
-    /// The least number of buffers since the last tick: so many are not needed.
+    /// The least number of buffers since the last tick, which nobody needed.
     idle: usize,
 }
 

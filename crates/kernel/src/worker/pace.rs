@@ -1,56 +1,55 @@
-//! How the worker is woken.
+//! Chooses the worker's wake-up policy.
 //!
-//! At once, as threads are, while it has little to do: then somebody waits for an answer. In its turn
-//! (`SCHED_BATCH`), while it finds much each time and there is an app in a zone: where the two share a processor, a
-//! few more packets are no reason to stop the app that works on those from before. What comes meanwhile is read
-//! together, which costs less for each.
+//! An idle worker is woken at once, as an app or a host waits for an answer. A worker that finds many bytes at each
+//! wake-up, beside an app in a zone, is woken in its turn (`SCHED_BATCH`). Where the two share a processor, a few more
+//! packets then do not interrupt the app. The worker reads them together with later ones, which costs less for each.
 //!
-//! In its turn it waits until whatever runs on its processor sleeps, or has had its slice of time: milliseconds
-//! (sched(7)), by which all that it does then is late, timers and bells too. So it is woken at once again in the next
-//! tick if it waited seldom, as beside an app that does not come to an end.
+//! In its turn means: when the thread on its processor sleeps or has used its time slice of some milliseconds
+//! (sched(7)). Timers and doorbells are late by as much. So a worker that waited seldom in a tick, as beside an app
+//! that never sleeps, is woken at once in the next one.
 
 use sys::sched::Waking;
 use tracing::warn;
 
-/// Bytes from switches, each time that it wakes, that are much: reading them takes as long as waking up for them.
+/// Bytes from switches per wake-up that count as many: reading them takes as long as the wake-up.
 const MUCH: usize = 16 * 1024;
 
-/// Waits in a tick that are not seldom.
+/// Least number of waits in a tick for the policy `InTurn`.
 const OFTEN: usize = 40;
 
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// How it is woken; `None` if that is not for us to say.
+    /// The present policy; `None` if the operator chose another.
     waking: Option<Waking>,
-    /// How often it has waited since the last tick.
+    /// Waits since the last tick.
     waits: usize,
-    /// Bytes that switches have sent since then.
+    /// Bytes that switches have sent since the last tick.
     bytes: usize,
 }
 
 impl Pace {
-    /// That of the calling thread. One that was started with another policy than threads have keeps it.
+    /// The policy of the calling thread. A thread that was started with a policy of its own keeps it.
     pub(super) fn new() -> Self {
         let waking = Waking::get().unwrap_or_else(|error| {
-            warn!(%error, "could not find out how a worker is woken; it stays so");
+            warn!(%error, "could not read the wake-up policy of a worker; it stays as it is");
             None
         });
         Self { waking: waking.filter(|waking| *waking == Waking::AtOnce), waits: 0, bytes: 0 }
     }
 
-    /// So many bytes came from a switch.
+    /// Counts bytes from a switch.
     #[inline]
     pub(super) fn read(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
-    /// The worker is about to wait for something to do.
+    /// Counts a wait of the worker.
     pub(super) fn waits(&mut self) {
         self.waits += 1;
     }
 
-    /// Decides how the worker, which calls this, is woken from now on. `zones`: whether there are apps in zones.
+    /// Sets the policy of the calling worker for the next tick. `zones`: whether there are apps in zones.
     pub(super) fn tick(&mut self, zones: bool) {
         let (waits, bytes) = (std::mem::take(&mut self.waits), std::mem::take(&mut self.bytes));
         let Some(before) = self.waking else { return };
@@ -61,14 +60,14 @@ impl Pace {
         self.waking = match waking.set() {
             Ok(()) => Some(waking),
             Err(error) => {
-                warn!(%error, ?waking, "could not say how a worker is to be woken; it stays as it is");
+                warn!(%error, ?waking, "could not set the wake-up policy of a worker; it stays as it is");
                 None
             }
         };
     }
 }
 
-/// How to be woken after a tick in which it waited so often and read so many bytes.
+/// The policy after a tick with this number of waits and bytes.
 fn after(zones: bool, waits: usize, bytes: usize) -> Waking {
     let much = waits >= OFTEN && bytes / MUCH >= waits;
     if zones && much { Waking::InTurn } else { Waking::AtOnce }

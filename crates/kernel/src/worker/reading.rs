@@ -145,7 +145,7 @@ impl Ready {
 #[derive(Debug)]
 pub(super) struct Reader {
     ready: Ready,
-    /// What is left of the worker's turn.
+    /// The rest of the worker's turn.
     left: Left,
     /// Connections that are still to be read once in this turn.
     turns: usize,
@@ -283,7 +283,7 @@ impl Reader {
         if connection.peer != Peer::Gone
             && let Some(until) = back_pressure.wait(pressure.full, now)
         {
-            // What it has sent is a sign of life, read or not.
+            // Unread bytes are a sign of life too.
             connection.session.heard(now);
             connection.reading = Reading::Paused;
             switch.counters.pauses += 1;
@@ -353,8 +353,8 @@ impl Share {
     }
 }
 
-/// How much of a turn of `all` bytes is used, of which `turn` were, when `size` of `most` that might be were read;
-/// 0 if it is over.
+/// Returns the used part of a turn of `all` bytes, `turn` of which were used before a read of `size` bytes out of `most`
+/// allowed; 0 if the turn is over.
 fn after(turn: usize, (size, most): (usize, usize), all: usize) -> usize {
     let is_cut_short = turn.saturating_add(most) < all;
     if is_cut_short { turn + size.min(most) } else { 0 }
@@ -405,7 +405,7 @@ mod tests {
             turn = after(turn, (most, most), 100);
             assert_eq!(turn, used, "{room}");
         }
-        assert_eq!(after(20, (90, 30), 100), 50, "a message that was cut before is not read anew");
+        assert_eq!(after(20, (90, 30), 100), 50, "a message that was cut before is not read again");
         assert_eq!(after(20, (9, usize::MAX), 100), 0, "nothing is left to be read");
     }
 }

@@ -1,17 +1,17 @@
-//! Where the worker's switches are, by datapath.
+//! Finds the worker's switches by datapath.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::ids::ConnId;
 
-/// How long a switch has just gone: longer than messages to it are on their way.
+/// Time after which messages to a disconnected switch are no longer on their way.
 const JUST: Duration = Duration::from_secs(10);
 
-/// Most switches that are remembered as just gone.
+/// Most disconnected switches that are remembered.
 const MOST_GONE: usize = 1024;
 
-/// A switch's place among the connections.
+/// A switch's connection and epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: ConnId,
