@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting};
+use control::flight::FlightReader;
 use control::kernel::{AppSpec, KernelReply, KernelRequest, PlainTcp, Tuning};
 use control::policy::{Fail, Policy, Stage};
 use openflow::{
@@ -27,7 +28,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::{Doorbell, Ringer};
-use sys::flight::Reading;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use sys::shm::Shared;
 use sys::testing::{Counting, in_a_child};
@@ -149,7 +149,7 @@ impl Rig {
             workers: Some(1),
             tuning: Tuning::default(),
         };
-        let (_recorder, recorder_fd) = Reading::new().unwrap();
+        let (_recorder, recorder_fd) = FlightReader::new().unwrap();
         monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();
         assert!(matches!(receive(&monitor).0, KernelReply::Confined { .. }));
         assert_eq!(receive(&monitor).0, KernelReply::Ready);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
-use monitor::admin::ProgramUsage;
+use control::operator::ProgramUsage;
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::{os_ken, rosemary_binary};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
 use cli::status::Report;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill};
 
@@ -100,5 +100,6 @@ fn app_pid(status: &Report) -> anyhow::Result<u32> {
 /// Returns the report once the app runs in another process than `pid`.
 fn back(status: &Report, pid: u32) -> Option<Report> {
     let app = status.app(APP)?;
-    (app.state == State::Running && app.pid.is_some_and(|now| now != pid)).then(|| status.clone())
+    (app.state == ProgramState::Running && app.pid.is_some_and(|now| now != pid))
+        .then(|| status.clone())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
-use monitor::admin::AppStatus;
+use control::operator::AppStatus;
 use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use cli::lab::{Host, Lab, Of};
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill};
@@ -106,7 +106,7 @@ fn firewall_with_invalid_rules_is_held() {
         let pid = net.rosemary.wait_for("it runs", SOON, |status| status.app("firewall")?.pid)?;
         kill(pid)?;
         let why = net.rosemary.wait_for("it is held", SOON, |status| {
-            status.app("firewall").filter(|app| app.state == State::Held)?.last_exit.clone()
+            status.app("firewall").filter(|app| app.state == ProgramState::Held)?.last_exit.clone()
         })?;
         println!("{why}");
         ensure!(
@@ -120,7 +120,7 @@ fn firewall_with_invalid_rules_is_held() {
         assert_eq!(status.app("firewall").map(|app| app.restarts), Some(1), "it is left alone");
         fs::write(rules_file(), deny_h2(&net))?;
         net.rosemary.wait_for("it runs", SOON, |status| {
-            (status.app("firewall")?.state == State::Running).then_some(())
+            (status.app("firewall")?.state == ProgramState::Running).then_some(())
         })?;
         lab.wait_for("what is not denied passes", SOON, |_| {
             Ok(net.h1.ping(&net.h3, 5, INTERVAL).is_ok_and(|it| it.received > 0).then_some(()))

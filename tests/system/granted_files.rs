@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c_with};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -96,7 +96,7 @@ fn changed_path_of_a_grant_is_rejected() {
         println!("{}", rosemary.wait_for_log(&["app failed", "create it, or remove it"], SOON)?);
         symlink(&dir, &link)?;
         rosemary.wait_for("it runs again", SOON, |status| {
-            (status.app("learning-switch")?.state == State::Running).then_some(())
+            (status.app("learning-switch")?.state == ProgramState::Running).then_some(())
         })?;
         Ok(())
     });

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::random::Random;
@@ -69,7 +69,7 @@ fn silent_guard_is_logged_at_a_bounded_rate() {
         let keys = format!("{CLOSED}\nhang-seconds = 60");
         let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", &keys))?;
         let pid = scene.rosemary.wait_for("the guard runs", SOON, |status| {
-            status.app("guard").filter(|app| app.state == State::Running)?.pid
+            status.app("guard").filter(|app| app.state == ProgramState::Running)?.pid
         })?;
         let pid = Pid::from_raw(i32::try_from(pid)?).context("a process")?;
         let said = ["the guard did not answer in time", "app=\"guard\"", "packets="];
@@ -135,7 +135,7 @@ impl<'lab> Scene<'lab> {
 
     fn kill_guard(&mut self) -> anyhow::Result<()> {
         let pid = self.rosemary.wait_for("the guard runs", SOON, |status| {
-            status.app("guard").filter(|app| app.state == State::Running)?.pid
+            status.app("guard").filter(|app| app.state == ProgramState::Running)?.pid
         })?;
         kill(pid)?;
         self.rosemary.wait_for("it is dead", SOON, |status| {
@@ -146,7 +146,7 @@ impl<'lab> Scene<'lab> {
 
     fn wait_for_guard(&mut self) -> Result<(), LabError> {
         self.rosemary.wait_for("the guard is back", SOON, |status| {
-            (status.app("guard")?.state == State::Running).then_some(())
+            (status.app("guard")?.state == ProgramState::Running).then_some(())
         })
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
 use cli::status::Report;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -104,7 +104,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     let dpid = net.s1.dpid();
     let after = net.rosemary.wait_for("it has a zone", SOON, |status| {
         let app = status.app("misfit").filter(|app| app.host == "user")?;
-        (app.state == State::Running && status.switch(&dpid).is_some() && runs(status, APP))
+        (app.state == ProgramState::Running && status.switch(&dpid).is_some() && runs(status, APP))
             .then(|| status.clone())
     })?;
     let app = after.app("misfit").context("it is told")?;
@@ -139,7 +139,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
 }
 
 fn runs(status: &Report, app: &str) -> bool {
-    status.app(app).is_some_and(|app| app.state == State::Running)
+    status.app(app).is_some_and(|app| app.state == ProgramState::Running)
 }
 
 /// Builds the faulty app; returns its configuration entry.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
-use monitor::admin::ProgramUsage;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
+use control::operator::ProgramUsage;
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -80,7 +80,7 @@ fn leaking_app_is_alerted_then_ended() {
         ensure!(died.contains("memory limit of 64 MiB"), "{died}");
         rosemary.wait_for("it is started again", SOON, |status| {
             let app = status.app("leak")?;
-            let again = app.restarts > 0 && app.state == State::Running;
+            let again = app.restarts > 0 && app.state == ProgramState::Running;
             let why = app.last_exit.as_deref().is_some_and(|it| it.contains("limit of 64 MiB"));
             (again && why).then_some(())
         })?;
@@ -162,7 +162,7 @@ fn without_groups_small_app_maps_large_rings() {
         rosemary_tests::kill(kernel)?;
         net.rosemary.wait_for("another kernel runs", SOON, |status| {
             let kernel = &status.programs.kernel;
-            (kernel.restarts == 1 && kernel.state == State::Running).then_some(())
+            (kernel.restarts == 1 && kernel.state == ProgramState::Running).then_some(())
         })?;
         net.switch_status()?;
         ensure!(net.h1.ping(&net.h3, 5, INTERVAL)?.received > 0);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary, Running};
 use control::log::{LogLevel, LogLine};
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
@@ -58,7 +58,7 @@ fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<LogLine>
 fn log_pid(rosemary: &mut Rosemary<'_>) -> anyhow::Result<u32> {
     Ok(rosemary.wait_for("the log serves", SOON, |status| {
         let log = status.programs.services.iter().find(|it| it.name == "log")?;
-        (log.state == State::Running).then_some(log.pid?)
+        (log.state == ProgramState::Running).then_some(log.pid?)
     })?)
 }
 
@@ -132,7 +132,7 @@ fn killed_log_keeps_each_line_once() {
             // Below its minimum run time it would not restart immediately.
             rosemary.wait_for("another log serves", SOON, |status| {
                 let log_now = status.programs.services.iter().find(|it| it.name == "log")?;
-                (log_now.state == State::Running && log_now.pid != Some(log)).then_some(())
+                (log_now.state == ProgramState::Running && log_now.pid != Some(log)).then_some(())
             })?;
         }
         lab.pause(Duration::from_secs(1))?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
+use control::operator::ProgramState;
 use control::query::AppCounters;
-use monitor::lifecycle::State;
 use ofbench::checker::AnsweredBy;
 use ofbench::hosts::Addresses;
 use ofbench::load::{LoadResult, Pace, Plan, run};
@@ -114,7 +114,7 @@ fn start<'lab>(lab: &'lab Lab, app: &str) -> anyhow::Result<Rosemary<'lab>> {
     let mut rosemary =
         Rosemary::start(lab, &rosemary_binary(), &["--listen", ADDRESS, "--workers", "1"])?;
     rosemary.wait_for("the app runs", SOON, |status| {
-        status.app(app).filter(|app| app.state == State::Running).map(|_| ())
+        status.app(app).filter(|app| app.state == ProgramState::Running).map(|_| ())
     })?;
     Ok(rosemary)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
 use cli::status::Report;
-use monitor::admin::{Ask, Tell};
+use control::operator::{OperatorReply, OperatorRequest};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use sys::channel::Channel;
 use sys::packets::Packets;
@@ -40,7 +40,7 @@ fn programs(report: &Report) -> Vec<(String, Option<u32>, u64)> {
 }
 
 /// Sends `question` as fast as the monitor answers; returns the descriptors of the first answers.
-fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
+fn flood(question: OperatorRequest) -> anyhow::Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
     let mut operators: Vec<Channel> = (0..12).filter_map(|_| connect()).collect();
     ensure!(!operators.is_empty(), "no connection was accepted");
@@ -52,7 +52,7 @@ fn flood(question: Ask) -> anyhow::Result<Vec<OwnedFd>> {
         {
             *operator = next;
         }
-        while let Ok((_, fds)) = operator.receive::<Tell>() {
+        while let Ok((_, fds)) = operator.receive::<OperatorReply>() {
             let room = HELD.saturating_sub(held.len());
             held.extend(fds.into_iter().take(room));
         }
@@ -80,10 +80,10 @@ fn flooding_operators_delay_nobody() {
         let before = rosemary.wait_for("the log serves", SOON * 3, |status| {
             status.programs.services.iter().any(|it| it.pid.is_some()).then(|| status.clone())
         })?;
-        let logs = flood(Ask::Log)?;
+        let logs = flood(OperatorRequest::Log)?;
         println!("{} connections to the log were made and kept", logs.len());
         ensure!(logs.len() > 100, "the flood was no flood");
-        let kernels = flood(Ask::Kernel)?;
+        let kernels = flood(OperatorRequest::Kernel)?;
         for socket in logs {
             let socket = Packets::from_fd(socket);
             for packet in [&b"short"[..], &[7; 9], &vec![0; 30_000]] {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
 use cli::status::Report;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::mark::{SequenceCounter, Task};
 use rosemary_tests::net::{APP, INTERVAL, SOON};
@@ -93,7 +93,7 @@ fn fatal_packet_is_set_aside() {
         scene.stream.send(Task::PanicAlways, 7)?;
         scene.rosemary.wait_for("it ended the app twice", SOON, |status| {
             let app = status.app(SENDER)?;
-            (app.restarts == 2 && app.state == State::Running).then_some(())
+            (app.restarts == 2 && app.state == ProgramState::Running).then_some(())
         })?;
         println!("{}", scene.rosemary.wait_for_log(&[SENDER, "set a record aside"], SOON)?);
         scene.compare()?;
@@ -200,7 +200,7 @@ impl<'lab> Scene<'lab> {
         let after = self.rosemary.wait_for("the apps are back", SOON, |status| {
             let back = |name: &&str| {
                 let app = status.app(name);
-                app.is_some_and(|app| app.state == State::Running)
+                app.is_some_and(|app| app.state == ProgramState::Running)
                     && restarts(status, name) > restarts(&before, name)
             };
             apps.iter().all(back).then(|| status.clone())

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use cli::status::Report;
-use monitor::admin::ProgramUsage;
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
+use control::operator::ProgramUsage;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
@@ -29,11 +29,11 @@ fn start<'lab>(lab: &'lab Lab, keeper: &str) -> anyhow::Result<Rosemary<'lab>> {
 
 fn service(status: &Report, name: &str) -> Option<(u32, u64)> {
     let service = status.programs.services.iter().find(|it| it.name == name)?;
-    (service.state == State::Running).then_some((service.pid?, service.restarts))
+    (service.state == ProgramState::Running).then_some((service.pid?, service.restarts))
 }
 
 fn app(status: &Report, name: &str) -> Option<u32> {
-    status.app(name).filter(|app| app.state == State::Running)?.pid
+    status.app(name).filter(|app| app.state == ProgramState::Running)?.pid
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn damaged_storage_is_held_unchanged() {
         let status = rosemary.status()?.context("it answers")?;
         let services = &status.programs.services;
         let storage = services.iter().find(|it| it.name == "storage").context("it is named")?;
-        ensure!((storage.state, storage.restarts) == (State::Held, 1), "{storage:?}");
+        ensure!((storage.state, storage.restarts) == (ProgramState::Held, 1), "{storage:?}");
         let why = storage.last_exit.as_deref().unwrap_or_default();
         ensure!(why.contains(path) && why.contains("stop Rosemary"), "{storage:?}");
         ensure!(rosemary.log().matches("service was held").count() == 1, "{}", rosemary.log());

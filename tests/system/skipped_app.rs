@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, LabError, Of, Rosemary, Switch};
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -82,7 +82,7 @@ fn recovered_control_app_is_used_again() {
         let mut scene = Scene::set(lab, &in_rust("guard", keys))?;
         let before = scene.first_packets()?;
         let pid = scene.rosemary.wait_for("the app runs", SOON, |status| {
-            status.app("guard").filter(|app| app.state == State::Running)?.pid
+            status.app("guard").filter(|app| app.state == ProgramState::Running)?.pid
         })?;
         let pid = Pid::from_raw(i32::try_from(pid)?).context("a process")?;
         kill_process(pid, Signal::STOP)?;

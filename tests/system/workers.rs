@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use cli::status::Report;
+use control::operator::ProgramState;
 use control::query::SwitchStatus;
-use monitor::lifecycle::State;
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use rustix::process::Signal;
@@ -49,7 +49,7 @@ fn switches_are_distributed_over_workers() {
         kill(pid)?;
         rosemary.wait_for("the app is back", SOON, |status| {
             let app = status.app(APP)?;
-            (app.state == State::Running && app.pid != Some(pid)).then_some(())
+            (app.state == ProgramState::Running && app.pid != Some(pid)).then_some(())
         })?;
         println!("the app of {SWITCHES} switches was back after {:?}", killed.elapsed());
         for one in pinging {

@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use control::operator::AppStatus;
 use control::query::AppCounters;
-use monitor::admin::AppStatus;
 use monitor::options::Place;
 use serde::Serialize;
 
@@ -148,7 +148,7 @@ pub(crate) fn host(app: &AppStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use monitor::lifecycle::State;
+    use control::operator::ProgramState;
 
     use super::*;
 
@@ -167,7 +167,7 @@ mod tests {
             signed_by: Some("acme".into()),
             pid: Some(42),
             uid: 1_879_048_199,
-            state: State::Running,
+            state: ProgramState::Running,
             restarts: 0,
             last_exit: None,
         };
@@ -183,7 +183,7 @@ mod tests {
             origin: "unsigned".into(),
             signed_by: None,
             pid: None,
-            state: State::Waiting,
+            state: ProgramState::Waiting,
             restarts: 3,
             last_exit: Some("killed by SIGSEGV".into()),
             ..firewall.clone()

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use config::{Config, ConfigError, SYSTEM_CONFIG};
+use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
 };
-use monitor::admin::{Ask, ProgramUsage, Status, Tell};
 use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -114,8 +114,8 @@ impl Monitor {
     /// # Errors
     /// It did not answer, or refused.
     pub fn status(&self) -> Result<Status, AskError> {
-        match self.ask(Ask::Status)? {
-            (Tell::Status(status), _) => Ok(status),
+        match self.ask(OperatorRequest::Status)? {
+            (OperatorReply::Status(status), _) => Ok(status),
             (tell, _) => Err(refusal(tell)),
         }
     }
@@ -125,8 +125,8 @@ impl Monitor {
     /// # Errors
     /// It did not answer, or refused.
     pub fn usage(&self) -> Result<Vec<ProgramUsage>, AskError> {
-        match self.ask(Ask::Usage)? {
-            (Tell::Usage(usage), _) => Ok(usage),
+        match self.ask(OperatorRequest::Usage)? {
+            (OperatorReply::Usage(usage), _) => Ok(usage),
             (tell, _) => Err(refusal(tell)),
         }
     }
@@ -136,8 +136,8 @@ impl Monitor {
     /// # Errors
     /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
     pub fn kernel(&self) -> Result<Kernel, AskError> {
-        match self.ask(Ask::Kernel)? {
-            (Tell::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
+        match self.ask(OperatorRequest::Kernel)? {
+            (OperatorReply::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
             (tell, _) => Err(refusal(tell)),
         }
     }
@@ -147,13 +147,13 @@ impl Monitor {
     /// # Errors
     /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
     pub fn log(&self) -> Result<Log, AskError> {
-        match self.ask(Ask::Log)? {
-            (Tell::Log, Some(fd)) => Ok(Log::new(fd)),
+        match self.ask(OperatorRequest::Log)? {
+            (OperatorReply::Log, Some(fd)) => Ok(Log::new(fd)),
             (tell, _) => Err(refusal(tell)),
         }
     }
 
-    fn ask(&self, ask: Ask) -> Result<(Tell, Option<OwnedFd>), AskError> {
+    fn ask(&self, ask: OperatorRequest) -> Result<(OperatorReply, Option<OwnedFd>), AskError> {
         let (tell, fds) = exchange(&self.0, &ask, "the monitor", PATIENCE)?;
         Ok((tell, fds.into_iter().next()))
     }
@@ -282,13 +282,14 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-fn refusal(tell: Tell) -> AskError {
+fn refusal(tell: OperatorReply) -> AskError {
     match tell {
-        Tell::Refused { why } => AskError::Refused(why),
-        Tell::Unavailable { why } => AskError::Unavailable(why),
-        Tell::Status(_) | Tell::Usage(_) | Tell::Kernel | Tell::Log => {
-            AskError::Unexpected { whom: "the monitor" }
-        }
+        OperatorReply::Refused { why } => AskError::Refused(why),
+        OperatorReply::Unavailable { why } => AskError::Unavailable(why),
+        OperatorReply::Status(_)
+        | OperatorReply::Usage(_)
+        | OperatorReply::Kernel
+        | OperatorReply::Log => AskError::Unexpected { whom: "the monitor" },
     }
 }
 

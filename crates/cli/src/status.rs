@@ -5,8 +5,8 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use control::operator::{AppStatus, Status};
 use control::query::SwitchStatus;
-use monitor::admin::{AppStatus, Status};
 use monitor::options::Place;
 use serde::{Deserialize, Serialize};
 
@@ -166,9 +166,9 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use control::operator::ProgramState;
+    use control::operator::{KernelStatus, MonitorStatus, ServiceStatus};
     use control::query::Fullest;
-    use monitor::admin::{KernelStatus, MonitorStatus, ServiceStatus};
-    use monitor::lifecycle::State;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
                 monitor: MonitorStatus { pid: 1, uptime_seconds: 3.2 },
                 kernel: KernelStatus {
                     pid: Some(2),
-                    state: State::Running,
+                    state: ProgramState::Running,
                     restarts: 0,
                     last_exit: None,
                     listen: vec!["127.0.0.1:6653".into()],
@@ -188,7 +188,7 @@ mod tests {
                     name: "storage".into(),
                     pid: Some(3),
                     uid: 1_879_113_729,
-                    state: State::Running,
+                    state: ProgramState::Running,
                     restarts: 0,
                     last_exit: None,
                 }],
@@ -205,7 +205,7 @@ mod tests {
                     signed_by: None,
                     pid: None,
                     uid: 1_879_048_193,
-                    state: State::Waiting,
+                    state: ProgramState::Waiting,
                     restarts: 1,
                     last_exit: Some("killed by SIGKILL".into()),
                 }],

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use monitor::admin::ProgramUsage;
+use control::operator::ProgramUsage;
 use monitor::options::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -193,8 +193,8 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use monitor::admin::Amount;
-    use monitor::lifecycle::State;
+    use control::operator::Amount;
+    use control::operator::ProgramState;
 
     use super::*;
 
@@ -208,7 +208,7 @@ mod tests {
         ProgramUsage {
             name: name.into(),
             kind: kind.into(),
-            state: State::Running,
+            state: ProgramState::Running,
             pid: Some(42),
             restarts: 1,
             uses: uses.collect(),

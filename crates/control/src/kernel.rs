@@ -146,7 +146,7 @@ pub enum KernelRequest {
     /// Descriptors, in this order: one listening TCP socket per address; the three PEM files of the keys,
     /// each in sealed memory, if `tls` is set (certificate, key, authorities); if the kernel hosts apps,
     /// their configurations, concatenated in sealed memory, and the object of each, in sealed memory; the
-    /// memory of the [flight recorder](sys::flight), in which worker n has slot n.
+    /// memory of the [flight recorder](crate::flight), in which worker n has slot n.
     Start {
         /// The addresses that the sockets are bound to, for messages.
         listeners: Vec<SocketAddr>,

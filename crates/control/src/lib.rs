@@ -7,6 +7,7 @@
 //! | [`zone`] | monitor | zone |
 //! | [`service`] | monitor | service |
 //! | [`security`] | monitor, `rosemary app` | `rosemary-security` |
+//! | [`operator`] | operator's command | monitor |
 //! | [`query`] | operator's command | kernel |
 //! | [`log`] | monitor, operator's command | log service |
 //!
@@ -14,14 +15,17 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! [`sdk::services`]. Both ends of a pair are programs of the same release.
 //!
-//! Two modules hold types that several pairs share: [`app`] (an app's number and hosting) and [`policy`]
-//! (its rights).
+//! Three modules hold types that several pairs share: [`app`] (an app's number and hosting), [`policy`]
+//! (its rights) and [`flight`] (the layout of the flight recorder, a page that one process writes and the
+//! monitor reads).
 
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod flight;
 pub mod kernel;
 pub mod log;
+pub mod operator;
 pub mod policy;
 pub mod query;
 pub mod security;

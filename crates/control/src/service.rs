@@ -46,6 +46,15 @@ impl ServiceKind {
         }
     }
 
+    /// What an operator can do about a damaged state file; `None` if it keeps no state.
+    pub fn remedy_for_damage(self) -> Option<String> {
+        let file = self.file()?;
+        Some(format!(
+            "if the disk is sound: stop Rosemary, move {file} away from its state directory, or restore a \
+             backup, then start it again"
+        ))
+    }
+
     /// Its number among the services, from which the monitor derives the user of its process.
     pub fn number(self) -> u32 {
         match self {

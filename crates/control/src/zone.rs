@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::{Limits, Report, Tmp};
 
-/// The largest size of a zone's `/tmp`.
+/// The size of a zone's `/tmp`, unless the app's memory limit makes it smaller.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
-/// The resource limits (setrlimit(2)) of a zone for which the operator sets none.
+/// The resource limits (setrlimit(2)) of a zone that are the same for every app.
 pub const DEFAULT_LIMITS: Limits =
     Limits { descriptors: 512, threads: 64, file_size: TMP.size, memory: None };
 
@@ -54,7 +54,7 @@ pub enum ZoneRequest {
         wall: ZoneSandbox,
     },
     /// From now on, note each call of the app in this memory, so that the monitor notices a call that does
-    /// not return. Descriptor: the memory of a [flight recorder](sys::flight).
+    /// not return. Descriptor: the memory of a [flight recorder](crate::flight).
     Watch,
     /// New rings of the kernel; earlier rings are dead. Descriptors: up doorbell; then, for each worker of
     /// the kernel, up memory, down memory and down doorbell.

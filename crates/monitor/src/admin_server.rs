@@ -21,7 +21,7 @@ use sys::named::{Listener, Peer};
 use sys::rate::Rate;
 use tracing::{debug, warn};
 
-use crate::admin::{Ask, Tell};
+use control::operator::{OperatorReply, OperatorRequest};
 
 /// The most connections of all users together.
 pub(crate) const MOST: usize = 32;
@@ -197,24 +197,24 @@ impl AdminServer {
     }
 
     /// Receives the request of operator `id`, if there is one and the user may send it.
-    pub(crate) fn receive(&mut self, id: OperatorId, now: Instant) -> Option<Ask> {
+    pub(crate) fn receive(&mut self, id: OperatorId, now: Instant) -> Option<OperatorRequest> {
         let operator = self.operators.get_mut(&id)?;
         operator.drop_at = now + TIMEOUT;
         let is_allowed = self.allowed.includes(&operator.peer);
         let (pid, uid) = (operator.peer.pid, operator.peer.uid);
-        match operator.channel.receive::<Ask>() {
+        match operator.channel.receive::<OperatorRequest>() {
             Ok((request, _)) if is_allowed => return Some(request),
             Ok(_) => {
                 warn!(pid, uid, "refused a user who is not in the group");
                 let why = "only root, the user who started Rosemary and members of the group rosemary may send requests";
-                self.send(id, &Tell::Refused { why: why.into() }, &[]);
+                self.send(id, &OperatorReply::Refused { why: why.into() }, &[]);
                 self.operators.remove(&id);
             }
             Err(ChannelError::WouldBlock) => {}
             Err(ChannelError::Malformed(why)) => {
                 debug!(pid, uid, why, "received a malformed request from an operator");
                 let why = "this version does not know the request".into();
-                self.send(id, &Tell::Refused { why }, &[]);
+                self.send(id, &OperatorReply::Refused { why }, &[]);
                 self.operators.remove(&id);
             }
             Err(error) => {
@@ -231,7 +231,7 @@ impl AdminServer {
     }
 
     /// Sends a reply to operator `id`, who is dropped if it does not read.
-    pub(crate) fn send(&mut self, id: OperatorId, reply: &Tell, fds: &[BorrowedFd<'_>]) {
+    pub(crate) fn send(&mut self, id: OperatorId, reply: &OperatorReply, fds: &[BorrowedFd<'_>]) {
         let Some(operator) = self.operators.get(&id) else { return };
         if let Err(error) = operator.channel.send(reply, fds) {
             debug!(pid = operator.peer.pid, %error, "dropped an operator who did not read");
@@ -288,7 +288,7 @@ mod tests {
             OperatorId(self.server.next - 1)
         }
 
-        fn receive(&mut self) -> Option<Ask> {
+        fn receive(&mut self) -> Option<OperatorRequest> {
             self.server.receive(self.last(), self.now)
         }
     }
@@ -298,11 +298,11 @@ mod tests {
         let mut fixture = fixture(ours());
         let operator = fixture.connect();
         assert_eq!(fixture.receive(), None);
-        operator.send(&Ask::Status, &[]).unwrap();
-        assert_eq!(fixture.receive(), Some(Ask::Status));
-        let unavailable = Tell::Unavailable { why: "test".into() };
+        operator.send(&OperatorRequest::Status, &[]).unwrap();
+        assert_eq!(fixture.receive(), Some(OperatorRequest::Status));
+        let unavailable = OperatorReply::Unavailable { why: "test".into() };
         fixture.server.send(fixture.last(), &unavailable, &[]);
-        assert_eq!(operator.receive::<Tell>().unwrap().0, unavailable);
+        assert_eq!(operator.receive::<OperatorReply>().unwrap().0, unavailable);
     }
 
     #[test]
@@ -322,14 +322,14 @@ mod tests {
         let mut fixture = fixture(ours());
         let mut silent: Vec<Channel> = (0..PER_USER).map(|_| fixture.connect()).collect();
         let first = OperatorId(0);
-        silent[0].send(&Ask::Status, &[]).unwrap();
+        silent[0].send(&OperatorRequest::Status, &[]).unwrap();
         fixture.now += Duration::from_secs(1);
-        assert_eq!(fixture.server.receive(first, fixture.now), Some(Ask::Status));
+        assert_eq!(fixture.server.receive(first, fixture.now), Some(OperatorRequest::Status));
         silent.push(fixture.connect());
         assert_eq!(fixture.server.operators.len(), PER_USER);
-        assert!(matches!(silent[1].receive::<Tell>(), Err(ChannelError::Closed)));
+        assert!(matches!(silent[1].receive::<OperatorReply>(), Err(ChannelError::Closed)));
         for held in [&silent[0], &silent[2], &silent[PER_USER]] {
-            assert!(matches!(held.receive::<Tell>(), Err(ChannelError::WouldBlock)));
+            assert!(matches!(held.receive::<OperatorReply>(), Err(ChannelError::WouldBlock)));
         }
     }
 
@@ -344,7 +344,7 @@ mod tests {
             fixture.server.accept(fixture.now);
         }
         assert_eq!(fixture.server.operators.len(), PER_USER);
-        assert!(matches!(waiting[0].receive::<Tell>(), Err(ChannelError::Closed)));
+        assert!(matches!(waiting[0].receive::<OperatorReply>(), Err(ChannelError::Closed)));
         assert!(fixture.server.listener().is_some());
     }
 
@@ -408,14 +408,14 @@ mod tests {
         let silent = fixture.connect();
         assert_eq!(fixture.server.next_due(), Some(fixture.now + TIMEOUT));
         fixture.server.drop_silent(fixture.now + TIMEOUT);
-        assert!(matches!(silent.receive::<Tell>(), Err(ChannelError::Closed)));
+        assert!(matches!(silent.receive::<OperatorReply>(), Err(ChannelError::Closed)));
     }
 
     #[test]
     fn operator_that_does_not_read_is_dropped() {
         let mut fixture = fixture(ours());
         let _operator = fixture.connect();
-        let long = Tell::Refused { why: "x".repeat(60_000) };
+        let long = OperatorReply::Refused { why: "x".repeat(60_000) };
         for _ in 0..1_000 {
             fixture.server.send(fixture.last(), &long, &[]);
         }
@@ -428,7 +428,10 @@ mod tests {
         let operator = fixture.connect();
         operator.send(&"nonsense", &[]).unwrap();
         assert_eq!(fixture.receive(), None);
-        assert!(matches!(operator.receive::<Tell>(), Ok((Tell::Refused { .. }, _))));
+        assert!(matches!(
+            operator.receive::<OperatorReply>(),
+            Ok((OperatorReply::Refused { .. }, _))
+        ));
         assert_eq!(fixture.server.operators().count(), 0);
     }
 }

@@ -26,17 +26,17 @@ use tracing::{error, info, warn};
 use self::files::AppFiles;
 use self::hosting::{Hosting, InKernel};
 use self::zone::{Zone, ZoneSettings};
-use crate::admin::{AppStatus, KernelStatus, ProgramUsage};
 use crate::choice;
-use crate::config::{NO_BAND, host_name, stage_name};
 use crate::config_file::ConfigFile;
-use crate::lifecycle::State;
 use crate::process_table::Environment;
 use crate::program::Program;
-use crate::sandbox::Require;
 use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use crate::usage::report;
+use config::Require;
+use config::{NO_BAND, host_name, stage_name};
+use control::operator::ProgramState;
+use control::operator::{AppStatus, KernelStatus, ProgramUsage};
 
 /// An app that the operator wants to run.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl App {
                     return ZoneEvent::Loaded;
                 }
                 // A zone that is being stopped may have loaded just before.
-                if zone.program.lifecycle().state() != State::Stopping {
+                if zone.program.lifecycle().state() != ProgramState::Stopping {
                     zone.program.kill("it reported twice that it is loaded");
                 }
             }
@@ -450,7 +450,7 @@ impl App {
     }
 
     /// The app's process, state and number of restarts, where the kernel's process and state are these.
-    fn process(&self, kernel: (Option<u32>, State)) -> (Option<u32>, State, u64) {
+    fn process(&self, kernel: (Option<u32>, ProgramState)) -> (Option<u32>, ProgramState, u64) {
         let kernel_starts = self.hosting.kernel_starts();
         match &self.hosting {
             Hosting::Kernel(in_kernel) => {
@@ -494,7 +494,7 @@ impl App {
     }
 
     /// The app's usage for operators, where the kernel's process and state are these.
-    pub(crate) fn usage(&self, kernel: (Option<u32>, State)) -> ProgramUsage {
+    pub(crate) fn usage(&self, kernel: (Option<u32>, ProgramState)) -> ProgramUsage {
         let kind = if self.is_in_kernel() { "kernel app" } else { "app" };
         let (pid, state, restarts) = self.process(kernel);
         let usage = report::program_usage(&self.name, kind, state, &self.meter);

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::control::Host;
-use kernel::policy::Policy;
+use control::app::Hosting;
+use control::policy::Policy;
 use package::PublicKey;
 use sdk::services::Service;
 use tracing::warn;
 
-use crate::config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 use crate::error::StartError;
 use crate::hang::DEFAULT_LONGEST_CALL;
 use crate::installation::Installation;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
 use crate::packages::{Admitted, Gate, Store};
+use config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
 
 /// An app that is to run.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct App {
     /// Its rights and place.
     pub(crate) policy: Policy,
     /// What is to run it.
-    pub(crate) host: Host,
+    pub(crate) host: Hosting,
     /// How much it may use.
     pub(crate) limits: Limits,
     /// What it may read of the machine's files.
@@ -213,7 +213,7 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let mut app = known.unwrap_or_else(|| config.named(&choice.name));
         app.enabled = true; // who names it wants it
         app.host = choice.host.unwrap_or(app.host);
-        if app.host == Host::Kernel && app.needs_a_zone() {
+        if app.host == Hosting::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
         }
         Ok(app)
@@ -223,11 +223,11 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
 
 #[cfg(test)]
 mod tests {
-    use kernel::policy::Stage;
+    use control::policy::Stage;
 
     use super::*;
 
-    fn chosen(text: &str, choice: &[(&str, Option<Host>)]) -> Result<Vec<AppConfig>, String> {
+    fn chosen(text: &str, choice: &[(&str, Option<Hosting>)]) -> Result<Vec<AppConfig>, String> {
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
         let choice: Vec<_> = choice
             .iter()
@@ -242,11 +242,12 @@ mod tests {
                     [[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false\nhost = \"kernel\"";
         let apps = chosen(text, &[("b", None), ("c", None)]).unwrap();
         assert_eq!(apps.len(), 2);
-        assert_eq!((apps[0].stage, apps[0].host), (Stage::Observe, Host::Kernel));
+        assert_eq!((apps[0].stage, apps[0].host), (Stage::Observe, Hosting::Kernel));
         assert!(apps[0].enabled);
         assert_eq!(apps[1], AppConfig::named("c"));
-        let apps = chosen(text, &[("b", Some(Host::User)), ("c", Some(Host::Kernel))]).unwrap();
-        assert_eq!([apps[0].host, apps[1].host], [Host::User, Host::Kernel]);
+        let apps =
+            chosen(text, &[("b", Some(Hosting::User)), ("c", Some(Hosting::Kernel))]).unwrap();
+        assert_eq!([apps[0].host, apps[1].host], [Hosting::User, Hosting::Kernel]);
     }
 
     #[test]
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn app_given_twice_is_refused() {
-        let error = chosen("", &[("a", None), ("a", Some(Host::User))]).unwrap_err();
+        let error = chosen("", &[("a", None), ("a", Some(Hosting::User))]).unwrap_err();
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
         let many: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), None)).collect();

@@ -17,7 +17,7 @@ use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use sys::flight::{InCall, Reading};
+use control::flight::{FlightReader, OngoingCall};
 use sys::process::Thread;
 
 use self::workers::{StuckWorker, WorkerProgress};
@@ -68,7 +68,7 @@ pub(crate) enum Progress {
 /// Watches the calls of one process.
 #[derive(Debug)]
 pub(crate) struct HangDetector {
-    recorder: Reading,
+    recorder: FlightReader,
     /// The calls that were in progress at the last check.
     calls: Vec<WatchedCall>,
     workers: WorkerProgress,
@@ -78,7 +78,7 @@ pub(crate) struct HangDetector {
 /// A call that was in progress at the last check.
 #[derive(Debug, Clone, Copy)]
 struct WatchedCall {
-    call: InCall,
+    call: OngoingCall,
     since: Instant,
     /// The thread's processor time when it was first known during this call, and when it was last known.
     received: Option<(Duration, Duration)>,
@@ -92,7 +92,7 @@ impl HangDetector {
     /// # Errors
     /// The system is out of memory or descriptors.
     pub(crate) fn new(now: Instant) -> io::Result<(Self, OwnedFd)> {
-        let (recorder, fd) = Reading::new()?;
+        let (recorder, fd) = FlightReader::new()?;
         let (calls, workers) = (Vec::new(), WorkerProgress::default());
         Ok((Self { recorder, calls, workers, next_check: now + PERIOD }, fd))
     }
@@ -128,7 +128,7 @@ impl HangDetector {
         }
         self.next_check = now + PERIOD;
         let before = std::mem::take(&mut self.calls);
-        let calls: Vec<InCall> = self.recorder.calls().collect();
+        let calls: Vec<OngoingCall> = self.recorder.calls().collect();
         if calls.is_empty() {
             return None;
         }
@@ -176,7 +176,7 @@ impl WatchedCall {
 
 #[cfg(test)]
 mod tests {
-    use sys::flight::{Recorder, Seat};
+    use control::flight::{FlightRecorder, FlightSlot};
 
     use super::*;
 
@@ -186,14 +186,14 @@ mod tests {
     /// A detector with the recorder of the process that it watches.
     struct Fixture {
         detector: HangDetector,
-        seat: Seat,
+        seat: FlightSlot,
         begin: Instant,
     }
 
     fn fixture() -> Fixture {
         let begin = Instant::now();
         let (detector, fd) = HangDetector::new(begin).unwrap();
-        Fixture { detector, seat: Recorder::map(&fd).unwrap().seat(3), begin }
+        Fixture { detector, seat: FlightRecorder::map(&fd).unwrap().slot(3), begin }
     }
 
     fn app() -> NonZeroU16 {
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn call_that_uses_its_processor_time_hangs() {
         let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.call(app());
+        let _call = seat.begin_call(app());
         let mut check = |s: u32, received: u64| {
             let progress = || Progress::ProcessorTime(Duration::from_millis(received));
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
@@ -223,7 +223,7 @@ mod tests {
     fn many_short_calls_do_not_hang() {
         let Fixture { mut detector, mut seat, begin } = fixture();
         for s in 1..100 {
-            let _call = seat.call(app());
+            let _call = seat.begin_call(app());
             let progress = || Progress::ProcessorTime(SECOND * s * 2);
             assert_eq!(detector.check(begin + SECOND * s, progress, |_| LONGEST), None);
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn idle_call_hangs_much_later() {
         let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.call(app());
+        let _call = seat.begin_call(app());
         let mut check = |s: u32| {
             let progress = || Progress::ProcessorTime(Duration::ZERO);
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn clock_limits_calls_in_kernel() {
         let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.call(app());
+        let _call = seat.begin_call(app());
         let mut check =
             |s: u32| detector.check(begin + SECOND * s, || Progress::Clock, |_| LONGEST);
         assert_eq!((check(1), check(2)), (None, None));
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn processor_time_before_first_reading_does_not_count() {
         let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.call(app());
+        let _call = seat.begin_call(app());
         let mut check =
             |s: u32, progress| detector.check(begin + SECOND * s, || progress, |_| LONGEST);
         let time = |s: u32| Progress::ProcessorTime(SECOND * s);
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn call_without_readings_hangs_by_the_clock() {
         let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.call(app());
+        let _call = seat.begin_call(app());
         let mut check =
             |s: u32| detector.check(begin + SECOND * s, || Progress::Unknown, |_| LONGEST);
         assert_eq!((check(1), check(40)), (None, None));

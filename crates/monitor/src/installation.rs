@@ -7,7 +7,6 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-pub use config::user_dir as of_user;
 use control::service::ServiceKind;
 
 use crate::error::StartError;

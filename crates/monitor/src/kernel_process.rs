@@ -10,9 +10,7 @@ use control::kernel::{KernelReply, KernelRequest, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::process::{PidNamespace, named_thread};
 
-use crate::admin::{KernelStatus, ProgramUsage};
 use crate::app::App;
-use crate::config::Limits;
 use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
@@ -20,6 +18,8 @@ use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::counters::KernelCounters;
 use crate::usage::meter::Meter;
 use crate::usage::report;
+use config::Limits;
+use control::operator::{KernelStatus, ProgramUsage};
 
 /// The kernel's program and what the monitor knows about the process.
 #[derive(Debug)]

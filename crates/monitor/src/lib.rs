@@ -16,17 +16,16 @@
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
-//! | `admin.rs`, `admin_server.rs` | the protocol between operators' commands and the monitor; the admin socket |
+//! | `admin_server.rs` | the admin socket |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
-//! | `config/`, `choice.rs`, `numbers.rs` | `rosemary.toml`; which apps run; their numbers |
+//! | `choice.rs`, `numbers.rs` | which apps run; their numbers |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
 
 #![forbid(unsafe_code)]
 
-pub mod admin;
 mod admin_server;
 mod app;
 mod attachment;
@@ -70,14 +69,10 @@ use control::kernel::PlainTcp;
 use sdk::Limit;
 use tracing::{info, warn};
 
-/// The meaning of `rosemary.toml`.
-pub use ::config;
-
 pub use crate::output::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::App;
-use crate::config::Config;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
@@ -85,13 +80,14 @@ use crate::options::Options;
 use crate::packages::Store;
 use crate::process_table::{Environment, ProcessTable};
 use crate::runtime_dir::RuntimeDir;
-use crate::sandbox::Require;
 use crate::service_table::ServiceSettings;
 use crate::signals::Signals;
 use crate::state_dir::StateDir;
 use crate::supervisor::Supervisor;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
+use config::Config;
+use config::Require;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
 pub fn log_own(line: &[u8]) {

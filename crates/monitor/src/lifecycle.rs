@@ -21,7 +21,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use control::operator::ProgramState;
 
 /// How much longer a start may take by the clock than in processor time.
 const IDLE_FACTOR: u32 = 20;
@@ -47,37 +47,6 @@ impl Default for Limits {
             start: Duration::from_secs(10),
             stop: Duration::from_secs(1),
         }
-    }
-}
-
-/// The state of a program, in one word for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It runs, and is not yet ready.
-    Starting,
-    /// It runs and is ready.
-    Running,
-    /// It has ended and will be started again.
-    Waiting,
-    /// It cannot run with its current files, and is started when they have changed.
-    Held,
-    /// It was asked to end, reported that it ends, or was killed, and has not ended yet.
-    Stopping,
-    /// It does not run and is not to be started.
-    Stopped,
-}
-
-impl std::fmt::Display for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Held => "held",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-        })
     }
 }
 
@@ -302,14 +271,14 @@ impl Lifecycle {
     }
 
     /// The program's state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProgramState {
         match self.phase {
-            Phase::Stopped => State::Stopped,
-            Phase::Waiting { .. } => State::Waiting,
-            Phase::Held { .. } => State::Held,
-            Phase::Starting { .. } => State::Starting,
-            Phase::Running { .. } => State::Running,
-            Phase::Ending { .. } | Phase::Killed { .. } => State::Stopping,
+            Phase::Stopped => ProgramState::Stopped,
+            Phase::Waiting { .. } => ProgramState::Waiting,
+            Phase::Held { .. } => ProgramState::Held,
+            Phase::Starting { .. } => ProgramState::Starting,
+            Phase::Running { .. } => ProgramState::Running,
+            Phase::Ending { .. } | Phase::Killed { .. } => ProgramState::Stopping,
         }
     }
 

@@ -15,9 +15,9 @@ use rustix::net::{
 
 use sys::channel::MAX_FDS;
 
-use crate::config::MOST_APPS;
 use crate::error::StartError;
 use crate::keys;
+use config::MOST_APPS;
 
 /// The most connections that wait while no kernel accepts them. The system limits this to `net.core.somaxconn`, which is
 /// 4096 since Linux 5.4.

@@ -23,8 +23,8 @@ use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
 
-use crate::config::is_name;
 use crate::output::shown;
+use config::is_name;
 
 /// The most bytes of pending lines of one program.
 const MOST_PENDING: usize = 64 * 1024;

@@ -18,14 +18,14 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use kernel::control::AppId;
+use control::app::AppId;
 use package::PublicKey;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::config::is_name;
 use crate::error::StartError;
 use crate::state_dir::StateDir;
+use config::is_name;
 
 /// The file's name in the state directory.
 const FILE: &str = "apps.json";

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use zone::sandbox::sha256;
+use sys::digest::sha256;
 
 use crate::installation::read_object;
 

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use kernel::control::{Host, Plain};
-use kernel::pool::MAX_WORKERS;
+use control::app::Hosting;
+use control::kernel::MAX_WORKERS;
+use control::kernel::PlainTcp;
 
-use crate::config::{Config, NAME_FORM, host_name, host_named, is_name};
 use crate::error::StartError;
-use crate::installation::of_user;
+use config::user_dir;
+use config::{Config, NAME_FORM, host_name, host_named, is_name};
 
 /// Where switches connect if nobody says otherwise: OpenFlow's port, from this machine.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
@@ -36,9 +37,9 @@ pub struct Options {
         long,
         value_name = "WHO",
         value_parser = PossibleValuesParser::new(["loopback", "any", "never"])
-            .try_map(|text| text.parse::<Plain>())
+            .try_map(|text| text.parse::<PlainTcp>())
     )]
-    pub plain: Option<Plain>,
+    pub plain: Option<PlainTcp>,
     /// Where the keys for TLS are.
     #[command(flatten)]
     pub tls: TlsDir,
@@ -79,7 +80,7 @@ pub struct AppChoice {
     /// Its name.
     pub name: String,
     /// What is to run it, if that was said.
-    pub host: Option<Host>,
+    pub host: Option<Hosting>,
 }
 
 impl fmt::Display for AppChoice {
@@ -140,7 +141,7 @@ impl StateDir {
         let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
             Some(dir) => dir.clone(),
             None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
-            None => of_user("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
+            None => user_dir("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
         };
         absolute(dir, "name another one with --state-dir")
     }
@@ -244,7 +245,7 @@ impl Options {
     }
 
     /// From where switches may speak plain TCP.
-    pub fn plain(&self, config: &Config) -> Plain {
+    pub fn plain(&self, config: &Config) -> PlainTcp {
         self.plain.or(config.plain).unwrap_or_default()
     }
 
@@ -339,12 +340,12 @@ pub(crate) mod tests {
         assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
         assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s"));
-        assert_eq!(options.plain(&config), Plain::Any);
+        assert_eq!(options.plain(&config), PlainTcp::Any);
         assert_eq!(options.workers(&config), Some(3));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/etc/x/k"));
         let args = "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2 --workers 1";
         let options = parse(&args.split(' ').collect::<Vec<_>>()).unwrap();
-        assert_eq!(options.plain(&config), Plain::Loopback);
+        assert_eq!(options.plain(&config), PlainTcp::Loopback);
         assert_eq!(options.workers(&config), Some(1));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
         assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
@@ -356,7 +357,7 @@ pub(crate) mod tests {
     fn app_is_a_name_and_perhaps_what_runs_it() {
         let choice = |name: &str, host| AppChoice { name: name.into(), host };
         let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
-        let [user, kernel] = [Host::User, Host::Kernel].map(Some);
+        let [user, kernel] = [Hosting::User, Hosting::Kernel].map(Some);
         assert_eq!(options.apps, [choice("a", None), choice("b", user), choice("c", kernel)]);
         for wrong in ["", "a:b", "../a", "A", "a b", "a:", ":user", "-a"] {
             assert!(parse(&[&format!("--app={wrong}")]).is_err(), "{wrong}");
@@ -369,7 +370,7 @@ pub(crate) mod tests {
                     --workers 2 --app a:user --app b --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
-        assert_eq!(options.plain, Some(Plain::Never));
+        assert_eq!(options.plain, Some(PlainTcp::Never));
         assert_eq!((options.listen.len(), options.apps.len()), (2, 2));
         assert_eq!(options.to_args(), args);
     }
@@ -382,7 +383,7 @@ pub(crate) mod tests {
 
     #[test]
     fn plain_tcp_is_for_this_machine_unless_said_otherwise() {
-        assert_eq!(parse(&[]).unwrap().plain(&Config::default()), Plain::Loopback);
+        assert_eq!(parse(&[]).unwrap().plain(&Config::default()), PlainTcp::Loopback);
         assert_eq!(parse(&[]).unwrap().to_args(), [""; 0]);
         assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
     }

@@ -17,7 +17,6 @@ use control::app::AppId;
 use control::kernel::{KernelReply, KernelRequest};
 use tracing::{error, info, warn};
 
-use crate::admin::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 use crate::app::{App, ZoneEvent};
 use crate::choice;
 use crate::error::StartError;
@@ -26,11 +25,12 @@ use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
 use crate::program::{Port, Program, ProgramExit};
 use crate::rights;
-use crate::sandbox::Require;
 use crate::service_table::{ServiceSettings, ServiceSlot, ServiceTable};
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::users::Users;
+use config::Require;
+use control::operator::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 
 /// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
 pub(crate) const MESSAGES_PER_TURN: usize = 64;

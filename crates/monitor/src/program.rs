@@ -21,13 +21,14 @@ use sys::process::{Child, Exit, Memory, PidNamespace, Usage};
 use sys::sandbox::Report;
 use tracing::{error, info, warn};
 
-use crate::config::Limits;
-use crate::lifecycle::{self, Due, Ended, Lifecycle, Next};
+use crate::lifecycle::{Due, Ended, Lifecycle, Next};
 use crate::output::Output;
 use crate::sandbox::RefusedCalls;
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
+use config::Limits;
+use control::operator::ProgramState;
 
 /// The signal by which the system ends a process at its memory limit.
 const KILL: i32 = Signal::KILL.as_raw();
@@ -144,7 +145,7 @@ impl Program {
             apart,
             enforcement,
             limits,
-            lifecycle: Lifecycle::new(lifecycle::Limits::default()),
+            lifecycle: Lifecycle::new(crate::lifecycle::Limits::default()),
             refused_calls,
             process: None,
         }
@@ -156,12 +157,12 @@ impl Program {
 
     /// Returns whether the program has reported that it is ready and still runs.
     pub(crate) fn is_running(&self) -> bool {
-        self.lifecycle.state() == lifecycle::State::Running
+        self.lifecycle.state() == ProgramState::Running
     }
 
     /// Returns whether the program neither runs nor will be started.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.lifecycle.state() == lifecycle::State::Stopped
+        self.lifecycle.state() == ProgramState::Stopped
     }
 
     /// Its process id, while it has a process.
@@ -519,6 +520,6 @@ mod tests {
         program.start(now);
         assert!(!program.advance(now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
-        assert!(program.advance(now + lifecycle::Limits::default().min_run));
+        assert!(program.advance(now + crate::lifecycle::Limits::default().min_run));
     }
 }

@@ -1,17 +1,17 @@
 //! What each app may ask of services: names in the configuration, numbers for the services.
 
-use kernel::control::AppId;
-use services::control::{Namespace, Rights};
+use control::app::AppId;
+use control::service::{ClientRights, Namespace};
 
 use crate::choice::App;
-use crate::config::ServiceRight;
+use config::ServiceRight;
 
 /// The rights of each of the apps, in their order; and which of them are void, of whom and which, because
 /// they name an app that does not run: its number is not known, and its name may be another's one day.
-pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<Rights>, Vec<(String, String)>) {
+pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, String)>) {
     let mut idle = Vec::new();
     let rights = apps.iter().map(|(_, app)| {
-        let mut rights = Rights::default();
+        let mut rights = ClientRights::default();
         for right in &app.service_rights {
             let (name, write) = match right {
                 ServiceRight::StorageRead(name) => (name, false),

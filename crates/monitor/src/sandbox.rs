@@ -6,7 +6,6 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-pub use config::Require;
 use rustix::fs::OFlags;
 use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
 use sys::sandbox::{Mechanism, Report};

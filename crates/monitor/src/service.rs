@@ -11,29 +11,30 @@ use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use control::service::ServiceKind;
+use control::service::{
+    ServiceClient, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox,
+};
 use rustix::fs::{FlockOperation, OFlags, flock};
-use services::control::{Answer, Client, Quotas, Request, Wall};
-use services::disk::DiskError;
-use services::kind::Kind;
 use sys::channel::ChannelError;
 use sys::process::PidNamespace;
 use tracing::error;
 
-use crate::admin::ServiceStatus;
-use crate::config::Limits;
 use crate::error::StartError;
-use crate::lifecycle::State;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind};
-use crate::sandbox::Require;
 use crate::service_table::ServiceSettings;
 use crate::text::shortened;
 use crate::usage::meter::Meter;
+use config::Limits;
+use config::Require;
+use control::operator::ProgramState;
+use control::operator::ServiceStatus;
 
 /// A service, and its process if it runs.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ServiceKind,
     pub(crate) program: Program,
     pub(crate) meter: Meter,
     /// How high its wall is to be; `None` for none.
@@ -41,7 +42,7 @@ pub(crate) struct Service {
     run_as: Option<u32>,
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
-    quotas: Quotas,
+    quotas: ServiceQuotas,
     /// Why its state could not be opened, if so.
     not_opened: Option<String>,
     /// Why it is not started again, if what is in its file is damaged. A file that somebody is just putting in
@@ -67,7 +68,7 @@ impl Service {
     /// # Errors
     /// Its program is missing.
     pub(crate) fn new(
-        kind: Kind,
+        kind: ServiceKind,
         settings: &ServiceSettings,
         around: &Environment,
     ) -> Result<Self, StartError> {
@@ -110,10 +111,11 @@ impl Service {
         self.failed = false;
         self.meter.restart();
         self.program.start(now);
-        let wall =
-            self.wall.map(|require| Wall { run_as: self.run_as, full: require == Require::Full });
+        let wall = self
+            .wall
+            .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.send(&Request::Start { wall, quotas: self.quotas }, &fds);
+        self.program.send(&ServiceRequest::Start { wall, quotas: self.quotas }, &fds);
     }
 
     /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it,
@@ -129,7 +131,7 @@ impl Service {
 
     /// Takes what it said, if it said something.
     pub(crate) fn receive(&mut self, now: Instant) -> Heard {
-        let Some((answer, fds)) = self.program.receive::<Answer>(now) else {
+        let Some((answer, fds)) = self.program.receive::<ServiceReply>(now) else {
             return Heard::Nothing;
         };
         if self.failed {
@@ -137,23 +139,23 @@ impl Service {
             return Heard::Something;
         }
         match answer {
-            Answer::Confined { report } => self.program.confined(&report, fds),
-            Answer::Ready => {
+            ServiceReply::Confined { report } => self.program.confined(&report, fds),
+            ServiceReply::Ready => {
                 if self.program.mark_ready() {
                     return Heard::Ready;
                 }
             }
-            Answer::Unfit { why } => {
+            ServiceReply::Unfit { why } => {
                 let path = self.state.as_deref().unwrap_or(Path::new("none")).display();
-                let error = DiskError::Damaged(shortened(&why, 400));
-                let way_out = error.remedy(self.kind).unwrap_or_default();
-                let why = format!("{path} cannot be used: {error}; {way_out}");
+                let (damage, remedy) = (shortened(&why, 400), self.kind.remedy_for_damage());
+                let remedy = remedy.unwrap_or_default();
+                let why = format!("{path} cannot be used: {damage}; {remedy}");
                 error!(service = self.kind.name(), why, "service was held: its file is damaged");
                 self.damaged = Some(why);
                 self.failed = true;
                 self.program.mark_unfit(now);
             }
-            Answer::Failed { why } => {
+            ServiceReply::Failed { why } => {
                 let why = shortened(&why, 400);
                 error!(service = self.kind.name(), why, "service failed");
                 self.failed = true;
@@ -172,31 +174,31 @@ impl Service {
 
     /// Whether it serves.
     pub(crate) fn is_ready(&self) -> bool {
-        self.program.lifecycle().state() == State::Running
+        self.program.lifecycle().state() == ProgramState::Running
     }
 
     /// Why it does not serve, if it does not, as a phrase.
     pub(crate) fn must_be_ready(&self) -> Result<(), String> {
         let (name, lifecycle) = (self.kind.name(), self.program.lifecycle());
         match (lifecycle.state(), lifecycle.last_exit()) {
-            (State::Running, _) => Ok(()),
-            (state @ State::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
+            (ProgramState::Running, _) => Ok(()),
+            (state @ ProgramState::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
             (state, _) => Err(format!("the {name} is {state}")),
         }
     }
 
     /// Gives it an app's socket.
-    pub(crate) fn admit(&mut self, client: Client, socket: &OwnedFd) {
-        self.program.send(&Request::Client(client), &[socket.as_fd()]);
+    pub(crate) fn admit(&mut self, client: ServiceClient, socket: &OwnedFd) {
+        self.program.send(&ServiceRequest::Client(client), &[socket.as_fd()]);
     }
 
     /// Gives it an operator's socket, if it keeps up with those that it was given before.
     pub(crate) fn admit_operator(
         &self,
-        client: Client,
+        client: ServiceClient,
         socket: &OwnedFd,
     ) -> Result<(), ChannelError> {
-        self.program.send_for_operator(&Request::Client(client), &[socket.as_fd()])
+        self.program.send_for_operator(&ServiceRequest::Client(client), &[socket.as_fd()])
     }
 
     /// For the operator.
@@ -215,7 +217,7 @@ impl Service {
     /// Asks it to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
-            self.program.send(&Request::Stop, &[]);
+            self.program.send(&ServiceRequest::Stop, &[]);
         }
     }
 }

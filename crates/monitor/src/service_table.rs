@@ -9,7 +9,6 @@ use sys::channel::ChannelError;
 use sys::packets::Packets;
 use tracing::{error, warn};
 
-use crate::admin::{ProgramUsage, ServiceStatus};
 use crate::app::App;
 use crate::choice;
 use crate::error::StartError;
@@ -18,6 +17,7 @@ use crate::process_table::{Environment, MESSAGES_PER_TURN};
 use crate::program::Port;
 use crate::service::{Heard, Service};
 use crate::usage::report;
+use control::operator::{ProgramUsage, ServiceStatus};
 
 /// How long before the end of a stop the log service is stopped at the latest.
 const LOG_STOP_TIME: Duration = Duration::from_millis(600);
@@ -204,7 +204,7 @@ impl ServiceTable {
         if log.program.is_stopped() {
             return;
         }
-        if log.program.lifecycle().state() != crate::lifecycle::State::Stopping {
+        if log.program.lifecycle().state() != control::operator::ProgramState::Stopping {
             if must_stop {
                 log.stop(now);
             }

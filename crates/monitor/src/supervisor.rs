@@ -12,15 +12,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
 use tracing::{debug, info};
 
-use crate::admin::{Ask, MonitorStatus, ProgramUsage, Status, Tell};
 use crate::admin_server::{AdminServer, OperatorId};
-use crate::config::Limits;
-use crate::lifecycle::State;
 use crate::process_table::{self, ProcessTable};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
 use crate::usage::meter::{Meter, Sample};
 use crate::usage::{MEASUREMENT_PERIOD, report};
+use config::Limits;
+use control::operator::ProgramState;
+use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
 
 /// From the first request to stop to the monitor's own end, whatever the programs do.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
@@ -171,22 +171,28 @@ impl Supervisor {
     }
 
     /// Answers an operator's request.
-    fn answer(&mut self, id: OperatorId, request: Ask, now: Instant) {
+    fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
         match request {
-            Ask::Status => self.admin.send(id, &Tell::Status(self.status(now)), &[]),
-            Ask::Usage => self.admin.send(id, &Tell::Usage(self.usage()), &[]),
-            Ask::Kernel => match self.processes.kernel().connect() {
-                Ok(operator_end) => self.admin.send(id, &Tell::Kernel, &[operator_end.as_fd()]),
+            OperatorRequest::Status => {
+                self.admin.send(id, &OperatorReply::Status(self.status(now)), &[])
+            }
+            OperatorRequest::Usage => self.admin.send(id, &OperatorReply::Usage(self.usage()), &[]),
+            OperatorRequest::Kernel => match self.processes.kernel().connect() {
+                Ok(operator_end) => {
+                    self.admin.send(id, &OperatorReply::Kernel, &[operator_end.as_fd()])
+                }
                 Err(why) => {
                     debug!(why, "could not connect an operator to the kernel");
-                    self.admin.send(id, &Tell::Unavailable { why }, &[]);
+                    self.admin.send(id, &OperatorReply::Unavailable { why }, &[]);
                 }
             },
-            Ask::Log => {
+            OperatorRequest::Log => {
                 let Some(uid) = self.admin.uid(id) else { return };
                 match self.processes.services_mut().connect_operator_to_log(uid) {
-                    Ok(operator_end) => self.admin.send(id, &Tell::Log, &[operator_end.as_fd()]),
-                    Err(why) => self.admin.send(id, &Tell::Unavailable { why }, &[]),
+                    Ok(operator_end) => {
+                        self.admin.send(id, &OperatorReply::Log, &[operator_end.as_fd()])
+                    }
+                    Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
                 }
             }
         }
@@ -210,7 +216,7 @@ impl Supervisor {
     fn usage(&self) -> Vec<ProgramUsage> {
         let monitor = ProgramUsage {
             pid: Some(std::process::id()),
-            ..report::program_usage("monitor", "monitor", State::Running, &self.own_meter)
+            ..report::program_usage("monitor", "monitor", ProgramState::Running, &self.own_meter)
         };
         [monitor].into_iter().chain(self.processes.usage()).collect()
     }

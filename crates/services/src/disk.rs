@@ -46,13 +46,9 @@ impl DiskError {
     /// it.
     #[must_use]
     pub fn remedy(&self, service: Kind) -> Option<String> {
-        let file = service.file()?;
         match self {
             Self::Full | Self::Failed(_) => None,
-            Self::Damaged(_) => Some(format!(
-                "if the disk is sound: stop Rosemary, move {file} away from its state directory, or restore \
-                 a backup, then start it again"
-            )),
+            Self::Damaged(_) => service.remedy_for_damage(),
         }
     }
 

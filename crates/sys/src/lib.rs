@@ -15,7 +15,6 @@
 //! | [`named`] | control sockets with a path in the file system, and the credentials of their peers |
 //! | [`process`] | child processes that end with their parent, and dropping privileges |
 //! | [`program`] | the common `main` of all programs that the monitor starts |
-//! | [`flight`] | the flight recorder: the app that a process was running when it died |
 //! | [`log`] | the log output of every program |
 //! | [`rate`] | limits log lines that others can repeat |
 //! | [`sandbox`] | confinement: namespaces, root directory, privileges, Landlock, seccomp |
@@ -29,8 +28,9 @@
 pub mod cgroup;
 pub mod channel;
 pub mod clock;
+#[cfg(feature = "digest")]
+pub mod digest;
 pub mod doorbell;
-pub mod flight;
 pub mod log;
 pub mod memory;
 pub mod named;

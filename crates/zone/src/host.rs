@@ -2,11 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
+use control::flight::FlightSlot;
 use control::zone::SwitchNumbers;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
 use sdk::services::{AskError, RequestId, Service};
-use sys::flight::Seat;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
@@ -27,7 +27,7 @@ pub struct ZoneHost {
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
     /// Records in the flight recorder that the app is being called, if the monitor watches the zone.
-    pub seat: Option<Seat>,
+    pub seat: Option<FlightSlot>,
 }
 
 impl ZoneHost {

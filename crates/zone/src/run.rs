@@ -25,6 +25,7 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use control::flight::FlightRecorder;
 use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
@@ -33,7 +34,6 @@ use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, Ringer};
-use sys::flight::Recorder;
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -383,8 +383,8 @@ impl Zone {
     /// Starts to record the app's calls in the monitor's flight recorder.
     fn record_calls(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
         let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
-        let recorder = Recorder::map(&fd).map_err(ZoneError::Watch)?;
-        self.app.host().seat = Some(recorder.seat(0));
+        let recorder = FlightRecorder::map(&fd).map_err(ZoneError::Watch)?;
+        self.app.host().seat = Some(recorder.slot(0));
         Ok(())
     }
 
@@ -433,7 +433,7 @@ fn call(
     records: &[WholeRecord<'_>],
 ) -> Result<usize, ZoneError> {
     let mut seat = app.host().seat.take();
-    let noted = seat.as_mut().map(|seat| seat.call(NonZeroU16::MIN)); // there is one app
+    let noted = seat.as_mut().map(|seat| seat.begin_call(NonZeroU16::MIN)); // there is one app
     let answered = app.on_records(called_ns, records);
     drop(noted);
     times.returned_ns = now_ns();

@@ -1,15 +1,13 @@
 //! Confines the zone before it reads a byte of the app's object, and then loads the object.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 
 use control::zone::{TMP, ZoneReply, ZoneSandbox};
 use rustix::fs::Access;
-use sha2::{Digest as _, Sha256};
 use sys::channel::Channel;
+use sys::digest::sha256;
 use sys::object::Object;
 use sys::sandbox::seccomp::Profile;
 use sys::sandbox::{Confined, Sandbox, Tmp};
@@ -88,42 +86,9 @@ pub(crate) fn check(object: &File, expected: &str) -> Result<(), ZoneError> {
     Err(ZoneError::OtherObject { expected: expected.to_owned(), found })
 }
 
-/// The SHA-256 of a file as hexadecimal digits.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn sha256(file: &File) -> io::Result<String> {
-    let (mut hash, mut at, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
-    loop {
-        let size = file.read_at(&mut buffer, at)?;
-        if size == 0 {
-            break;
-        }
-        hash.update(buffer.get(..size).unwrap_or_default());
-        at += size as u64;
-    }
-    let digits = hash.finalize();
-    Ok(digits.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-        text
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sha256_equals_that_of_sha256sum() {
-        let of = |bytes: &[u8]| {
-            let object = sys::shm::sealed_copy("object", bytes).unwrap();
-            sha256(&File::from(object)).unwrap()
-        };
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(of(b""), empty);
-        let million = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
-        assert_eq!(of(&vec![b'a'; 1_000_000]), million);
-    }
 
     #[test]
     fn object_with_a_flipped_bit_is_refused() {

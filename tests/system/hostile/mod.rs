@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
 use sys::cgroup::Tree;
@@ -182,7 +182,7 @@ fn contained(
     let after = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
     assert_eq!(before.programs.kernel, after.programs.kernel);
     for app in &after.programs.apps {
-        assert_eq!((app.state, app.restarts), (State::Running, 0), "{app:?}");
+        assert_eq!((app.state, app.restarts), (ProgramState::Running, 0), "{app:?}");
     }
     Ok(())
 }

@@ -22,8 +22,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use monitor::admin::AppStatus;
-use monitor::lifecycle::State;
+use control::operator::AppStatus;
+use control::operator::ProgramState;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 
@@ -263,8 +263,9 @@ fn app_is_killed(
     kill_process(pid_to_kill, Signal::KILL).context("cannot kill the app's process")?;
     let new = h1.ping_in_background(h3, 100, INTERVAL)?;
     let after = rosemary.wait_for("the app is back", Duration::from_secs(10), |status| {
-        let back =
-            |app: &&AppStatus| app.state == State::Running && app.pid.is_some_and(|now| now != pid);
+        let back = |app: &&AppStatus| {
+            app.state == ProgramState::Running && app.pid.is_some_and(|now| now != pid)
+        };
         status.app(APP).filter(back).and(Some(status.clone()))
     })?;
     let back = killed.elapsed();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use monitor::lifecycle::State;
+use control::operator::ProgramState;
 use rustix::process::Signal;
 
 use control::query::SwitchStatus;
@@ -50,9 +50,9 @@ impl<'lab> Rosemary<'lab> {
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
         rosemary.wait_for("Rosemary is up", Duration::from_secs(30), |status| {
             let services = &status.programs.services;
-            let running = status.programs.kernel.state == State::Running
-                && services.iter().all(|service| service.state == State::Running)
-                && status.programs.apps.iter().all(|app| app.state == State::Running);
+            let running = status.programs.kernel.state == ProgramState::Running
+                && services.iter().all(|service| service.state == ProgramState::Running)
+                && status.programs.apps.iter().all(|app| app.state == ProgramState::Running);
             running.then_some(())
         })?;
         Ok(rosemary)

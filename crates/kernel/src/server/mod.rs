@@ -19,7 +19,7 @@ use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
-use sys::flight::{Recorder, SEATS};
+use control::flight::{FlightRecorder, SLOTS};
 use sys::object::Object;
 use thiserror::Error;
 use tracing::{info, warn};
@@ -109,7 +109,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let configs = configs.map_err(system("reading the apps' configurations"))?;
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
     let recorder = fds.next().ok_or(ServerError::NoRecorder)?;
-    let recorder = Recorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
+    let recorder = FlightRecorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
     let (report, listener) = sandbox::limit_calls(confined, &monitor);
@@ -136,9 +136,9 @@ fn load(
     mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
-    recorder: &Recorder,
+    recorder: &FlightRecorder,
 ) -> (Vec<Known>, Vec<(AppId, String)>) {
-    let mut seat = Some(recorder.seat(SEATS - 1));
+    let mut seat = Some(recorder.slot(SLOTS - 1));
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();

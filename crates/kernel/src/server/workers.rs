@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::doorbell::Doorbell;
-use sys::flight::Recorder;
+use control::flight::FlightRecorder;
+use control::kernel::{Tuning, worker_name};
 use tracing::{error, warn};
 
-use crate::control::{self, Tuning};
 use crate::pool::{MAX_WORKERS, WorkerPool};
 use crate::tls::TransportPolicy;
 use crate::worker::{
@@ -36,7 +36,7 @@ impl Workers {
         (count, tuning): (Option<u16>, Tuning),
         listeners: Vec<TcpListener>,
         apps: &[Known],
-        recorder: &Recorder,
+        recorder: &FlightRecorder,
         transport: &TransportPolicy,
     ) -> io::Result<Self> {
         let cpus = cpus();
@@ -53,9 +53,9 @@ impl Workers {
                 .filter(|_| tuning.pin && count > 1 && cpus.len() >= count);
             let ended = (channels.events.clone(), channels.events_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
-            let seat = Some(recorder.seat(number));
+            let seat = Some(recorder.slot(number));
             let (apps, transport) = (Apps { apps: apps.to_vec(), seat }, transport.clone());
-            let thread = std::thread::Builder::new().name(control::worker_name(number));
+            let thread = std::thread::Builder::new().name(worker_name(number));
             threads.push(thread.spawn(move || {
                 if let Some(cpu) = cpu {
                     pin(cpu);

@@ -9,7 +9,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use sys::clock::now_ns;
-use sys::flight::{Call, Seat};
+use control::flight::{CallGuard, FlightSlot};
 use sys::object::Object;
 use tracing::error;
 
@@ -132,6 +132,6 @@ impl Worker {
 }
 
 /// Notes in the flight recorder that an app is being called, until the returned value is dropped.
-pub(crate) fn note(seat: &mut Option<Seat>, app: AppId) -> Option<Call<'_>> {
-    Some(seat.as_mut()?.call(NonZeroU16::new(app.0)?))
+pub(crate) fn note(seat: &mut Option<FlightSlot>, app: AppId) -> Option<CallGuard<'_>> {
+    Some(seat.as_mut()?.begin_call(NonZeroU16::new(app.0)?))
 }

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use sys::flight::Seat;
+use control::flight::FlightSlot;
 
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::control::{App, Tuning};
@@ -106,7 +106,7 @@ pub struct Apps {
     /// Each app, wherever it runs.
     pub apps: Vec<Known>,
     /// The worker's place in the flight recorder, if there is one.
-    pub seat: Option<Seat>,
+    pub seat: Option<FlightSlot>,
 }
 
 /// A worker; see the module's description.
@@ -130,7 +130,7 @@ pub struct Worker {
 #[derive(Debug, Default)]
 struct Calls {
     /// Records turns, and which app in this process is being called.
-    seat: Option<Seat>,
+    seat: Option<FlightSlot>,
     verdicts: Vec<Verdict>,
     /// The portion of an app's messages that is being sent.
     messages: Messages,
@@ -209,7 +209,7 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            self.calls.seat.iter_mut().for_each(Seat::turn);
+            self.calls.seat.iter_mut().for_each(FlightSlot::begin_turn);
             for app_port in &mut self.dispatch.app_ports {
                 app_port.awake();
             }

@@ -6,7 +6,7 @@
 use control::app::Hosting as Host;
 
 use super::zone::Zone;
-use crate::lifecycle::State;
+use control::operator::ProgramState;
 
 /// The host of one app.
 #[derive(Debug)]
@@ -108,9 +108,9 @@ impl InKernel {
     }
 
     /// The app's state in a kernel whose own state is `kernel`.
-    pub(super) fn state(&self, kernel: State) -> State {
+    pub(super) fn state(&self, kernel: ProgramState) -> ProgramState {
         match kernel {
-            State::Running if !self.is_loaded => State::Starting,
+            ProgramState::Running if !self.is_loaded => ProgramState::Starting,
             kernel => kernel,
         }
     }
@@ -123,18 +123,18 @@ mod tests {
     #[test]
     fn app_in_kernel_runs_once_reported_loaded() {
         let mut app = InKernel::default();
-        assert_eq!(app.state(State::Waiting), State::Waiting);
+        assert_eq!(app.state(ProgramState::Waiting), ProgramState::Waiting);
         app.kernel_started();
-        assert_eq!(app.state(State::Starting), State::Starting);
-        assert_eq!(app.state(State::Running), State::Starting);
+        assert_eq!(app.state(ProgramState::Starting), ProgramState::Starting);
+        assert_eq!(app.state(ProgramState::Running), ProgramState::Starting);
         assert!(app.loaded() && !app.loaded());
-        assert_eq!(app.state(State::Running), State::Running);
-        assert_eq!(app.state(State::Stopping), State::Stopping);
+        assert_eq!(app.state(ProgramState::Running), ProgramState::Running);
+        assert_eq!(app.state(ProgramState::Stopping), ProgramState::Stopping);
         app.kernel_ended();
         app.kernel_started();
         assert_eq!(
-            app.state(State::Running),
-            State::Starting,
+            app.state(ProgramState::Running),
+            ProgramState::Starting,
             "the new kernel has not reported it"
         );
         assert_eq!(app.starts, 2);

@@ -12,13 +12,13 @@ use tracing::{info, warn};
 
 use super::hold::Hold;
 use crate::attachment::{Answered, Attachment};
-use crate::config::Limits;
 use crate::hang::events::{Activity, EventProgress};
 use crate::hang::{HangDetector, Progress};
 use crate::program::{Program, ProgramKind};
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::{LimitEvent, Meter};
+use config::Limits;
 
 /// How to make and confine the zone of one app.
 #[derive(Debug)]

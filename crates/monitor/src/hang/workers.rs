@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use sys::flight::{InTurn, Reading};
+use control::flight::{FlightReader, OngoingTurn};
 use sys::process::Thread;
 
 use super::PERIOD;
@@ -48,7 +48,7 @@ pub(super) struct WorkerProgress(Vec<WatchedTurn>);
 
 #[derive(Debug, Clone, Copy)]
 struct WatchedTurn {
-    turn: InTurn,
+    turn: OngoingTurn,
     /// The thread's processor time at the second check that found this turn.
     before: Option<Duration>,
     /// How long the turn has taken while its thread was not stopped.
@@ -60,14 +60,14 @@ impl WorkerProgress {
     /// it. It is called only for a worker that is still in the turn of the last check.
     pub(super) fn check(
         &mut self,
-        recorder: &Reading,
+        recorder: &FlightReader,
         thread: impl Fn(usize) -> Option<Thread>,
     ) -> Option<StuckWorker> {
         let before_this = std::mem::take(&mut self.0);
         for turn in recorder.turns() {
             let (mut before, mut lasted) = (None, Duration::ZERO);
             if let Some(known) = before_this.iter().find(|watched| watched.turn == turn) {
-                let thread = thread(turn.seat);
+                let thread = thread(turn.slot);
                 let now = thread.map(|thread| thread.used);
                 before = known.before.or(now);
                 if thread.is_some_and(|thread| !thread.stopped) {
@@ -77,7 +77,7 @@ impl WorkerProgress {
                 if let Some(used) =
                     used.filter(|used| *used >= LONGEST_TURN || lasted >= IDLE_LIMIT)
                 {
-                    return Some(StuckWorker { worker: turn.seat, used, lasted });
+                    return Some(StuckWorker { worker: turn.slot, used, lasted });
                 }
             }
             self.0.push(WatchedTurn { turn, before, lasted });
@@ -90,15 +90,15 @@ impl WorkerProgress {
 mod tests {
     use std::num::NonZeroU16;
 
-    use sys::flight::{Recorder, Seat};
+    use control::flight::{FlightRecorder, FlightSlot};
 
     use super::*;
 
-    fn workers() -> (Reading, [Seat; 2]) {
-        let (reading, fd) = Reading::new().unwrap();
-        let recorder = Recorder::map(&fd).unwrap();
-        let mut seats = [recorder.seat(0), recorder.seat(1)];
-        seats.iter_mut().for_each(Seat::turn);
+    fn workers() -> (FlightReader, [FlightSlot; 2]) {
+        let (reading, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        let mut seats = [recorder.slot(0), recorder.slot(1)];
+        seats.iter_mut().for_each(FlightSlot::begin_turn);
         (reading, seats)
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let (reading, [mut first, _second]) = workers();
         let mut progress = WorkerProgress::default();
         let mut check = |used: u64| {
-            first.turn();
+            first.begin_turn();
             progress.check(&reading, |worker| Some(thread(used * (worker as u64 + 1))))
         };
         assert_eq!((check(1_000), check(1_001), check(1_002)), (None, None, None));
@@ -149,7 +149,7 @@ mod tests {
         let (reading, [mut first, _second]) = workers();
         let mut progress = WorkerProgress::default();
         let mut check = |stopped| {
-            first.turn();
+            first.begin_turn();
             progress.check(&reading, |_| Some(Thread { stopped, ..thread(10) }))
         };
         assert!((0..120).all(|_| check(false).is_none()));
@@ -163,16 +163,16 @@ mod tests {
     fn time_in_app_does_not_count() {
         let (reading, [mut first, mut second]) = workers();
         let mut progress = WorkerProgress::default();
-        let call = first.call(NonZeroU16::MIN);
+        let call = first.begin_call(NonZeroU16::MIN);
         for used in 0..100 {
-            second.turn();
+            second.begin_turn();
             assert_eq!(progress.check(&reading, |_| Some(thread(used))), None);
         }
         drop(call);
         assert_eq!(progress.check(&reading, |_| Some(thread(100))), None);
-        second.turn();
+        second.begin_turn();
         assert_eq!(progress.check(&reading, |_| Some(thread(101))), None);
-        second.turn();
+        second.begin_turn();
         assert!(progress.check(&reading, |_| Some(thread(104))).is_some());
     }
 }

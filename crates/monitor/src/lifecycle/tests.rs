@@ -37,7 +37,7 @@ impl Program {
         self.lifecycle.ended(self.at(ms), "exited with code 1".into())
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ProgramState {
         self.lifecycle.state()
     }
 }
@@ -45,7 +45,7 @@ impl Program {
 #[test]
 fn unwanted_program_is_never_due() {
     let mut lifecycle = Lifecycle::new(Limits::default());
-    assert_eq!(lifecycle.state(), State::Stopped);
+    assert_eq!(lifecycle.state(), ProgramState::Stopped);
     assert_eq!(lifecycle.due(Instant::now(), || None), None);
     assert_eq!(lifecycle.next_due(), None);
 }
@@ -66,7 +66,7 @@ fn program_that_ran_briefly_waits_before_restart() {
     let mut program = Program::running();
     let ended = program.ended(300);
     assert_eq!(ended, Ended { ran: 300 * MS, next: Next::StartAfter(700 * MS) });
-    assert_eq!(program.state(), State::Waiting);
+    assert_eq!(program.state(), ProgramState::Waiting);
     assert_eq!(program.due(999), None);
     assert_eq!(program.lifecycle.next_due(), Some(program.at(1_000)));
     assert_eq!(program.due(1_000), Some(Due::Start));
@@ -105,7 +105,7 @@ fn program_not_ready_in_time_is_restarted() {
     assert_eq!(program.due(9_999), None);
     assert_eq!(program.due(10_000), Some(Due::KillUnready));
     assert_eq!(program.due(10_001), None);
-    assert_eq!(program.state(), State::Stopping);
+    assert_eq!(program.state(), ProgramState::Stopping);
     assert_eq!(program.ended(10_002).next, Next::StartAtOnce);
 }
 
@@ -122,7 +122,7 @@ fn throttled_program_has_longer_to_start() {
     assert_eq!(due(19, 1_900), (None, Some(27_100 * MS)));
     assert_eq!(due(98, 9_990), (None, Some(98_100 * MS)), "a check at most every 100 ms");
     assert_eq!(due(99, 10_000).0, Some(Due::KillUnready));
-    assert_eq!(program.state(), State::Stopping);
+    assert_eq!(program.state(), ProgramState::Stopping);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn program_above_limit_restarts_after_pause() {
 fn unfit_program_is_held_after_its_end() {
     let mut program = Program::started();
     program.lifecycle.unfit(program.at(5));
-    assert_eq!((program.ended(10).next, program.state()), (Next::Held, State::Held));
+    assert_eq!((program.ended(10).next, program.state()), (Next::Held, ProgramState::Held));
     assert_eq!(
         (program.due(999), program.due(1_000)),
         (None, Some(Due::Start)),
@@ -165,7 +165,7 @@ fn readiness_counts_once_and_before_kill() {
     assert!(!program.lifecycle.ready());
     program.lifecycle.killed();
     assert!(!program.lifecycle.ready());
-    assert_eq!(program.state(), State::Stopping);
+    assert_eq!(program.state(), ProgramState::Stopping);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn stopped_program_that_ends_stays_stopped() {
     assert!(program.lifecycle.stop(program.at(5_000)));
     assert_eq!(program.due(5_999), None);
     assert_eq!(program.ended(5_999).next, Next::Stay);
-    assert_eq!(program.state(), State::Stopped);
+    assert_eq!(program.state(), ProgramState::Stopped);
     assert_eq!(program.due(60_000), None);
 }
 
@@ -202,17 +202,17 @@ fn held_program_is_retried_until_started_or_stopped() {
     program.ended(10);
     for ms in [10, 1_010, 2_010] {
         program.lifecycle.hold(program.at(ms), "line 1".into());
-        assert_eq!((program.state(), program.due(ms + 999)), (State::Held, None));
+        assert_eq!((program.state(), program.due(ms + 999)), (ProgramState::Held, None));
         assert_eq!(program.due(ms + 1_000), Some(Due::Start));
     }
     assert_eq!((program.lifecycle.restarts(), program.lifecycle.last_exit()), (0, Some("line 1")));
     program.lifecycle.started(program.at(3_010));
-    assert_eq!(program.state(), State::Starting);
+    assert_eq!(program.state(), ProgramState::Starting);
     program.ended(3_020);
     program.lifecycle.hold(program.at(3_020), "line 2".into());
     assert!(!program.lifecycle.stop(program.at(3_030)));
     program.lifecycle.hold(program.at(3_040), "late".into());
-    assert_eq!(program.state(), State::Stopped);
+    assert_eq!(program.state(), ProgramState::Stopped);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn stopped_while_waiting_causes_no_start() {
     let mut program = Program::running();
     program.ended(1);
     assert!(!program.lifecycle.stop(program.at(2)));
-    assert_eq!(program.state(), State::Stopped);
+    assert_eq!(program.state(), ProgramState::Stopped);
     assert_eq!(program.due(2_000), None);
 }
 

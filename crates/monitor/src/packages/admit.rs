@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use control::security::{SecurityReply, SecurityRequest, SignedPackage};
-use zone::sandbox::sha256;
+use sys::digest::sha256;
 
 use super::{Files, Refused};
-use crate::config::{AppConfig, Manifest, Trust};
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::one_shot;
 use crate::users::Users;
+use config::{AppConfig, Manifest, Trust};
 
 /// Who looks at packages before they are let in.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn lie(what: &str) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use config::Config;
 
     const MANIFEST: &str = "name = \"hub\"\nversion = \"1.0.0\"\ncapabilities = [\"flow.write\"]";
 

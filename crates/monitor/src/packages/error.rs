@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::config::{ManifestMistake, TooMuch};
+use config::{ManifestMistake, TooMuch};
 
 /// Why a package is not installed, or not run.
 #[derive(Debug, Error)]

@@ -11,8 +11,8 @@ use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signat
 use rustix::fs::{FlockOperation, flock};
 
 use super::Refused;
-use crate::config::is_name;
 use crate::installation::read_file;
+use config::is_name;
 
 /// The directory of the packages, in the state directory.
 const DIR: &str = "apps";

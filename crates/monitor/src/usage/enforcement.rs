@@ -7,7 +7,7 @@ use sys::process::PidNamespace;
 use sys::sandbox;
 
 use super::meter::Meter;
-use crate::config::{Bound, Limits, NO_LIMIT};
+use config::{Bound, Limits, NO_LIMIT};
 
 /// The kernel's share of contended processors, where an app has 100. All apps' packets pass through the kernel.
 const KERNEL_WEIGHT: u32 = 400;
@@ -173,7 +173,7 @@ impl Enforcement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use config::Config;
 
     #[test]
     fn without_groups_setrlimit_and_monitor_enforce() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use control::query::AppCounters;
 use sdk::Limit;
 
-use crate::config::{Limits, NO_LIMIT};
+use config::{Limits, NO_LIMIT};
 
 /// The number of measurements that are kept for rates.
 const WINDOW: usize = 3;

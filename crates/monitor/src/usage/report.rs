@@ -3,11 +3,16 @@
 use sdk::Limit;
 
 use super::meter::Meter;
-use crate::admin::{Amount, ProgramUsage};
-use crate::lifecycle::State;
+use control::operator::ProgramState;
+use control::operator::{Amount, ProgramUsage};
 
 /// The usage of the program `name`, without its process and restarts, which only its owner knows.
-pub(crate) fn program_usage(name: &str, kind: &str, state: State, meter: &Meter) -> ProgramUsage {
+pub(crate) fn program_usage(
+    name: &str,
+    kind: &str,
+    state: ProgramState,
+    meter: &Meter,
+) -> ProgramUsage {
     let counters = meter.counters();
     let amount = |limit: Limit| {
         let bound = meter.limits().of(limit);

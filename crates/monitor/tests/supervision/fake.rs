@@ -12,18 +12,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use kernel::control::{Answer as KernelAnswer, App, Host, Request as KernelRequest, worker_name};
+use control::app::Hosting;
+use control::flight::FlightRecorder;
+use control::kernel::{AppSpec, KernelReply, KernelRequest, worker_name};
+use control::log::{LogReply, LogRequest};
+use control::service::{ServiceReply, ServiceRequest};
+use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use sdk::services::REQUEST_HEAD;
 use serde::de::DeserializeOwned;
-use services::control::{Answer as Done, Request as Order};
-use services::log::messages::{Answer as Kept, Request as Log};
 use sys::channel::{Channel, ChannelError};
 use sys::doorbell::Doorbell;
-use sys::flight::Recorder;
 use sys::packets::Packets;
-use zone::control::{Answer as ZoneAnswer, Request as ZoneRequest};
 
 /// Names the script that was executed.
 const NAME: &str = "ROSEMARY_TEST_FAKE";
@@ -113,22 +114,24 @@ impl Fake {
             fds.extend(client.iter().map(|it| PollFd::new(it, PollFlags::IN)));
             poll(&mut fds, None).unwrap();
             match self.monitor.receive() {
-                Ok((Order::Start { .. }, _)) => self.monitor.send(&Done::Ready, &[]).unwrap(),
-                Ok((Order::Client(_), fds)) => {
+                Ok((ServiceRequest::Start { .. }, _)) => {
+                    self.monitor.send(&ServiceReply::Ready, &[]).unwrap()
+                }
+                Ok((ServiceRequest::Client(_), fds)) => {
                     client = fds.into_iter().next().map(Packets::from_fd);
                 }
                 Err(ChannelError::WouldBlock) => {}
-                Ok((Order::Stop, _)) | Err(_) => return,
+                Ok((ServiceRequest::Stop, _)) | Err(_) => return,
             }
             let mut room = vec![0; 64 * 1024];
             let Some(Ok((size, _))) = client.as_ref().map(|it| it.receive(&mut room)) else {
                 continue;
             };
             let (id, request) = room[..size].split_at(REQUEST_HEAD);
-            if let Log::Keep(lines) = serde_json::from_slice(request).unwrap() {
+            if let LogRequest::Keep(lines) = serde_json::from_slice(request).unwrap() {
                 kept += lines.len() as u64;
             }
-            let answer = serde_json::to_vec(&Kept::Next(kept)).unwrap();
+            let answer = serde_json::to_vec(&LogReply::Next(kept)).unwrap();
             client.as_ref().unwrap().send(&[id, &[0], &answer].concat()).unwrap();
         }
     }
@@ -139,13 +142,13 @@ impl Fake {
                 KernelRequest::Start { listeners, apps, .. } => {
                     let fds = fds.get(listeners.len()..);
                     self.note(&format!("start {}", fds.is_some()));
-                    let hosted: Vec<App> =
-                        apps.into_iter().filter(|app| app.host == Host::Kernel).collect();
+                    let hosted: Vec<AppSpec> =
+                        apps.into_iter().filter(|app| app.host == Hosting::Kernel).collect();
                     if self.behaviour == "loud" {
                         print_lines(20_000);
                     }
                     self.host(&hosted, fds.unwrap_or_default());
-                    self.monitor.send(&KernelAnswer::Ready, &[]).unwrap();
+                    self.monitor.send(&KernelReply::Ready, &[]).unwrap();
                     if self.behaves_once("stuck once") {
                         Self::begin_endless_turn(fds.unwrap_or_default());
                     }
@@ -157,16 +160,16 @@ impl Fake {
                     self.note("attach");
                     if self.behaves_once("no rings once") {
                         let why = "out of descriptors".into();
-                        self.monitor.send(&KernelAnswer::NotAttached { app, why }, &[]).unwrap();
+                        self.monitor.send(&KernelReply::NotAttached { app, why }, &[]).unwrap();
                         continue;
                     }
                     let bells: Vec<OwnedFd> = (0..4).map(|_| Doorbell::new().unwrap().1).collect();
                     let fds: Vec<BorrowedFd<'_>> = bells.iter().map(AsFd::as_fd).collect();
-                    let attached = KernelAnswer::Attached { app, capacity: 4096, batch: 64 };
+                    let attached = KernelReply::Attached { app, capacity: 4096, batch: 64 };
                     self.monitor.send(&attached, &fds).unwrap();
                     if self.behaves_once("fault once") {
-                        let why = "Done(7) with 3 outstanding".into();
-                        self.monitor.send(&KernelAnswer::Fault { app, why }, &[]).unwrap();
+                        let why = "ServiceReply(7) with 3 outstanding".into();
+                        self.monitor.send(&KernelReply::Fault { app, why }, &[]).unwrap();
                     }
                 }
                 KernelRequest::Detach { .. } => self.note("detach"),
@@ -186,10 +189,10 @@ impl Fake {
 
     /// Runs a worker that begins one turn and stays busy in it.
     fn begin_endless_turn(fds: &[OwnedFd]) {
-        let mut seat = Recorder::map(fds.last().unwrap()).unwrap().seat(3);
+        let mut seat = FlightRecorder::map(fds.last().unwrap()).unwrap().slot(3);
         let worker = std::thread::Builder::new().name(worker_name(3));
         let turn = move || {
-            seat.turn();
+            seat.begin_turn();
             loop {
                 std::hint::spin_loop();
             }
@@ -198,7 +201,7 @@ impl Fake {
     }
 
     /// Loads the apps that the kernel hosts, with the descriptors that follow the listeners.
-    fn host(&self, hosted: &[App], fds: &[OwnedFd]) {
+    fn host(&self, hosted: &[AppSpec], fds: &[OwnedFd]) {
         if hosted.is_empty() {
             return assert_eq!(fds.len(), 1, "only the recorder, as no app is hosted");
         }
@@ -214,41 +217,40 @@ impl Fake {
             let (config, rest) = configs.split_at(app.config_size as usize);
             configs = rest;
             self.note(&format!("host {}: {}{config}", app.name, text(object)));
-            let reply = KernelAnswer::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
+            let reply = KernelReply::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
             self.monitor.send(&reply, &[]).unwrap();
         }
     }
 
     /// Lets `app` harm the kernel that hosts it, if that is the behaviour.
-    fn suffer_from(&self, app: &App, fds: &[OwnedFd]) {
-        let recorder = Recorder::map(fds.last().unwrap()).unwrap();
-        let (mut first, mut other) = (recorder.seat(0), recorder.seat(15));
+    fn suffer_from(&self, app: &AppSpec, fds: &[OwnedFd]) {
+        let recorder = FlightRecorder::map(fds.last().unwrap()).unwrap();
+        let (mut first, mut other) = (recorder.slot(0), recorder.slot(15));
         let number = app.app.0.try_into().unwrap();
-        let _called = other.call(9_999.try_into().unwrap()); // not the number of an app, so no app is to blame
+        let _called = other.begin_call(9_999.try_into().unwrap()); // not the number of an app, so no app is to blame
         if self.behaves_once("panicking once") {
             let why = "it panicked: \u{1b}[31mred".to_owned();
             for _worker in 0..2 {
-                let reply = KernelAnswer::Demoted { app: app.app, why: why.clone() };
+                let reply = KernelReply::Demoted { app: app.app, why: why.clone() };
                 self.monitor.send(&reply, &[]).unwrap();
             }
         } else if self.behaves_once("dying in the app once") {
-            let _call = first.call(number);
+            let _call = first.begin_call(number);
             kill_process(getpid(), Signal::ABORT).unwrap();
             std::thread::park(); // the signal may hit another thread
         } else if self.behaves_once("leaving in the app once") {
-            let _call = first.call(number);
+            let _call = first.begin_call(number);
             #[expect(clippy::disallowed_methods, reason = "as an app may")]
             std::process::exit(0);
         } else if self.behaves_once("dying elsewhere once") {
-            drop(first.call(number));
+            drop(first.begin_call(number));
             kill_process(getpid(), Signal::ABORT).unwrap();
         } else if self.behaves_once("lying in the app once") {
-            let _call = first.call(number);
+            let _call = first.begin_call(number);
             self.monitor.send(&"nonsense", &[]).unwrap();
             std::thread::park();
         } else if self.behaves_once("hosting another once") {
-            let reply =
-                KernelAnswer::Hosted { app: kernel::control::AppId(7), version: "1".into() };
+            let reply = KernelReply::Hosted { app: control::app::AppId(7), version: "1".into() };
             self.monitor.send(&reply, &[]).unwrap();
         }
     }
@@ -258,16 +260,16 @@ impl Fake {
             match request {
                 ZoneRequest::Load { .. } => {
                     self.note(&format!("load {}", fds.len()));
-                    let loaded = ZoneAnswer::Loaded { version: "0.1.0".into() };
+                    let loaded = ZoneReply::Loaded { version: "0.1.0".into() };
                     match self.behaviour.as_str() {
                         "failing" => {
                             let why = "no symbol rosemary_app\nrosemary: all is well".into();
-                            self.monitor.send(&ZoneAnswer::Failed { why }, &[]).unwrap();
+                            self.monitor.send(&ZoneReply::Failed { why }, &[]).unwrap();
                             return;
                         }
                         "no library" => {
                             let why = "could not load the app's object: libnone.so.1 is missing";
-                            let answer = ZoneAnswer::NotLoaded { why: why.into() };
+                            let answer = ZoneReply::NotLoaded { why: why.into() };
                             self.monitor.send(&answer, &[]).unwrap();
                             return;
                         }

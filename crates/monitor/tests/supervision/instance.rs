@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rosemary_monitor::admin::{Ask, Status, Tell};
-use rosemary_monitor::lifecycle::State;
+use control::operator::{OperatorRequest, Status, OperatorReply};
+use control::operator::ProgramState;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
@@ -105,8 +105,8 @@ impl Instance {
     pub(crate) fn until_connected(&self, times: usize) -> Status {
         self.until("connected", || {
             let status = self.status()?;
-            let runs = status.apps[0].state == State::Running;
-            (runs && status.kernel.state == State::Running).then_some(())?;
+            let runs = status.apps[0].state == ProgramState::Running;
+            (runs && status.kernel.state == ProgramState::Running).then_some(())?;
             (self.received("rosemary-zone", "rings 4") >= times).then_some(status)
         })
     }
@@ -142,9 +142,9 @@ impl Instance {
 
     pub(crate) fn status(&self) -> Option<Status> {
         let channel = self.connect()?;
-        channel.send(&Ask::Status, &[]).ok()?;
+        channel.send(&OperatorRequest::Status, &[]).ok()?;
         match receive(&channel)? {
-            (Tell::Status(status), _) => Some(status),
+            (OperatorReply::Status(status), _) => Some(status),
             other => panic!("{other:?}"),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use rosemary_monitor::admin::{AppStatus, Status};
-use rosemary_monitor::lifecycle::State;
+use control::operator::{AppStatus, Status};
+use control::operator::ProgramState;
 use rustix::process::Signal;
 
 use super::instance::{Instance, kill};
@@ -27,7 +27,7 @@ impl Instance {
         self.until("hosted", || {
             let status = self.status()?;
             let app = status.apps.first()?;
-            let runs = (app.state, app.host.as_str()) == (State::Running, "kernel");
+            let runs = (app.state, app.host.as_str()) == (ProgramState::Running, "kernel");
             (runs && app.restarts == restarts).then_some(status)
         })
     }
@@ -128,7 +128,7 @@ fn app_without_object_waits_in_zone() {
     fs::remove_file(&object).unwrap();
     kill(before.kernel.pid);
     instance.until_logged("app was taken out of the kernel");
-    instance.until("ready", || (instance.status()?.kernel.state == State::Running).then_some(()));
+    instance.until("ready", || (instance.status()?.kernel.state == ProgramState::Running).then_some(()));
     fs::write(&object, "an object").unwrap();
     let status = instance.until_connected(1);
     let demoted = app(&status).demoted.clone().unwrap();

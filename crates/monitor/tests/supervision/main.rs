@@ -12,8 +12,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rosemary_monitor::admin::{Ask, Tell};
-use rosemary_monitor::lifecycle::State;
+use control::operator::{OperatorRequest, OperatorReply};
+use control::operator::ProgramState;
 use rustix::process::Signal;
 use sys::channel::Channel;
 
@@ -51,7 +51,7 @@ fn zone_that_breaks_ring_rules_is_killed() {
     instance.until_logged("its app broke a rule");
     instance.until("restarted", || {
         let app = instance.status()?.apps.remove(0);
-        ((app.restarts, app.state) == (1, State::Running)).then_some(())
+        ((app.restarts, app.state) == (1, ProgramState::Running)).then_some(())
     });
     assert!(instance.log().contains("Done(7) with 3 outstanding"), "{}", instance.log());
 }
@@ -96,7 +96,7 @@ fn unloadable_app_is_held_until_file_changes() {
     instance.set_behaviour("rosemary-zone", "well");
     std::thread::sleep(Duration::from_secs(3));
     let app = &instance.status().unwrap().apps[0];
-    assert_eq!((app.state, app.restarts), (State::Held, 4));
+    assert_eq!((app.state, app.restarts), (ProgramState::Held, 4));
     assert!(app.last_exit.as_ref().unwrap().contains("libnone.so.1"), "{app:?}");
     fs::write(instance.path("examples/liblearning_switch.so"), "another").unwrap();
     instance.until_connected(1);
@@ -200,7 +200,7 @@ fn missing_object_is_logged_once() {
     kill(before.apps[0].pid);
     instance.until_logged("could not read");
     let status = instance.status().unwrap();
-    assert_eq!((status.apps[0].pid, status.apps[0].state), (None, State::Held));
+    assert_eq!((status.apps[0].pid, status.apps[0].state), (None, ProgramState::Held));
     assert!(status.apps[0].last_exit.as_ref().unwrap().contains("could not read"));
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(instance.log().matches("could not read").count(), 1, "{}", instance.log());
@@ -224,9 +224,9 @@ fn refused_rings_are_requested_again() {
 fn operator_is_connected_to_kernel() {
     let (instance, _) = Instance::running();
     let channel = instance.connect().unwrap();
-    channel.send(&Ask::Kernel, &[]).unwrap();
-    let (tell, fds) = receive::<Tell>(&channel).unwrap();
-    assert_eq!((tell, fds.len()), (Tell::Kernel, 1));
+    channel.send(&OperatorRequest::Kernel, &[]).unwrap();
+    let (tell, fds) = receive::<OperatorReply>(&channel).unwrap();
+    assert_eq!((tell, fds.len()), (OperatorReply::Kernel, 1));
     let kernel = Channel::from_fd(fds.into_iter().next().unwrap());
     assert_eq!(receive::<String>(&kernel).unwrap().0, "the kernel's own answer");
 }

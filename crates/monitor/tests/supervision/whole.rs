@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rosemary_monitor::admin::Status;
+use control::operator::Status;
 use rustix::process::Signal;
 
 use super::instance::{Instance, kill, runs};

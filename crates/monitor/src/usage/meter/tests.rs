@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Config;
+use config::Config;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,0 +1,306 @@
+//! The flight recorder: a page of shared memory in which a process notes the app that it calls.
+//!
+//! The monitor makes the memory for each kernel and each zone. After a kernel has died, the monitor reads
+//! in which apps it died. While processes run, the monitor looks for a call that lasts too long, which is
+//! a hang, and for a kernel worker that stays too long in one turn of its loop.
+//!
+//! ```text
+//! slot 0   u64: the number of the app that the thread calls, 0 for none
+//!          u64: the calls that the thread has begun
+//!          u64: the turns that its loop has begun, 0 for a thread without a loop; 40 bytes unused
+//! slot 1   the same
+//! ...      64 slots in one page, a cache line each, so that threads do not contend
+//! ```
+//!
+//! Apps run in the process that writes the page and can write anything into it. The reader therefore
+//! takes it as a claim of that process about itself.
+
+use std::io;
+use std::num::NonZeroU16;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use sys::shm::{Shared, SharedView};
+
+/// The memory's size in bytes.
+const SIZE: usize = 4096;
+
+/// Words from one slot to the next: a cache line.
+const STRIDE: usize = 8;
+
+/// The word of a slot that counts calls. The app's number is word 0.
+const CALLS: usize = 1;
+
+/// The word of a slot that counts turns.
+const TURNS: usize = 2;
+
+/// The number of threads that can note their calls.
+pub const SLOTS: usize = SIZE / (8 * STRIDE);
+
+/// The reading end, which the monitor holds.
+#[derive(Debug)]
+pub struct FlightReader(SharedView);
+
+impl FlightReader {
+    /// Makes an empty recorder. The descriptor is for the process that writes ([`FlightRecorder::map`]).
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    pub fn new() -> io::Result<(Self, OwnedFd)> {
+        let (view, fd) = SharedView::written_by_peer("flight recorder", SIZE)?;
+        Ok((Self(view), fd))
+    }
+
+    /// The apps that are being called, or were when the process died, in ascending order without duplicates.
+    pub fn apps(&self) -> Vec<u16> {
+        let slots = (0..SLOTS).map(|slot| self.0.load_acquire(slot * STRIDE));
+        // A value that is no app number is a lie and names nobody.
+        let mut apps: Vec<u16> =
+            slots.filter_map(|app| u16::try_from(app).ok()).filter(|app| *app != 0).collect();
+        apps.sort_unstable();
+        apps.dedup();
+        apps
+    }
+
+    /// The present turn of each thread that has a loop and calls no app.
+    pub fn turns(&self) -> impl Iterator<Item = OngoingTurn> {
+        (0..SLOTS).filter_map(|slot| {
+            let number = self.0.load_acquire(slot * STRIDE + TURNS);
+            let calls_app = self.0.load_acquire(slot * STRIDE) != 0;
+            (number != 0 && !calls_app).then_some(OngoingTurn { slot, number })
+        })
+    }
+
+    /// The calls that have not returned yet.
+    pub fn calls(&self) -> impl Iterator<Item = OngoingCall> {
+        (0..SLOTS).filter_map(|slot| {
+            let app = u16::try_from(self.0.load_acquire(slot * STRIDE)).ok();
+            let app = app.and_then(NonZeroU16::new)?;
+            Some(OngoingCall { slot, app, number: self.0.load(slot * STRIDE + CALLS) })
+        })
+    }
+}
+
+/// A turn of a thread's loop. Two turns differ in slot or number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OngoingTurn {
+    /// The thread's slot.
+    pub slot: usize,
+    /// The turns that the thread had begun, this one included.
+    pub number: u64,
+}
+
+/// A call that has not returned. Two calls differ in slot or number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OngoingCall {
+    /// The thread's slot.
+    pub slot: usize,
+    /// The app.
+    pub app: NonZeroU16,
+    /// The calls that the thread had begun, this one included.
+    pub number: u64,
+}
+
+/// The writing end, which the kernel or a zone holds.
+#[derive(Debug, Clone)]
+pub struct FlightRecorder(Arc<Shared>);
+
+impl FlightRecorder {
+    /// Maps the memory that [`FlightReader::new`] made.
+    ///
+    /// # Errors
+    /// The descriptor is not of such memory, or the system refuses.
+    pub fn map(fd: &OwnedFd) -> io::Result<Self> {
+        Ok(Self(Arc::new(Shared::map(fd, SIZE)?)))
+    }
+
+    /// The slot of one thread. Two threads with the same slot would overwrite each other's notes.
+    ///
+    /// # Panics
+    /// If `number` is not below [`SLOTS`].
+    pub fn slot(&self, number: usize) -> FlightSlot {
+        assert!(number < SLOTS, "there are {SLOTS} slots");
+        FlightSlot { memory: Arc::clone(&self.0), word: number * STRIDE, calls: 0, turns: 0 }
+    }
+}
+
+/// The slot in which one thread notes its calls and turns.
+#[derive(Debug)]
+pub struct FlightSlot {
+    memory: Arc<Shared>,
+    word: usize,
+    calls: u64,
+    turns: u64,
+}
+
+impl FlightSlot {
+    /// Notes that the thread's loop begins another turn.
+    pub fn begin_turn(&mut self) {
+        self.turns += 1;
+        if let Some(word) = self.memory.words().get(self.word + TURNS) {
+            word.store(self.turns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the thread calls `app`, until the returned guard is dropped.
+    ///
+    /// Unwinding drops the guard too. A call that never returns stays noted.
+    pub fn begin_call(&mut self, app: NonZeroU16) -> CallGuard<'_> {
+        self.calls += 1;
+        if let Some(word) = self.memory.words().get(self.word + CALLS) {
+            word.store(self.calls, Ordering::Relaxed); // visible with the app's number at the latest
+        }
+        self.note(app.get());
+        CallGuard(self)
+    }
+
+    fn note(&self, app: u16) {
+        // A signal ends the process in the order of its own instructions, so no other thread has to be
+        // held back. Only the compiler must keep the note on its side of the call.
+        compiler_fence(Ordering::SeqCst);
+        if let Some(word) = self.memory.words().get(self.word) {
+            word.store(u64::from(app), Ordering::Release);
+        }
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+/// A noted call. Dropping it notes that the app has returned.
+#[derive(Debug)]
+pub struct CallGuard<'slot>(&'slot FlightSlot);
+
+impl Drop for CallGuard<'_> {
+    fn drop(&mut self) {
+        self.0.note(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn app(number: u16) -> NonZeroU16 {
+        NonZeroU16::new(number).unwrap()
+    }
+
+    #[test]
+    fn called_app_is_named_until_it_returns() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        let (mut first, mut last) = (recorder.slot(0), recorder.slot(SLOTS - 1));
+        assert_eq!(reader.apps(), [0; 0]);
+        let one = first.begin_call(app(7));
+        let other = last.begin_call(app(3));
+        assert_eq!(reader.apps(), [3, 7]);
+        drop(one);
+        assert_eq!(reader.apps(), [3]);
+        drop(other);
+        assert_eq!(reader.apps(), [0; 0]);
+    }
+
+    #[test]
+    fn ongoing_call_keeps_its_number() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let mut slot = FlightRecorder::map(&fd).unwrap().slot(2);
+        let first = slot.begin_call(app(7));
+        let seen: Vec<OngoingCall> = reader.calls().collect();
+        assert_eq!(seen, [OngoingCall { slot: 2, app: app(7), number: 1 }]);
+        assert_eq!(reader.calls().collect::<Vec<_>>(), seen);
+        drop(first);
+        assert_eq!(reader.calls().count(), 0);
+        let _second = slot.begin_call(app(7));
+        assert_ne!(reader.calls().collect::<Vec<_>>(), seen);
+    }
+
+    #[test]
+    fn ongoing_turn_keeps_its_number() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        let (mut worker, _server) = (recorder.slot(1), recorder.slot(SLOTS - 1));
+        let turns = || reader.turns().collect::<Vec<_>>();
+        assert_eq!(turns(), []);
+        worker.begin_turn();
+        assert_eq!(turns(), [OngoingTurn { slot: 1, number: 1 }]);
+        assert_eq!(turns(), [OngoingTurn { slot: 1, number: 1 }]);
+        let call = worker.begin_call(app(7));
+        assert_eq!(turns(), []);
+        drop(call);
+        worker.begin_turn();
+        assert_eq!(turns(), [OngoingTurn { slot: 1, number: 2 }]);
+    }
+
+    #[test]
+    fn app_of_several_threads_is_named_once() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        let mut slots: Vec<FlightSlot> = (0..SLOTS).map(|number| recorder.slot(number)).collect();
+        let _calls: Vec<CallGuard<'_>> =
+            slots.iter_mut().map(|slot| slot.begin_call(app(9))).collect();
+        assert_eq!(reader.apps(), [9]);
+    }
+
+    #[test]
+    fn panicking_call_counts_as_returned() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let mut slot = FlightRecorder::map(&fd).unwrap().slot(0);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _call = slot.begin_call(app(7));
+            panic!("it does");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(reader.apps(), [0; 0]);
+    }
+
+    #[test]
+    fn invalid_app_number_names_nobody() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let memory = Shared::map(&fd, SIZE).unwrap();
+        for word in memory.words() {
+            word.store(0x1_0001, Ordering::Relaxed);
+        }
+        memory.words()[1].store(5, Ordering::Relaxed); // not a slot
+        assert_eq!(reader.apps(), [0; 0]);
+    }
+
+    #[test]
+    fn other_memory_is_refused() {
+        let other = sys::shm::sealed_copy("object", &[0; SIZE]).unwrap();
+        assert!(FlightRecorder::map(&other).is_err(), "it cannot be written");
+        let (_view, small) = SharedView::written_by_peer("small", 64).unwrap();
+        assert!(FlightRecorder::map(&small).is_err());
+    }
+
+    /// The variable that makes this test program the process that dies.
+    const DIES: &str = "ROSEMARY_TEST_FLIGHT";
+
+    #[test]
+    #[ignore = "executed by another test, in a process of its own"]
+    fn die_in_a_call() {
+        if std::env::var_os(DIES).is_none() {
+            return;
+        }
+        let fd = io::stdin().as_fd().try_clone_to_owned().unwrap();
+        let mut slot = FlightRecorder::map(&fd).unwrap().slot(5);
+        let _call = slot.begin_call(app(11));
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn app_of_a_dead_process_is_named() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "flight::tests::die_in_a_call"])
+            .env(DIES, "1")
+            .stdin(fd)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), None, "it died");
+        assert_eq!(reader.apps(), [11]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Messages between an operator's command and the monitor, over the admin socket.
+//!
+//! One message per packet. The socket's peer credentials identify the operator; a message never does. The
+//! monitor answers for itself and for the processes that it started. For other questions it passes a
+//! connection to the process that can answer them.
+
+use serde::{Deserialize, Serialize};
+
+/// Sent by an operator's command to the monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OperatorRequest {
+    /// Report the state of all processes. Answered by [`OperatorReply::Status`].
+    Status,
+    /// Report the resource usage of all programs. Answered by [`OperatorReply::Usage`].
+    Usage,
+    /// Pass a connection to the kernel. Answered by [`OperatorReply::Kernel`] or
+    /// [`OperatorReply::Unavailable`].
+    Kernel,
+    /// Pass a connection to the log. Answered by [`OperatorReply::Log`] or [`OperatorReply::Unavailable`].
+    Log,
+}
+
+/// Sent by the monitor to an operator's command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum OperatorReply {
+    /// The state of all processes.
+    Status(Status),
+    /// The usage of the monitor, the kernel, the services, and the apps in their order.
+    Usage(Vec<ProgramUsage>),
+    /// Descriptor: a socket whose other end the kernel holds, for the messages of [`query`](crate::query).
+    Kernel,
+    /// Descriptor: a socket whose other end the log holds, for reading with the messages of
+    /// [`log`](crate::log).
+    Log,
+    /// The operator may not send this request.
+    Refused {
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// The monitor cannot answer now.
+    Unavailable {
+        /// The reason, as a phrase.
+        why: String,
+    },
+}
+
+/// The state of a program, in one word for the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProgramState {
+    /// It runs, and is not yet ready.
+    Starting,
+    /// It runs and is ready.
+    Running,
+    /// It has ended and will be started again.
+    Waiting,
+    /// It cannot run with its current files, and is started when they have changed.
+    Held,
+    /// It was asked to end, reported that it ends, or was killed, and has not ended yet.
+    Stopping,
+    /// It does not run and is not to be started.
+    Stopped,
+}
+
+impl std::fmt::Display for ProgramState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
+/// The monitor and all processes that it started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of this software.
+    pub version: String,
+    /// The monitor itself.
+    pub monitor: MonitorStatus,
+    /// The kernel.
+    pub kernel: KernelStatus,
+    /// The services that run: the log, and those that apps use.
+    pub services: Vec<ServiceStatus>,
+    /// The apps.
+    pub apps: Vec<AppStatus>,
+}
+
+/// The monitor itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MonitorStatus {
+    /// Its process id.
+    pub pid: u32,
+    /// Time since it started.
+    pub uptime_seconds: f64,
+}
+
+/// The kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelStatus {
+    /// Its process id, if it runs.
+    pub pid: Option<u32>,
+    /// Its state.
+    pub state: ProgramState,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// How it ended the last time, as a phrase.
+    pub last_exit: Option<String>,
+    /// The addresses at which switches connect.
+    pub listen: Vec<String>,
+}
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its process id, if it runs.
+    pub pid: Option<u32>,
+    /// The user of its process.
+    pub uid: u32,
+    /// Its state.
+    pub state: ProgramState,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// How it ended the last time, as a phrase.
+    pub last_exit: Option<String>,
+}
+
+/// An app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number, which never changes.
+    pub number: u16,
+    /// Its stage: `guard`, `control` or `observe`.
+    pub stage: String,
+    /// The lowest and the highest priority of its flows; `None` if it may write none.
+    pub band: Option<[u16; 2]>,
+    /// Its hosting: `user` for a zone, `kernel` for the kernel.
+    pub host: String,
+    /// The reason why the kernel no longer hosts it, as a phrase, if it was demoted.
+    pub demoted: Option<String>,
+    /// The version that its object states, once it is loaded.
+    pub version: Option<String>,
+    /// The SHA-256 of the object that runs, in hexadecimal digits.
+    pub sha256: Option<String>,
+    /// Its origin: `package` if a developer has signed it, `shipped` if it is part of Rosemary, `unsigned` if
+    /// it is a bare file, for development.
+    pub origin: String,
+    /// The developer who signed its package, by the name in `[[trust]]`; `None` for other origins.
+    pub signed_by: Option<String>,
+    /// Its process id, if it runs; the kernel's for an app that the kernel hosts.
+    pub pid: Option<u32>,
+    /// The user of its process.
+    pub uid: u32,
+    /// Its state.
+    pub state: ProgramState,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// How it ended the last time, as a phrase.
+    pub last_exit: Option<String>,
+}
+
+/// The resource usage of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramUsage {
+    /// Its name; for an app, the app's.
+    pub name: String,
+    /// Its kind: `monitor`, `kernel`, `service`, `app`, or `kernel app`, whose memory and time count as the
+    /// kernel's.
+    pub kind: String,
+    /// Its state.
+    pub state: ProgramState,
+    /// Its process id, if it runs.
+    pub pid: Option<u32>,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// Its usage of each limited resource.
+    pub uses: Vec<Amount>,
+    /// The names of the limits whose soft value it exceeds now.
+    pub above: Vec<String>,
+    /// Packet-ins that the app receives per second; `None` if unknown, or if it is not an app.
+    pub events_per_second: Option<u64>,
+    /// Packet-ins that were dropped because it did not keep up, since the kernel started.
+    pub dropped: Option<u64>,
+    /// Its messages that the kernel refused, since the kernel started.
+    pub refused: Option<u64>,
+}
+
+impl ProgramUsage {
+    /// Its usage of the resource that `limit` names.
+    pub fn amount(&self, limit: &str) -> Option<&Amount> {
+        self.uses.iter().find(|it| it.limit == limit)
+    }
+}
+
+/// A program's usage of one resource, in the resource's unit: bytes, bytes or messages per second,
+/// descriptors, threads, thousandths of a processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// The name of the limit, as in the configuration.
+    pub limit: String,
+    /// The amount in use; `None` if unknown.
+    pub value: Option<u64>,
+    /// The soft limit, above which the app receives an alert; `None` for no limit.
+    pub soft: Option<u64>,
+    /// The hard limit, which cannot be exceeded; `None` for no limit.
+    pub hard: Option<u64>,
+}
