@@ -62,3 +62,23 @@ impl Rings {
         self.ring.ring().awake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app_port::part;
+    use crate::hold_queue::Ticket;
+    use crate::pool::idle;
+
+    #[test]
+    fn queued_is_the_used_part_of_ordinary_room() {
+        const CAPACITY: u32 = 4096;
+        let (mut parts, _fds) = part::make(&idle(1), CAPACITY).unwrap();
+        let mut rings = Rings::new(parts.pop().unwrap());
+        assert_eq!(rings.queued(CAPACITY), 0);
+        assert!(rings.ring.push(&[0; 6], &[1; 16], Room::Ordinary, Ticket::NONE));
+        assert_eq!(rings.queued(CAPACITY), 64);
+        while rings.ring.push(&[0; 6], &[1; 16], Room::All, Ticket::NONE) {}
+        assert_eq!(rings.queued(CAPACITY), Room::Ordinary.of(CAPACITY));
+    }
+}

@@ -208,3 +208,51 @@ impl Snapshot {
 pub(super) fn bare(kind: RecordKind) -> Words {
     Record::new(kind, 0, 0, 0).words()
 }
+
+#[cfg(test)]
+mod tests {
+    use dal::SwitchInfo;
+    use openflow::{Dpid, Version};
+
+    use super::super::{part, rings::Rings};
+    use super::*;
+    use crate::pool::idle;
+
+    #[test]
+    fn snapshot_ends_once_all_switches_are_announced() {
+        let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
+        let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
+        let (version, dpid) = (Version::V1_3, Dpid(7));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
+        let records = |to: &Hosting| to.zone().unwrap().ring.outstanding();
+        assert!(!snapshot.announce(&mut to, &mut switch), "the app is down");
+        snapshot.begin();
+        assert!(!snapshot.announce(&mut to, &mut switch), "the snapshot has not begun");
+        assert_eq!((records(&to), snapshot.is_pending()), (0, true));
+        snapshot.announce_all(&mut to, std::iter::once(&mut switch));
+        assert_eq!((records(&to), snapshot.phase), (3, Phase::Replay));
+        assert!(snapshot.announce(&mut to, &mut switch) && !snapshot.is_pending());
+        snapshot.switch_down(&mut to, &switch);
+        assert_eq!(records(&to), 4);
+        snapshot.phase = Phase::Down;
+        snapshot.switch_down(&mut to, &switch);
+        assert_eq!(records(&to), 4, "a snapshot comes first");
+    }
+
+    #[test]
+    fn announcement_without_room_stays_pending() {
+        let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
+        let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
+        let (version, dpid) = (Version::V1_3, Dpid(7));
+        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
+        snapshot.begin();
+        while to.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+        snapshot.announce_all(&mut to, std::iter::once(&mut switch));
+        assert_eq!(snapshot.phase, Phase::Snapshot { begun: false });
+        assert!(
+            snapshot.is_pending() && switch.announced.get(AppSlot::new(0)) == Announced::Nothing
+        );
+    }
+}
