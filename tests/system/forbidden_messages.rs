@@ -144,7 +144,7 @@ fn message_to_unknown_switch_is_refused() {
 #[test]
 fn message_for_another_epoch_is_refused() {
     let order = Order { epoch: -1, ..Order::flow_mod(&allowed()) };
-    refused(order, 2, "connected anew since");
+    refused(order, 2, "has reconnected since");
 }
 
 #[test]
