@@ -93,7 +93,7 @@ fn foreign_data_requires_a_grant() {
             rosemary.wait_for_log(&["keeper", &refused], SOON)?;
             let record = format!("{what} another app's data");
             let right = "storage.";
-            let words = ["refused", "app=\"keeper\"", &record, right, "observer"];
+            let words = ["denied", "app=\"keeper\"", &record, right, "observer"];
             println!("{}", rosemary.wait_for_log(&words, SOON)?);
         }
         rosemary.stop(rustix::process::Signal::TERM)?;
@@ -122,7 +122,7 @@ fn broker_connects_only_to_granted_hosts() {
         peer.write_all(b"welcome\n")?;
         rosemary.wait_for_log(&["keeper", "heard", "welcome"], SOON)?;
         rosemary.wait_for_log(&["keeper", "broker: Ok(NotGranted)"], SOON)?;
-        let words = ["refused", "app=\"keeper\"", "net.connect:localhost:7007"];
+        let words = ["denied", "app=\"keeper\"", "net.connect:localhost:7007"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
         let log = rosemary.log();
         ensure!(!log.contains("refused a system call"), "{log}");
@@ -260,7 +260,7 @@ fn disconnected_app_is_served_after_a_restart() {
             })
         };
         times(1, "was answered")?;
-        times(1, "disconnected an app")?;
+        times(1, "was cut off")?;
         let pid = |name: &str| -> anyhow::Result<u32> {
             let status = rosemary.status()?.context("it answers")?;
             let pid = app(&status, name).or_else(|| Some(service(&status, name)?.0));
@@ -268,11 +268,12 @@ fn disconnected_app_is_served_after_a_restart() {
         };
         kill(pid("offender")?)?;
         times(2, "was answered")?;
-        times(2, "disconnected an app")?;
+        times(2, "was cut off")?;
         kill(pid("storage")?)?;
         times(3, "was answered")?;
-        times(3, "disconnected an app")?;
-        rosemary.wait_for_log(&["app=\"offender\"", "no request", "cut off"], SOON)?;
+        times(3, "was cut off")?;
+        rosemary
+            .wait_for_log(&["app=\"offender\"", "disconnected an app", "invalid request"], SOON)?;
         Ok(())
     });
 }
