@@ -240,7 +240,7 @@ fn thread_limit_is_enforced_with_an_alert() {
             println!("{kept}");
             ensure!(kept.contains("KEPT at 9:"), "the first is the app's own: {kept}");
             rosemary.wait_for_log(&["threads: ", THREADS], SOON)?;
-            let hard = ["app=\"threads\"", "limit=\"threads\"", "at a hard limit"];
+            let hard = ["app=\"threads\"", "limit=\"threads\"", "reached a hard limit"];
             rosemary.wait_for_log(&hard, SOON)?;
             Ok(())
         });
