@@ -133,7 +133,7 @@ fn each_invalid_package_has_its_own_error() {
 
         // The same errors if it was installed before the operator changed the configuration.
         trust(&[&joe.trust("revoked = true\n")], HUB)?;
-        says(refused(lab, &["up"]), &["the app hub is not run", "which was revoked"])?;
+        says(refused(lab, &["up"]), &["the app hub cannot run", "which was revoked"])?;
         let more = format!("{HUB}capabilities = [\"flow.write.any\"]\n");
         trust(&[&joe.trust("")], &more)?;
         says(refused(lab, &["up"]), &["asks to have flow.write.any", "\"joe\" allows"])?;
@@ -168,7 +168,7 @@ fn corrupted_installed_package_does_not_start() {
                 flipped[at] ^= 1 << (at % 8);
                 fs::write(&path, &flipped)?;
                 let error = refused(lab, &["up"])?;
-                ensure!(error.contains("the app hub is not run"), "{path}, byte {at}: {error}");
+                ensure!(error.contains("the app hub cannot run"), "{path}, byte {at}: {error}");
                 refusals += 1;
             }
             fs::write(&path, &bytes)?;
@@ -194,7 +194,7 @@ fn unsigned_object_requires_a_flag() {
             assert!(error.contains(words), "{error}");
         }
         let error = refused(lab, &["up", "--allow-unsigned", "--plain", "any"])?;
-        assert!(error.contains("leave one of them out"), "{error}");
+        assert!(error.contains("remove one of the two"), "{error}");
         let mut up = Rosemary::start_with(lab, &rosemary_binary(), &["--allow-unsigned"])?;
         up.wait_for_log(&["WARN", "UNSIGNED", "hub"], SOON)?;
         let apps = rosemary(lab, &["apps", "--json"])?;

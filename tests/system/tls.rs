@@ -81,7 +81,7 @@ fn remote_plain_tcp_requires_permission() {
         s1.connect_to("tcp:192.0.2.1:6653")?;
         let mut rosemary = start(&["--plain", "any"])?;
         assert_eq!(rosemary.wait_for_switch(&s1)?.transport, "tcp");
-        println!("{}", rosemary.wait_for_log(&["can be any switch"], SOON)?);
+        println!("{}", rosemary.wait_for_log(&["can pose as any switch"], SOON)?);
         Ok(())
     });
 }
