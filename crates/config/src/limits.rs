@@ -93,6 +93,7 @@ impl Limits {
 
     /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let, and a soft
     /// limit that is above that is four fifths of it.
+    #[must_use]
     pub fn with_rings(mut self, ring: u32) -> Self {
         let Bound { soft, hard } = &mut self.0[place(Limit::Queue)];
         let all = Bound::hard(Room::Ordinary.of(ring) as u64);

@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::flight::{FlightRecorder, SLOTS};
 use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
-use control::flight::{FlightRecorder, SLOTS};
 use sys::object::Object;
 use thiserror::Error;
 use tracing::{info, warn};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use sys::doorbell::Doorbell;
 use control::flight::FlightRecorder;
 use control::kernel::{Tuning, worker_name};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sys::doorbell::Doorbell;
 use tracing::{error, warn};
 
 use crate::pool::{MAX_WORKERS, WorkerPool};

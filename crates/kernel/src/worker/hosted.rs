@@ -8,8 +8,8 @@
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use sys::clock::now_ns;
 use control::flight::{CallGuard, FlightSlot};
+use sys::clock::now_ns;
 use sys::object::Object;
 use tracing::error;
 

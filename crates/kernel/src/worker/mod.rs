@@ -42,9 +42,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::flight::FlightSlot;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use control::flight::FlightSlot;
 
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::control::{App, Tuning};

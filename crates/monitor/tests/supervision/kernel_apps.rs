@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use control::operator::{AppStatus, Status};
 use control::operator::ProgramState;
+use control::operator::{AppStatus, Status};
 use rustix::process::Signal;
 
 use super::instance::{Instance, kill};
@@ -128,7 +128,9 @@ fn app_without_object_waits_in_zone() {
     fs::remove_file(&object).unwrap();
     kill(before.kernel.pid);
     instance.until_logged("app was taken out of the kernel");
-    instance.until("ready", || (instance.status()?.kernel.state == ProgramState::Running).then_some(()));
+    instance.until("ready", || {
+        (instance.status()?.kernel.state == ProgramState::Running).then_some(())
+    });
     fs::write(&object, "an object").unwrap();
     let status = instance.until_connected(1);
     let demoted = app(&status).demoted.clone().unwrap();

@@ -12,8 +12,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control::operator::{OperatorRequest, OperatorReply};
 use control::operator::ProgramState;
+use control::operator::{OperatorReply, OperatorRequest};
 use rustix::process::Signal;
 use sys::channel::Channel;
 
